@@ -45,7 +45,7 @@ def test_one_dialect():
 
 def verbs_of_a_problem():
     """The verbs at the top level whose first argument is a problem, with what else they ask for."""
-    for name in sorted(hardmax._NAMES):
+    for name in sorted(name for name in hardmax.__all__ if callable(getattr(hardmax, name))):
         verb = getattr(hardmax, name)
         asked = [*inspect.signature(verb).parameters.values()] if inspect.isfunction(verb) else []
         # two take the name of a file, too

@@ -51,10 +51,10 @@ ALSO = {
     "E": "p|embeddings",
     "a": "p",
     "chosen": "selection",
-    "data": "sentences|path",
+    "data": "sentences|path|is about",
     "diagonal": "a",
     "first_rate": "until_norm",
-    "id": "check|figure",
+    "id": "statement|figure",
     "ids": "check|figure|statement",
     "layers": "given",
     "limit": "more than",
@@ -500,11 +500,6 @@ def calls(name: str, folder: pathlib.Path) -> Iterator[tuple[str, str, str | Non
 def marked(name: str):
     """A function as a parameter of a test, with the markers it needs."""
     marks = [pytest.mark.extra] if name in EXTRA or name.startswith("torch.") else []
-    if name == "playground.serve":
-        marks = [
-            pytest.mark.extra,
-            pytest.mark.skip(reason="three hosts reach the system's resolver unchecked"),
-        ]
     return pytest.param(name, marks=[*marks, pytest.mark.slow] if name in SLOW else marks)
 
 

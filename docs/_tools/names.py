@@ -1,10 +1,17 @@
 """Every public name and the package it belongs to, for the API reference."""
 
+import ast
 import functools
 import importlib
+from pathlib import Path
 from typing import Any
 
 import hardmax
+
+STUB = ast.parse(Path(hardmax.__file__).with_suffix(".pyi").read_text(encoding="utf-8"))
+IMPORTS = [node for node in STUB.body if isinstance(node, ast.ImportFrom)]
+NAMES = {alias.name: node.module for node in IMPORTS if node.module for alias in node.names}
+MODULES = [alias.name for node in IMPORTS if not node.module for alias in node.names]
 
 
 def homes() -> dict[str, str]:
@@ -16,12 +23,12 @@ def homes() -> dict[str, str]:
     >>> "hardmax.Corpus" in found, "hardmax.embeddings.Corpus" in found
     (True, False)
     """
-    found = {f"hardmax.{name}": f"hardmax.{home}" for name, home in hardmax._NAMES.items()}
-    for name, home in hardmax._MODULES.items():
-        package = importlib.import_module(f"hardmax.{home}")
+    found = {f"hardmax.{name}": f"hardmax.{home}" for name, home in NAMES.items()}
+    for name in MODULES:
+        package, home = importlib.import_module(f"hardmax.{name}"), name
         for inner in package.__all__:
             # what stands in hm.torch stands there alone, and is not asked for: PyTorch may be absent
-            own = name == "torch" or inner not in hardmax._NAMES
+            own = name == "torch" or inner not in NAMES
             if own or getattr(hardmax, inner) is not getattr(package, inner):
                 found[f"hardmax.{name}.{inner}"] = f"hardmax.{home}"
     return found
@@ -35,7 +42,7 @@ def names_of(place: str) -> list[str]:
     >>> names_of("hardmax.readouts")[-2:]
     ['hardmax.readouts.NonlinearReadout', 'hardmax.readouts.Scores']
     """
-    packages = [f"hardmax.{home}." for home in hardmax._MODULES.values()]
+    packages = [f"hardmax.{home}." for home in MODULES]
     inner = tuple(each for each in packages if each.startswith(f"{place}.") and each != f"{place}.")
     dotted = {name: f"{home}." for name, home in homes().items()}
     return [

@@ -3,7 +3,7 @@
 # The name of 0.2, the name of 0.3 or the module that has it, and why.
 ROWS = [
     (
-        "hm.data.named(name)",
+        "hm.data.example(name)",
         "hm.data.example(name), hm.data.examples()",
         "names that can be guessed and listed; ids of figures stay accepted",
     ),

@@ -16,7 +16,7 @@ from contextlib import suppress
 from multiprocessing import get_context
 from pathlib import Path
 
-from hardmax.app.results.hunts import Hunting
+from hardmax.app.results.hunt import HuntJob
 from hardmax.papers.checking.check import statements
 from hardmax.papers.checking.instances import instances
 
@@ -43,10 +43,10 @@ def hunted(job):
         if time.process_time() - begun >= share:
             raise Spent
 
-    hunt = Hunting(id, tries=10**6, store=folder / f"{id}.sqlite", workers=0, tell=tell)
+    hunt = HuntJob(id, tries=10**6, store=folder / f"{id}.sqlite", workers=0, tell=tell)
     with suppress(Spent):
         hunt.run()
-    found = hunt.answer()
+    found = hunt.result()
     hunt.close()
     told = {"id": id, "verdict": found.verdict, "tries": found.tries, "instances": found.instances}
     if found.candidate is not None:

@@ -25,6 +25,7 @@ from .app.results.reproduce import reproduce as reproduce
 from .app.results.solve import solve as solve
 from .app.results.verify import verify as verify
 from .data.corpora.corpus import Corpus as Corpus
+from .directions.basins import plot_basins as plot_basins
 from .directions.critical import critical_directions as critical_directions
 from .directions.enumerate import attractors as attractors
 from .directions.enumerate import selections as selections
@@ -41,6 +42,7 @@ from .margin.att_svm import max_margin as max_margin
 from .margin.constraints import Constraints as Constraints
 from .margin.solution import MaxMargin as MaxMargin
 from .papers.checking.check import check_statement as check_statement
+from .papers.citing import cite as cite
 from .papers.figures.figure import figure as figure
 from .problem.losses import LossFunction as LossFunction
 from .problem.problem import Problem as Problem

@@ -6,8 +6,8 @@ import re
 import pytest
 
 import hardmax as hm
-from hardmax.app.results.sweep import SweepResult
 from hardmax._lib.notebook import ROWS, table
+from hardmax.app.results.sweep import SweepResult
 
 PNG = b"\x89PNG\r\n\x1a\n"
 

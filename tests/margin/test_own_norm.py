@@ -148,6 +148,7 @@ def test_enumeration():
     same = {row.selection: row for row in hm.attractors(stretched(problem))}
     assert found.keys() == same.keys()
     assert all(each.attracts == same[chosen].attracts for chosen, each in found.items())
+    assert {each.attracts.value for each in found.values()} == {"strong"}
 
 
 def test_command_line(tmp_path, capsys):

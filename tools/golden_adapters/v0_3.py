@@ -1,4 +1,4 @@
-"""The questions of the golden pack in the Python names of 0.3: what differs from `v0_2`, and the rest of it."""
+"""The questions of the golden pack in the Python names of 0.3: what differs from `v0_2`."""
 
 import importlib.util
 from pathlib import Path
@@ -42,7 +42,11 @@ def train(q):
     options = {"steps": q["steps"], "start": q.get("start"), "record": q["record"]}
     run = hm.train(model, optimizer_of(q["optimizer"]), **options)
     name = "chaotic" if q["chaotic"] else "point"
-    found = {"event": run.event, "times": [*map(int, run.times)], "selection": _before.tokens_of(run.selection)}
+    found = {
+        "event": run.event,
+        "times": [*map(int, run.times)],
+        "selection": _before.tokens_of(run.selection),
+    }
     if q["model"] == "factors":
         return found | {f"{name}.K": run.K.ravel(), f"{name}.Q": run.Q.ravel()}
     found["point.early"] = run.points[1]
@@ -102,11 +106,56 @@ def margin_list(q):
     return {f"{name}.{k}": x for k, best in enumerate(found) for name, x in margin_quantities(best).items()}
 
 
+def embeddings(q):
+    from hardmax.embeddings import gram, minibatch, one_layer, two_layer
+
+    corpus, (E, p, v) = _before.corpus_of(q), q["start"]
+    how = {"steps": q["steps"], "rate": q.get("lr")}
+    if q["way"] == "vectors":
+        run = one_layer.descend_embeddings(corpus, E, p, v, train=q["blocks"], **how)
+        return {"point.p": run.p, "float": run.losses}
+    if q["way"] == "gram":
+        state = gram.GramState.from_vectors(E, p, v)
+        run = gram.descend_gram(corpus, state, train=q["blocks"], **how)
+        return {"point.a": run.a[-1], "point.c": run.c[-1], "float": run.losses}
+    if q["way"] == "flow":
+        state = gram.GramState.from_vectors(E, p, v)
+        run = gram.flow_gram(corpus, state, times=[0, 1, 100], train=q["blocks"])
+        return {"direction.a": run.state.a, "float": run.losses}
+    if q["way"] == "two layers":
+        return {
+            "float": two_layer.descend_two_layer(
+                corpus, two_layer.TwoLayerGram.from_vectors(E, p, v), **how
+            ).losses
+        }
+    options = {"epochs": q["steps"], "batch": 3, "rng": 0, "start": (E, p, v), "dtype": "float64"}
+    run = minibatch.train_embeddings(corpus, len(p), optimizer_of(q["optimizer"]), **options)
+    return {"point.p": run.p, "float": run.losses}
+
+
+def next_tokens(q):
+    from hardmax.nexttoken import flow as flows
+    from hardmax.nexttoken import training, unmerged
+
+    samples = hm.nexttoken.Samples.from_sentences(q["sentences"])
+    if q["way"] == "stages":
+        run = training.train(samples, steps=q["steps"], rate=q["lr"])
+        found = {"point": run.a, "float": run.loss, "float.kq": run.misalignment_kq}
+        return found | {"star": str(run.star.norm_squared)}
+    if q["way"] == "flow":
+        run = flows.train_by_flow(samples, 1e8, rate=q["lr"])
+        return {"direction": run.a / np.linalg.norm(run.a), "float": run.misalignment_kq}
+    if q["way"] == "joint":
+        return {"float": unmerged.train_jointly(samples, q["steps"], q["lr"]).losses}
+    start = unmerged.Unmerged.random(samples, np.eye(samples.V), 4, 4, scale=0.1, rng=0)
+    return {"float": unmerged.train_unmerged(start, q["steps"], q["lr"]).losses}
+
+
 def figures():
     from hardmax.papers.registry import PAPERS
 
     return [id for paper in PAPERS.values() for id in paper.figures]
 
 
-_SAME = ("problem_of", "optimizer_of", "train", "train_list", "flow", "margin_quantities", "margin_list")
-vars(_before).update({name: globals()[name] for name in _SAME})
+_OWN = ("problem_of", "optimizer_of", "train", "train_list", "flow", "margin_quantities", "margin_list")
+vars(_before).update({name: globals()[name] for name in (*_OWN, "embeddings", "next_tokens")})

@@ -10,16 +10,17 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, cmp_to_key
-from typing import Literal, NamedTuple, overload
+from typing import TYPE_CHECKING, Literal, NamedTuple, overload
 
 import numpy as np
 
 from hardmax._lib import expect
 from hardmax._lib.arguments import check_arguments
 from hardmax._lib.notebook import table
+from hardmax._lib.plotting import axes_of, draw_directions
 from hardmax._lib.progress import Progress, by_share
 from hardmax.directions.neighbors import Attraction, known_gap, row_gaps
-from hardmax.directions.search import Block, Tree
+from hardmax.directions.search import NodeBlock, Tree
 from hardmax.margin.att_svm import RESOLUTION, best_max_margins
 from hardmax.margin.batch import measured_each
 from hardmax.margin.constraints import Floats, Ints
@@ -31,6 +32,9 @@ from hardmax.margin.solution import MaxMargin
 from hardmax.margin.solve import L2, kept, proves
 from hardmax.problem import Problem, need_problem
 from hardmax.problem.selection import best_tokens, slot_gaps
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,7 +65,7 @@ class Leaves:
         """Inputs with a choice, as the problem orders them; their rows stand in this order."""
         return sorted(self.tree.order)
 
-    def of(self, block: Block) -> Iterator[Leaf]:
+    def of(self, block: NodeBlock) -> Iterator[Leaf]:
         """Full selections of a block that are feasible, each certified on its own rows."""
         if not len(block):
             return
@@ -301,7 +305,7 @@ def _said(found: FeasibleSelection) -> str:
 
 
 @dataclass(frozen=True)
-class Budget:
+class SearchBudget:
     """How much of the search to do; None is all of it."""
 
     limit: int | None
@@ -335,13 +339,13 @@ class SelectionList(Sequence[FeasibleSelection]):
     >>> found
     SelectionList(2 attract of 4 feasible, complete)
     >>> found[-1].selection
-    (0, 1)
+    (0, 0)
     """
 
     def __init__(
         self,
         problem: Problem,
-        budget: Budget,
+        budget: SearchBudget,
         *,
         only_local: bool,
         progress: Progress | None,
@@ -443,6 +447,15 @@ class SelectionList(Sequence[FeasibleSelection]):
     def _repr_html_(self) -> str:
         return table(self._counts(), list(HEAD), self._rows())
 
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw the directions in the plane of `Problem.plot`, those that attract in red; return the axes.
+
+        >>> import hardmax as hm
+        >>> len(hm.attractors(hm.data.example("B-FIG-8")).plot().lines)
+        3
+        """
+        return draw_directions(axes_of(ax), self, self.problem.plane)
+
     def _run(self) -> Iterator[FeasibleSelection]:
         seconds = self._budget.seconds
         self._end = None if seconds is None else time.monotonic() + seconds
@@ -528,9 +541,9 @@ class SelectionList(Sequence[FeasibleSelection]):
     def _best_first(self) -> Iterator[Leaf]:
         """Leaves by falling margin: a node's margin bounds those below it, so the best node goes first."""
         tree, counter = self._tree, itertools.count()
-        heap: list[tuple[float, int, Block | Leaf]] = []
+        heap: list[tuple[float, int, NodeBlock | Leaf]] = []
 
-        def push(block: Block) -> None:
+        def push(block: NodeBlock) -> None:
             for b in range(len(block)):
                 heapq.heappush(heap, (-float(block.upper[b]), next(counter), block.take(slice(b, b + 1))))
 
@@ -550,7 +563,7 @@ class SelectionList(Sequence[FeasibleSelection]):
                     break
                 heapq.heappop(heap)
                 nodes.append(other)
-            block = Block.join(nodes)
+            block = NodeBlock.join(nodes)
             children = tree.expand(block)
             if children.depth < tree.depth:
                 left -= float(block.share.sum() - children.share.sum())
@@ -613,10 +626,10 @@ def selections(
     >>> sorted(each.selection for each in found), found.problems_solved
     ([(0,), (1,), (2,)], 3)
     >>> [each.margin for each in hm.selections(hm.data.example("B-FIG-1b"), among="best")]
-    [0.0989949493661166]
+    [1.0049875621120892]
     """
     need_problem(problem)
-    budget = Budget(limit, seconds, min_margin, top)
+    budget = SearchBudget(limit, seconds, min_margin, top)
     return SelectionList(problem, budget, only_local=False, progress=progress, norm=norm, among=among)
 
 
@@ -651,13 +664,13 @@ def attractors(
     >>> import hardmax as hm
     >>> found = hm.attractors(hm.data.example("B-FIG-8"))
     >>> len(found), round(found[0].margin, 6)
-    (2, 0.316228)
+    (2, 1.0)
     >>> print(found)
     #  tokens  margin    attracts  best  direction
-    0  0 0     0.316228  yes       yes   +0.3162 +0.9487
-    1  0 1     1         yes       no    +1.0000 +0.0000
+    0  0 1     1         yes       no    +1.0000 +0.0000
+    1  0 0     0.316228  yes       yes   +0.3162 +0.9487
     2 attract of 4 feasible, complete
     """
     need_problem(problem)
-    budget = Budget(limit, seconds, min_margin, top)
+    budget = SearchBudget(limit, seconds, min_margin, top)
     return SelectionList(problem, budget, only_local=True, progress=progress, norm=norm)

@@ -62,8 +62,6 @@ class RunDisplay(Pictured):
                 least = max(float(np.nanmin(curve[curve > 0])), FLOOR)
                 panel.set(yscale="log", ylim=(least / 2, 2 * float(np.nanmax(curve))))
             if is_long:
-                decades = 10.0 ** np.arange(1, np.log10(self.times[-1]) + 0.5, 2)
-                panel.set_xscale("symlog", linthresh=10.0)
-                panel.set(xticks=[0.0, *decades], xlim=(self.times[0], self.times[-1]))
+                panel.set(xscale="log", xlim=(1.0, self.times[-1]))
             panel.spines[["top", "right"]].set_visible(False)
         return figure

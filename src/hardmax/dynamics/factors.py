@@ -15,6 +15,7 @@ from hardmax.dynamics.forces import (
     MOVES,
     NO_COMPETITOR,
     STATIONARY,
+    STEP,
     V,
     Workspace,
     layout_of,
@@ -24,6 +25,7 @@ from hardmax.dynamics.forces import factors as factors_force
 from hardmax.dynamics.gradient import pull_of, settle_at
 from hardmax.dynamics.optim import Optimizer
 from hardmax.dynamics.run import Run
+from hardmax.dynamics.stepping import need_batch, of_batch
 from hardmax.margin.norms.solving import proved_by
 from hardmax.problem import Problem
 from hardmax.problem.coordinates import Scale
@@ -100,6 +102,7 @@ def train_factors(
     start: Any = None,
     record: int | Sequence[int] | None = None,
     coordinates: str = "auto",
+    batch: int | None = None,
 ) -> FactorRun:
     """Steps of K and Q: one rule for both together, or one for each, or a rule of matrices on each."""
     K, Q = _start(problem, factors, start)
@@ -107,7 +110,8 @@ def train_factors(
         raise ValueError(f'coordinates must be "auto" or "primal" where factors are, got {coordinates!r}')
     problem.need_decreasing_loss()
     kept, x = steps_to_record(record, steps), np.concatenate([K.ravel(), Q.ravel()])
-    rules = _rules(problem, step, steps, K.shape, Q.shape)
+    few = need_batch(problem, batch)
+    rules = _rules(problem, step, steps, K.shape, Q.shape, by_update=few > 0)
     slots, keys = slots_of(problem), problem.table
     assert isinstance(keys, Products)
     layout: Any
@@ -115,13 +119,20 @@ def train_factors(
     if not problem.readout.moves and problem.loss.is_compiled:
         rows, queries = keys.token[slots.tokens], keys.query[slots.tokens[slots.offsets[:-1]]]
         layout = layout_of(
-            problem, slots, keys=keys.left, values=keys.right, tokens=rows, queries=queries, rank=K.shape[1]
+            problem,
+            slots,
+            keys=keys.left,
+            values=keys.right,
+            tokens=rows,
+            queries=queries,
+            rank=K.shape[1],
+            batch=few,
         )
         force = factors_force
     else:
-        layout, force = slots, _plain_force(problem, K.shape[1])
+        layout, force = slots, _plain_force(problem, K.shape[1], few)
     sizes = [K.size, Q.size] if len(rules) == 2 else None
-    size = {"slots": len(slots.tokens), "n": problem.n, "room": problem.n * K.shape[1] + len(K)}
+    size = {"slots": len(slots.tokens), "n": problem.n, "room": problem.n * K.shape[1] + len(K), "batch": few}
     found = Trainer(force, layout, x, rules, kept, sizes=sizes, **size).run()
     Ks, Qs = (
         part.reshape(len(kept), *of.shape)
@@ -129,7 +140,9 @@ def train_factors(
     )
     Ws = np.array([k @ q.T for k, q in zip(Ks, Qs, strict=True)]).reshape(len(kept), -1)
     seen = {"K": Ks, "Q": Qs, "balance": np.array([k.T @ k - q.T @ q for k, q in zip(Ks, Qs, strict=True)])}
-    return FactorRun(problem, "step", kept, Ws, found.event, None, _method(step), seen, optimizer=step)
+    return FactorRun(
+        problem, "step", kept, Ws, found.event, None, _method(step), seen, optimizer=step, batch=batch
+    )
 
 
 def _start(problem: Problem, factors: Any, start: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -160,7 +173,9 @@ def _start(problem: Problem, factors: Any, start: Any) -> tuple[np.ndarray, np.n
     return K, Q
 
 
-def _rules(problem: Problem, step: Any, steps: int, K: tuple[int, ...], Q: tuple[int, ...]) -> list[Rule]:
+def _rules(
+    problem: Problem, step: Any, steps: int, K: tuple[int, ...], Q: tuple[int, ...], by_update: bool
+) -> list[Rule]:
     """One rule of (K, Q) together, or one of each."""
     pair = isinstance(step, tuple | list)
     if pair and len(step) != 2:
@@ -170,17 +185,21 @@ def _rules(problem: Problem, step: Any, steps: int, K: tuple[int, ...], Q: tuple
         raise ValueError('lr must be a number where factors are trained, got "1/L_p", which is about W')
     if not pair and rules[0].of_matrix:
         rules, pair = 2 * rules, True
-    made = [replace(Rule.of(each, steps, Scale(problem, 0)), limit=LARGEST) for each in rules]
+    made = [
+        replace(Rule.of(each, steps, Scale(problem, 0), by_update=by_update), limit=LARGEST) for each in rules
+    ]
     return [replace(each, shape=shape) for each, shape in zip(made, (K, Q), strict=False)]
 
 
-def _plain_force(problem: Problem, m: int) -> PlainForce:
+def _plain_force(problem: Problem, m: int, batch: int) -> PlainForce:
     """`forces.factors` by the gradient of W, for heads and losses that only Python can call."""
     slots, (wide, high) = slots_of(problem), problem.shape
 
     def force(_: Any, x: np.ndarray, work: Workspace) -> int:
         K, Q = x[: wide * m].reshape(wide, m), x[wide * m :].reshape(high, m)
-        pull = pull_of(settle_at(problem, (K @ Q.T).ravel(), slots), slots.table, problem.total)
+        settled = of_batch(settle_at(problem, (K @ Q.T).ravel(), slots), int(work.clock[STEP]), batch)
+        total = float(batch) if batch and problem.weights is None else problem.total
+        pull = pull_of(settled, slots.table, total)
         if pull.is_stationary:
             return NO_COMPETITOR
         G = pull.direction.reshape(wide, high)

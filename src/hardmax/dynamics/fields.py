@@ -113,7 +113,9 @@ class _LogTime(Clock):
 
     def lift(self, F: np.ndarray) -> np.ndarray:
         """(F, 1)."""
-        return np.append(F, 1.0)
+        lifted = np.ones(len(F) + 1)
+        lifted[:-1] = F
+        return lifted
 
     def lift_jacobian(self, F: np.ndarray, dF: np.ndarray) -> np.ndarray:
         """F grows like t."""
@@ -409,7 +411,7 @@ class ForceLeg(Leg):
 
     def _bend(self) -> tuple[np.ndarray, bool]:
         """dF/dp at the start of the step, and whether the pulls cancel to rounding."""
-        return self.field.bend(*self._gaps(0.0, np.zeros(len(self.x))), self.D, self.tops)
+        return self.field.bend(self.exponents, self.tau, self.D, self.tops)
 
     def _shares(self, F: np.ndarray, J: np.ndarray) -> Any:
         """The share of each coordinate in sigma, squared."""
@@ -509,8 +511,8 @@ class _SteepestLeg(_NormLeg):
 
     def _parts(self) -> np.ndarray:
         if self.parts is None:
-            gaps, tau = self._gaps(0.0, np.zeros(len(self.x)))
-            settled = settle_gaps(self.field.reduced, self.field.slots, gaps, self.tops, tau)
+            reduced, slots = self.field.reduced, self.field.slots
+            settled = settle_gaps(reduced, slots, self.exponents, self.tops, self.tau)
             scale = np.exp(np.minimum(settled.log_scale, OVERFLOW)) / self.field.problem.total
             self.parts = (settled.per_slot(scale) * np.abs(settled.weights)) @ np.abs(self.D)
         return self.parts

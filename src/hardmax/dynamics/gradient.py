@@ -194,7 +194,7 @@ def gradient(problem: Problem, p: Any, wrt: Literal["p", "v", "W"] = "p") -> Gra
         pull = pull_of(settled, settled.slots.table, problem.total)
         return replace(pull, log_norm=pull.log_norm + scaled(problem).log, shape=problem.shape)
     if wrt == "v":
-        return _head_pull(problem, settle_at(problem, p))
+        return readout_pull(problem, settle_at(problem, p), problem.total)
     if wrt != "W":
         raise ValueError(f'wrt must be "p", "v" or "W", got {wrt!r}')
     values = problem.readout.values
@@ -217,7 +217,8 @@ def pull_of(settled: Settled, table: Keys, total: float) -> Gradient:
     return unit(V, common - math.log(total))
 
 
-def _head_pull(problem: Problem, settled: Settled) -> Gradient:
+def readout_pull(problem: Problem, settled: Settled, total: float) -> Gradient:
+    """Return minus the gradient by the readout v at a settled point."""
     linear = problem.readout.linear
     if linear is None:
         raise ValueError(
@@ -226,7 +227,7 @@ def _head_pull(problem: Problem, settled: Settled) -> Gradient:
     z, _ = attended_values(problem, settled)
     common = settled.log_slopes.max()
     pull = (np.exp(settled.log_slopes - common) * linear.labels) @ z
-    return unit(pull, common - math.log(problem.total))
+    return unit(pull, common - math.log(total))
 
 
 def unit(V: np.ndarray, log_scale: float) -> Gradient:

@@ -11,10 +11,21 @@ import numpy as np
 
 from hardmax._lib.arrays import exponent
 from hardmax.dynamics.blocks import PlainForce, Rule, Trainer, steps_to_record
-from hardmax.dynamics.forces import EXPONENTS, MOVES, STATIONARY, STEP, V, Workspace, layout_of, pair
-from hardmax.dynamics.gradient import gradient
+from hardmax.dynamics.forces import (
+    EXPONENTS,
+    MOVES,
+    NO_COMPETITOR,
+    STATIONARY,
+    STEP,
+    V,
+    Workspace,
+    layout_of,
+    pair,
+)
+from hardmax.dynamics.gradient import pull_of, readout_pull, settle_at
 from hardmax.dynamics.optim import Optimizer
 from hardmax.dynamics.run import Run
+from hardmax.dynamics.stepping import need_batch, of_batch
 from hardmax.problem import Problem
 from hardmax.problem.coordinates import Coordinates, Scale, divided, moderate, scaled
 from hardmax.problem.keys import Dense, Products
@@ -54,12 +65,12 @@ def train_both(
     kept = steps_to_record(record, steps)
     scale, (by_head, head) = scaled(problem), scaled_readout(problem)
     seen, p = scale.problem._with(readout=head), np.array(scale.point(p, "start"))
-    by_update = batch is not None and batch < problem.n
+    few = need_batch(problem, batch)
     rules = [
-        Rule.of(step_p, steps, scale, by_update=by_update),
-        Rule.of(step_v, steps, replace(scale, exponent=by_head.exponent), by_update=by_update),
+        Rule.of(step_p, steps, scale, by_update=few > 0),
+        Rule.of(step_v, steps, replace(scale, exponent=by_head.exponent), by_update=few > 0),
     ]
-    slots, few = slots_of(seen), int(batch or 0) if by_update else 0
+    slots = slots_of(seen)
     total = float(few) if few and problem.weights is None else problem.total
     large = isinstance(problem.table, Products) and problem.table.is_large
     layout: Any
@@ -108,19 +119,17 @@ def scaled_readout(problem: Problem, *, to_one: bool = False) -> tuple[Scale, Li
 
 def _plain_force(problem: Problem, batch: int, total: float) -> PlainForce:
     """`forces.pair` for losses and rules that only Python can call."""
-    d, n = problem.d, problem.n
+    d, slots = problem.d, slots_of(problem)
 
     def force(_: Any, x: np.ndarray, work: Workspace) -> int:
-        now, p = with_readout(problem, x[d:]), x[:d]
-        if batch:
-            inside = ((np.arange(n) - work.clock[STEP] * batch) % n < batch).astype(float)
-            weights = inside * (1.0 if problem.weights is None else problem.weights)
-            now = now._with(weights=weights)
-        for b, (part, pull) in enumerate(
-            ((slice(0, d), gradient(now, p)), (slice(d, None), gradient(now, p, wrt="v")))
-        ):
+        now = with_readout(problem, x[d:])
+        settled = of_batch(settle_at(now, x[:d], slots), int(work.clock[STEP]), batch)
+        pulls = pull_of(settled, slots.table, total), readout_pull(now, settled, total)
+        for b, (part, pull) in enumerate(zip((slice(0, d), slice(d, None)), pulls, strict=True)):
             work.vectors[V, part], work.vectors[EXPONENTS, part] = pull.direction, pull.log_norm
             work.lengths[b] = 0.0 if pull.is_stationary else 1.0
-        return MOVES if work.lengths.any() else STATIONARY
+        if work.lengths.any():
+            return MOVES
+        return NO_COMPETITOR if np.isneginf(settled.log_scale).all() else STATIONARY
 
     return force

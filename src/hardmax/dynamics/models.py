@@ -39,7 +39,7 @@ class Model:
     >>> import hardmax as hm
     >>> model = hm.data.example("B-FIG-3a").joint()
     >>> model.blocks, model
-    (('p', 'v'), Joint(Problem(n=2, T=2, d=2, loss='logistic')))
+    (('p', 'v'), Joint(Problem(n=3, T=2, d=2, loss='logistic')))
     """
 
     blocks: tuple[str, ...] = ()
@@ -51,12 +51,13 @@ class Model:
     def _flow(self, **options: Any) -> Any:
         """Follow the gradient flow of the blocks."""
         raise TypeError(
-            f"hm.flow has no gradient flow of {type(self).__name__}; train it with hm.train, or take the flow "
+            f"hm.flow has no gradient flow of {type(self).__name__}; train it with hm.train, or take the "
+            "flow "
             "of a Problem or of decomposition.remainder"
         )
 
     def each(self, optimizer: Any) -> tuple[Optimizer, ...]:
-        """One optimizer for every block: given once for all, in the order of the blocks, or by their names."""
+        """Return one optimizer for every block: given once, in the order of the blocks, or by names."""
         if isinstance(optimizer, Mapping):
             if sorted(optimizer) != sorted(self.blocks):
                 raise ValueError(f"optimizer must have the blocks {self.blocks}, got {tuple(optimizer)}")
@@ -90,7 +91,7 @@ class Joint(OfProblem):
     >>> model = hm.data.example("B-FIG-3a").joint()
     >>> steps = {"p": hm.optim.Normalized(lr=0.1), "v": hm.optim.Normalized(lr=0.2)}
     >>> hm.train(model, steps, steps=100).v_points[-1].round(2).tolist()
-    [-2.85, 19.8]
+    [0.22, 19.86]
     """
 
     blocks = ("p", "v")
@@ -105,7 +106,7 @@ class Joint(OfProblem):
         **options: Any,
     ) -> Run:
         """Train p and v; p starts at ``start``, v at the problem's readout."""
-        known_options("p and v", options, ("coordinates",))
+        known_options("p and v", options, ("coordinates", "batch"))
         p, v = self.each(optimizer)
         return train_both(self.problem, p, v, steps, start=start, record=record, **options)
 
@@ -164,7 +165,7 @@ class Factors(OfProblem):
         **options: Any,
     ) -> FactorRun:
         """Train K and Q from ``start``, a pair that has no default."""
-        known_options("K and Q", options, ("coordinates",))
+        known_options("K and Q", options, ("coordinates", "batch"))
         by: Any = self.each(optimizer) if isinstance(optimizer, Mapping | tuple | list) else optimizer
         return train_factors(
             self.problem, by, steps, factors=self.rank, start=start, record=record, **options

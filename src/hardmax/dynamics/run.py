@@ -14,6 +14,7 @@ import numpy as np
 from hardmax._lib import expect, notebook
 from hardmax._lib.archive import read_arrays, write_arrays
 from hardmax._lib.arrays import as_matrix, cosine_distance, lengths
+from hardmax._lib.plotting import axes_of, draw_path
 from hardmax.dynamics.blocks import Rule, need_optimizer
 from hardmax.dynamics.display import RunDisplay
 from hardmax.dynamics.gradient import risk_of, settle_at
@@ -39,7 +40,7 @@ from hardmax.problem.problem import slots_of
 from hardmax.problem.selection import Selection, selected_tokens
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    from matplotlib.axes import Axes
 
     from hardmax.dynamics.laws.forecasting import Forecast
 
@@ -248,7 +249,7 @@ class Run:
         >>> import hardmax as hm
         >>> run = hm.train(hm.data.example("B-FIG-8"), hm.optim.GD(lr=1.0), steps=1000)
         >>> run.selection_at(1), run.selection
-        ((0, 0), (0, 0))
+        ((1, 0), (0, 0))
         """
         return selected_tokens(self._problem(at), self._p(at), tolerance)
 
@@ -356,9 +357,14 @@ class Run:
 
         return load(path)
 
-    def plot(self, target: Any = None) -> Figure:
-        """The picture of `display`, as a matplotlib figure."""
-        return self.display(target).plot()
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw p in the plane of `Problem.plot`, its length on a logarithmic scale; return the axes.
+
+        >>> import hardmax as hm
+        >>> hm.flow(hm.data.example("B-FIG-8")).plot().get_title()
+        'p, with log radius'
+        """
+        return draw_path(axes_of(ax), self._every_point(), self.problem.plane)
 
     def display(self, target: Any = None) -> RunDisplay:
         """Curves of the norm, the attention off the top token and 1 - cos to a target, to ``plot()``.

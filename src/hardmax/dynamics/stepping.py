@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from hardmax._lib import expect
 from hardmax.dynamics.blocks import PlainForce, Rule, Trainer
 from hardmax.dynamics.edges.steps import EdgeSteps
 from hardmax.dynamics.forces import (
@@ -133,13 +134,10 @@ def can_compile(problem: Problem, rule: Rule) -> bool:
 
 def plain_force(problem: Problem, slots: Slots, rule: Rule, batch: int, total: float) -> PlainForce:
     """The force on p for heads, losses and keys that only Python can call."""
-    one_by_one, n = rule.kind == BY_RULE and rule.step.by_coordinate, problem.n
+    one_by_one = rule.kind == BY_RULE and rule.step.by_coordinate
 
     def force(_: Any, p: np.ndarray, work: Workspace) -> int:
-        settled = settle_at(problem, p, slots)
-        if batch:
-            inside = (np.arange(n) - work.clock[STEP] * batch) % n < batch
-            settled = replace(settled, log_slopes=np.where(inside, settled.log_slopes, -np.inf))
+        settled = of_batch(settle_at(problem, p, slots), int(work.clock[STEP]), batch)
         work.slots[WEIGHTS], work.inputs[LOG_SCALE], rounding = settled.weights, settled.log_scale, False
         if one_by_one:
             work.vectors[V], work.vectors[EXPONENTS], rounding = pull_by_coordinate(
@@ -156,6 +154,22 @@ def plain_force(problem: Problem, slots: Slots, rule: Rule, batch: int, total: f
         return NO_COMPETITOR if np.isneginf(settled.log_scale).all() else STATIONARY
 
     return force
+
+
+def need_batch(problem: Problem, batch: Any) -> int:
+    """Return the number of inputs of a step, 0 for all of them; refuse more than there are."""
+    if batch is not None and expect.whole("batch", batch, 1) > problem.n:
+        raise ValueError(f"batch must be at most {problem.n}, the number of inputs, got {batch}")
+    return 0 if batch is None or batch == problem.n else int(batch)
+
+
+def of_batch(settled: Settled, k: int, batch: int) -> Settled:
+    """Return the inputs of step k alone: those of the others do not pull."""
+    if not batch:
+        return settled
+    n = len(settled.tops)
+    inside = (np.arange(n) - k * batch) % n < batch
+    return replace(settled, log_slopes=np.where(inside, settled.log_slopes, -np.inf))
 
 
 def pull_by_coordinate(settled: Settled, table: Keys, total: float) -> tuple[np.ndarray, np.ndarray, bool]:

@@ -10,13 +10,16 @@ import numpy as np
 
 from hardmax._lib import expect
 from hardmax._lib.arrays import exponent, lengths
-from hardmax.dynamics.blocks import Rule, step_sizes, steps_to_record
+from hardmax.dynamics.blocks import Rule, Trainer, step_sizes, steps_to_record
+from hardmax.dynamics.forces import EXPONENTS, MOVES, NO_COMPETITOR, STATIONARY, V, Workspace, spread
+from hardmax.dynamics.gradient import pull_of, settle_at
 from hardmax.dynamics.optim import GD, Normalized, Optimizer
 from hardmax.dynamics.run import Run
-from hardmax.dynamics.stepping import fast_path
+from hardmax.dynamics.stepping import fast_path, need_batch, pull_by_coordinate
 from hardmax.problem import Problem
 from hardmax.problem.coordinates import Coordinates, known, scaled
 from hardmax.problem.keys import Dense
+from hardmax.problem.problem import slots_of
 
 
 def train_p(
@@ -33,12 +36,10 @@ def train_p(
     """Steps of p, with rates times 2^shift, which as numbers may leave the range of float64."""
     problem.need_decreasing_loss()
     need_shape(problem, step)
-    if batch is not None and expect.whole("batch", batch, 1) > problem.n:
-        raise ValueError(f"batch must be at most {problem.n}, the number of inputs, got {batch}")
+    few = need_batch(problem, batch)
     scale = scaled(problem)
     p = np.array(scale.point(problem.vector("start", start), "start"))
-    by_update = batch is not None and batch < problem.n
-    rule = Rule.of(step, steps, scale, shift=shift, by_update=by_update)
+    rule = Rule.of(step, steps, scale, shift=shift, by_update=few > 0)
     kept = steps_to_record(record, steps)
     if known(coordinates) in ("gram", "qr") and not step.in_span:
         raise ValueError(
@@ -46,7 +47,7 @@ def train_p(
             f"keys, got {coordinates!r}"
         )
     loop = fast_path(scale.problem, rule)
-    points, event = loop(scale.problem, p, rule, kept, coordinates, batch if by_update else 0)
+    points, event = loop(scale.problem, p, rule, kept, coordinates, few)
     return Run(
         problem, "step", kept, scale.back(points), event, method=step.name, optimizer=step, batch=batch
     )
@@ -73,8 +74,9 @@ def need_shape(problem: Problem, step: Optimizer) -> None:
     """Refuse a rule of matrices where a vector is trained."""
     if step.of_matrix and len(problem.shape) != 2:
         raise ValueError(
-            f"optimizer must have a norm of vectors for a p of shape {problem.shape}, got {type(step).__name__} "
-            f"in the {step.norm} norm; choose another norm, or make the problem with Problem.from_queries"
+            f"optimizer must have a norm of vectors for a p of shape {problem.shape}, got "
+            f"{type(step).__name__} in the {step.norm} norm; choose another norm, or make the problem with "
+            "Problem.from_queries"
         )
 
 
@@ -93,6 +95,8 @@ class WeightRun(Run):
 
     def W_at(self, at: int) -> np.ndarray:
         """W at a snapshot."""
+        if "W" in self.observed:
+            return np.asarray(self.observed["W"][at])
         moved = self.points[at] - self.points[0]
         size = lengths(self.prompt)
         return self.start + np.outer(self.prompt / size, moved / size)
@@ -112,18 +116,14 @@ def train_W(
 
     The gradient by W is u times the gradient by q = W'u, the attention vector that the tokens see. So W moves
     only along u: W(t) = W(0) + u (q(t) - q(0))' / |u|^2, and q follows descent on p with the tokens as keys
-    and the step times |u|^2; for normalised descent times |u| (B-ERR-17).
+    and the step times |u|^2; for normalised descent times |u| (B-ERR-17). Other optimizers than these two in
+    l2, without eps, do not see |u| alone, and train W itself.
     """
     W, values = problem.key_map, problem.readout.values
     if W is None or values is None:
         raise ValueError(
             "training W needs a problem made with from_tokens: keys W x of its values x; where inputs have "
             "queries (from_queries) p is W already: train the problem"
-        )
-    if not isinstance(step, GD | Normalized) or step.norm != "l2":
-        raise ValueError(
-            f"optimizer must be GD or Normalized in l2 where W is trained, which map to steps of p, got "
-            f"{type(step).__name__} in {step.norm}; train p instead"
         )
     if prompt is None:
         raise ValueError("prompt must be the vector u that W is trained with: the tokens see q = W'u")
@@ -132,6 +132,8 @@ def train_W(
         raise ValueError("prompt must not be zero: with it every attention logit is zero")
     W = W if start is None else expect.finite_array("start", start, W.shape)
     seen = problem._with(table=Dense(values), W=None)
+    if not isinstance(step, GD | Normalized) or step.norm != "l2" or step.damping:
+        return _train_W_itself(seen, step, steps, u, W, steps_to_record(record, steps))
     # The step of q is the rate times |u| or its square, in a float and a power of two.
     power, times = exponent(u), 1 if isinstance(step, Normalized) else 2
     size, shift = float(np.linalg.norm(np.ldexp(u, -power))) ** times, power * times
@@ -150,4 +152,49 @@ def train_W(
     )
     return WeightRun(
         seen, q.clock, q.times, q.points, q.event, None, q.method, optimizer=step, prompt=u, start=W
+    )
+
+
+def _train_W_itself(
+    seen: Problem, step: Optimizer, steps: int, u: np.ndarray, W: np.ndarray, kept: np.ndarray
+) -> WeightRun:
+    """Steps of all entries of W, whose gradient is u times that by q = W'u."""
+    if scaled(seen).exponent:
+        raise ValueError(
+            f"values must be of moderate size where W is trained by {type(step).__name__}; divide them by "
+            "their size, or choose GD or Normalized"
+        )
+    seen.need_decreasing_loss()
+    slots, rule, x = slots_of(seen), Rule.unscaled(step, steps, W.shape), W.ravel().copy()
+
+    def force(_: Any, at: np.ndarray, work: Workspace) -> int:
+        settled = settle_at(seen, at.reshape(W.shape).T @ u, slots)
+        if step.by_coordinate:
+            pull, exponents, _rounding = pull_by_coordinate(settled, slots.table, seen.total)
+            work.vectors[V] = np.outer(u, pull).ravel()
+            work.vectors[EXPONENTS] = np.broadcast_to(exponents, W.shape).ravel()
+            work.lengths[0] = float(pull.any())
+        else:
+            found = pull_of(settled, slots.table, seen.total)
+            pull = found.direction
+            work.vectors[V] = np.outer(u, pull).ravel()
+            work.lengths[0] = spread(work.vectors[V], work.vectors[EXPONENTS], found.log_norm)
+        if pull.any():
+            return MOVES
+        return NO_COMPETITOR if np.isneginf(settled.log_scale).all() else STATIONARY
+
+    trainer = Trainer(force, slots, x, [rule], kept, slots=0, n=seen.n).run()
+    Ws = trainer.points.reshape(len(kept), *W.shape)
+    return WeightRun(
+        seen,
+        "step",
+        kept,
+        np.stack([each.T @ u for each in Ws]),
+        trainer.event,
+        None,
+        step.name,
+        {"W": Ws},
+        optimizer=step,
+        prompt=u,
+        start=W,
     )

@@ -105,7 +105,7 @@ def _constant(optimizer: Any) -> float:
     """The learning rate of plain gradient descent, the one rule that inner products know."""
     if not isinstance(optimizer, GD) or math.isnan(optimizer.constant_rate):
         raise TypeError(
-            f"optimizer must be GD with one learning rate where inner products are trained, got {optimizer!r}; "
+            f"optimizer must be GD with one learning rate for inner products, got {optimizer!r}; "
             "start from vectors (E, p, v) of one layer, or give epochs for AdamW or SGD"
         )
     return expect.positive("lr", optimizer.constant_rate)

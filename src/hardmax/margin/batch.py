@@ -96,15 +96,17 @@ def _solve_stack(
     tame = (norms > 1 / _TAME) & (norms < _TAME) & ((h == 0) | (np.abs(h) > 1 / _TAME)) & (np.abs(h) < _TAME)
     found = tame.all(axis=1) & h.any(axis=1)
     p, weights, verdicts = np.zeros((B, d)), np.zeros((B, m)), np.where(found, FOUND, SKIPPED)
+    Mp, sizes = np.zeros((B, m)), np.ones((B, 3))
 
     def work(start: int) -> None:
         of = slice(start, start + _CHUNK)
         active_sets(A[of], h[of], equal[of], norms[of], p[of], weights[of], verdicts[of])
+        combine_each(A[of], p[of], weights[of], Mp[of], sizes[of])
 
     count = cores() if workers is None else expect.whole("workers", workers, 1)
     with ThreadPoolExecutor(max_workers=count) as pool:
         list(pool.map(work, range(0, B, _CHUNK)))
-    measured = measured_each(A, h, equal, norms, p, weights)
+    measured = measure(Mp, h, equal, weights, norms, sizes[:, 0], sizes[:, 1], sizes[:, 2], d)
     good = (verdicts == FOUND) & proves(measured)
     kkt, lower, upper = (np.asarray(x).tolist() for x in measured)
     return [

@@ -78,7 +78,7 @@ def stage_1(collocation: Any, steps: int, rate: float) -> OutputValue:
 def descend_stage_1(
     collocation: Any, steps: int, rate: float | Optimizer, *, start: Any = None
 ) -> OutputValue:
-    """The same steps one by one, from any ``start`` table B[v, x] (zero by default).
+    """Take the same steps one by one, from any ``start`` table B[v, x] (zero by default).
 
     >>> import numpy as np
     >>> from hardmax.nexttoken.stages import descend_stage_1, stage_1

@@ -13,11 +13,14 @@ import numpy as np
 
 from hardmax._lib import expect, notebook
 from hardmax._lib.arguments import WrongType
+from hardmax._lib.plotting import axes_of, draw_tokens, plane_of
 from hardmax.problem.keys import Dense, Gram, Keys, outer_products
 from hardmax.problem.losses import LOSSES, LossFunction
 from hardmax.problem.readouts import Readout, linear_readout, nonlinear_readout, scored_readout
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
     from hardmax.dynamics.attention import AttentionModel, Link
     from hardmax.dynamics.models import Factors, Joint, Matrix
 
@@ -336,7 +339,7 @@ class Problem(Layout):
         W: Any = None,
         loss: str | LossFunction = "logistic",
     ) -> Problem:
-        """Keys, values, labels and a nonlinear readout psi with its gradient, both on (n, e) arrays (B-DEF-1d).
+        """Make a problem from keys, values, labels and a readout psi with its gradient, both on (n, e) arrays.
 
         Where the keys equal the values, ``W`` maps them to the keys W x, as in `from_tokens`.
 
@@ -444,6 +447,24 @@ class Problem(Layout):
         rows = zip(*(column for _, column in columns), strict=True)
         return notebook.table(repr(self), [name for name, _ in columns], rows)
 
+    @cached_property
+    def plane(self) -> np.ndarray:
+        """The plane that pictures show, (2, d): the identity where the keys have two dimensions."""
+        return plane_of(self.split(self.keys[self.tokens]))
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw the tokens in the plane, those with the best score filled; return the matplotlib axes.
+
+        Keys in more than two dimensions are shown in the plane of their largest differences.
+
+        >>> import hardmax as hm
+        >>> hm.data.example("B-FIG-8").plot().get_title()
+        'tokens; filled: best score'
+        """
+        alone = self.split(self.readout.vertex_predictions(self.tokens, self.offsets))
+        best = [np.flatnonzero(own == own.max()).tolist() for own in alone]
+        return draw_tokens(axes_of(ax), self.split(self.keys[self.tokens]), best)
+
     @property
     def loss(self) -> LossFunction:
         """The loss function of the readout."""
@@ -479,7 +500,8 @@ class Problem(Layout):
             lo, hi = self.prediction_range
             raise ValueError(
                 f"loss {self.loss.name!r} must decrease on the range of the predictions, [{lo:g}, {hi:g}], "
-                "and its values do not fall everywhere there (see LossFunction.decreases); give a decreasing loss, "
+                "and its values do not fall everywhere there (see LossFunction.decreases); give a decreasing "
+                "loss, "
                 "with the scores or labels turned round if yours increases"
             )
 

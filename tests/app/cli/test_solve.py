@@ -363,17 +363,17 @@ def test_files_that_are_not_there(solve, tmp_path):
         assert "start.json" in err
 
 
-@pytest.mark.parametrize("where", ["Enumeration.__next__", "flow"])
+@pytest.mark.parametrize("where", ["search", "flow"])
 def test_interrupt_keeps_what_was_found(solve, monkeypatch, where):
-    from hardmax.directions.enumerate import Enumeration
+    from hardmax.directions.enumerate import SelectionList
     from hardmax.dynamics import flow as flows
 
     if where == "flow":
         monkeypatch.setattr(flows, "flow", _interrupt)
     else:
-        original, count = Enumeration.__next__, iter(range(100))
+        original, count = SelectionList._advance, iter(range(100))
         monkeypatch.setattr(
-            Enumeration, "__next__", lambda self: _interrupt() if next(count) == 2 else original(self)
+            SelectionList, "_advance", lambda self: _interrupt() if next(count) == 2 else original(self)
         )
     code, answer, err = solve(example("B-FIG-8"), "--all", "--flow")
     assert code == 130

@@ -394,9 +394,9 @@ def test_progress_is_never_infinite(progress, words):
         def rename(self, what):
             self.what = what
 
-        def advance(self, more):
-            self.done += more
+        def to(self, done, total):
+            self.done, self.total = done, total
 
     bar = Bar()
-    _Watch(None, bar, None).see(progress)
+    _Watch(bar, None).see(progress)
     assert bar.what == words

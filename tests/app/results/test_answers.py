@@ -79,7 +79,7 @@ def test_verify_on_own_data(command, valid_json, tmp_path):
     assert (same.check.verdict, same.check.witness) == ("fails", found.checks[0].check.witness)
     with pytest.raises(ValueError, match="ids must name at least one statement"):
         hm.verify(on=hm.data.example("B-FIG-1b"))
-    with pytest.raises(ValueError, match="unknown statement 'B-ASM-BB'. Did you mean B-ASM-B "):
+    with pytest.raises(ValueError, match=r"unknown statement 'B-ASM-BB'\. Did you mean B-ASM-B "):
         hm.verify("B-ASM-BB")
 
 
@@ -164,7 +164,7 @@ def test_ntp_train_and_predict(command, valid_json, tmp_path):
     arguments = ["ntp", "train", SVOP, "--out", model, "--steps", "50", "--rate", "0.1"]
     agree(found, command(*arguments), command(*arguments, "--json"), valid_json)
     assert model.read_bytes() == own
-    told = next_token_predict.predict(model, "O S P")
+    told = next_token_predict.predict_next(model, "O S P")
     asked = ["ntp", "predict", model, "O S P"]
     agree(told, command(*asked), command(*asked, "--json"), valid_json)
     longer = next_token_train.train_file(SVOP, model, steps=80, rate=0.1, resume=True)

@@ -123,8 +123,8 @@ def test_exact_solves_each_listed_selection_once(solved):
 
 def test_known_solutions_are_handed_back():
     problem = hm.data.example("B-FIG-8")
-    [(tokens, best)] = hm.best_max_margins(problem)
-    [(again, same)] = hm.best_max_margins(problem, known={tokens: best})
+    [(tokens, best)] = att_svm.best_max_margins(problem)
+    [(again, same)] = att_svm.best_max_margins(problem, known={tokens: best})
     assert again == tokens
     assert same is best
 
@@ -160,11 +160,11 @@ def test_budgets_of_python(valid_json):
 
 
 def test_an_interrupt_is_raised_in_python(monkeypatch):
-    from hardmax.directions.enumerate import Enumeration
+    from hardmax.directions.enumerate import SelectionList
 
     def interrupt(self):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(Enumeration, "__next__", interrupt)
+    monkeypatch.setattr(SelectionList, "_advance", interrupt)
     with pytest.raises(KeyboardInterrupt):
         hm.solve(EXAMPLE)

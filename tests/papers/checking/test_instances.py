@@ -8,7 +8,7 @@ import jsonschema
 import pytest
 
 import hardmax as hm
-from hardmax.app.results.verified import Judged, Verified
+from hardmax.app.results.verify import StatementVerdict, VerifyResult
 from hardmax.papers.checking.check import statements
 from hardmax.papers.checking.instances import Instance, instances
 
@@ -22,7 +22,7 @@ def test_the_verdict_is_the_expected_one(instance: Instance) -> None:
     assert found.verdict == instance.expected, (found.slack, found.hypotheses, found.measured)
     assert found.claim
     assert found.label in ("proved", "derived", "measured", "conjecture")
-    answer = Verified((Judged(found, instance.expected),)).json()
+    answer = VerifyResult((StatementVerdict(found, instance.expected),)).json()
     jsonschema.validate(json.loads(json.dumps(answer, allow_nan=False)), SCHEMA)
 
 

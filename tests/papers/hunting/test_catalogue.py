@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 
 import hardmax as hm
-from hardmax.app.results import Catalogued
-from hardmax.app.results.hunts import hunt_entry, judge_file
+from hardmax.app.results.hunt import CatalogueResult, hunt_entry, judge_file
 from hardmax.papers.checking.check import statements
 from hardmax.papers.hunting.catalogue import CATALOGUE, ELSEWHERE
 from hardmax.papers.hunting.printed import PRINTED
@@ -33,7 +32,7 @@ def test_quick_ones_are_refuted(claim):
 
 def test_the_table(valid_json):
     entry = ENTRIES["C-ERR-04"]
-    found = Catalogued(60.0, 0, ((entry, hunt_entry(entry, 60.0, workers=0)),))
+    found = CatalogueResult(60.0, 0, ((entry, hunt_entry(entry, 60.0, workers=0)),))
     told = valid_json(found)
     assert (told["refuted"], found.exit_code) == (1, 0)
     assert "1 of 1 refuted" in str(found)

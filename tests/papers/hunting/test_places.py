@@ -65,7 +65,7 @@ def test_an_interrupt_keeps_what_was_found():
 
     job = HuntJob(stops, tries=5, workers=0)
     job.run()  # the third instance refutes, before the interrupt comes
-    assert job.answer(interrupted=True).exit_code == 130
+    assert job.result(interrupted=True).exit_code == 130
     job.close()
 
 

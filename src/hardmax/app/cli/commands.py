@@ -205,7 +205,7 @@ for _name, _command in COMMANDS.items():
 
 
 @dataclass
-class Session:
+class CommandSession:
     """One command line: what was set before the command, and the output of the command."""
 
     quiet: bool = False
@@ -233,7 +233,7 @@ def hardmax(
 
 def call(arguments: Sequence[str]) -> int:
     """Call the command that is named and return its exit code; a mistake ends in a sentence."""
-    session = Session()
+    session = CommandSession()
     try:
         code = _call(arguments, session)
     except OSError as error:
@@ -255,7 +255,7 @@ def call(arguments: Sequence[str]) -> int:
 AGAIN = "interrupted; give the same command again to start over"
 
 
-def _call(arguments: Sequence[str], session: Session) -> int:
+def _call(arguments: Sequence[str], session: CommandSession) -> int:
     given = list(arguments) or ["--help"]
     try:
         return int(app(args=given, prog_name="hardmax", standalone_mode=False, obj=session) or DONE)
@@ -269,6 +269,6 @@ def _call(arguments: Sequence[str], session: Session) -> int:
         return DONE
 
 
-def _complain(message: str, code: int, arguments: Sequence[str], session: Session) -> int:
+def _complain(message: str, code: int, arguments: Sequence[str], session: CommandSession) -> int:
     answered = session.out is not None and session.out.shown is not None
     return complain(message, code, as_json="--json" in arguments and not answered, names=arguments)

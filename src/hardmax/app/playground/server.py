@@ -8,6 +8,7 @@ import html
 import ipaddress
 import json
 import os
+import re
 import secrets
 import socket
 import tempfile
@@ -212,11 +213,12 @@ def serve(
     """
     if not isinstance(port, int) or not 0 <= port <= 65535:
         raise ValueError(f"port must be a whole number from 0 to 65535, got {port!r}")
+    _check_host(host)
     try:
         import starlette  # noqa: F401
         import uvicorn
     except ModuleNotFoundError as error:
-        raise ValueError(f"the playground needs {error.name}; {install('play')}") from None
+        raise ImportError(f"the playground needs {error.name}: {install('play')}") from None
     from hardmax.app.playground.connections import Connection
 
     end, state = opening(what)
@@ -231,9 +233,7 @@ def serve(
             listening.bind((host, port))
         except OSError as error:
             reason = error.strerror or str(error)
-            raise ValueError(
-                f"host and port must be free to listen on, got {host}:{port} ({reason}); choose others"
-            ) from None
+            raise ValueError(f"cannot listen on host {host}, port {port}: {reason}; choose others") from None
         port = listening.getsockname()[1]
         token = secrets.token_urlsafe(24)
         shown = _spelled(LOOPBACK if host in EVERYWHERE else host)
@@ -256,6 +256,17 @@ def serve(
         ready(Serving(address, host, port, state is not None))
         with _browsing(address, browser):
             uvicorn.Server(config).run(sockets=[listening])
+
+
+def _check_host(host: str) -> None:
+    """Refuse what is neither an IP address nor a host name, before the system's resolver gets it."""
+    label = r"[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
+    if len(host) <= 253 and re.fullmatch(rf"{label}(\.{label})*\.?", host):
+        return
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        raise ValueError(f"host must be an IP address or a host name, got {host[:60]!r}") from None
 
 
 @contextmanager

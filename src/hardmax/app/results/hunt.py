@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from hardmax.papers.hunting.candidate import Candidate
     from hardmax.papers.hunting.catalogue import Entry
-    from hardmax.papers.hunting.claims import Claim, Judgement
+    from hardmax.papers.hunting.claims import HuntedClaim, Judgement
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -187,7 +187,7 @@ class HuntResult(Result):
         return self.plot()
 
     def save(self, folder: str | os.PathLike[str]) -> HuntResult:
-        """Write the data, a picture if it is in the plane, and LaTeX; return a result that names the files."""
+        """Write the data, a picture if it is in the plane, and LaTeX; return a result with the files."""
         from hardmax.papers.hunting.telling import write
 
         if self.candidate is None:
@@ -320,8 +320,8 @@ def hunt(
 
     Args:
         claim: A statement such as B-THM-1, FILE.py:NAME (the file is executed), or a line such as
-            "selection == 1 given margin > 0.5". In Python also a function of a problem that returns its slack:
-            a number, negative where the claim fails, or an `Outcome`.
+            "selection == 1 given margin > 0.5". In Python also a function of a problem that returns its
+            slack, a number that is negative where the claim fails, or an `Outcome`.
         reading: Hunt a statement as corrected or as printed in the paper.
         space: Sizes to search, for example n=2..4,T=2..4,d=2..3.
         loss: Loss of every problem; by default all three.
@@ -402,7 +402,9 @@ class HuntJob:
         allowed = Budget(**budget)
         self.seed = allowed.rng
         found: str | None = claim if isinstance(claim, str) else named(claim)[1]
-        self.claim: Claim = claim_of(claim if found is None else found, as_reading(reading), space, loss)
+        self.claim: HuntedClaim = claim_of(
+            claim if found is None else found, as_reading(reading), space, loss
+        )
         self.drive = Drive(self.claim, allowed, found is not None, progress)
 
     def run(self) -> None:
@@ -463,7 +465,7 @@ class HuntJob:
 
 
 def settled(
-    claim: Claim, candidate: Candidate
+    claim: HuntedClaim, candidate: Candidate
 ) -> tuple[str | None, Candidate, Judgement, tuple[int, int, int], str | None]:
     """Shrink a candidate that fails and look again: its verdict (None: nothing), first size and a note."""
     from hardmax.papers.hunting.driving import look_again, shrink
@@ -554,7 +556,6 @@ def catalogue(
         workers: Number of processes; by default one per core.
         progress: Called with the number of statements done and of all statements.
     """
-    from hardmax.papers.checking.check import STATEMENTS
     from hardmax.papers.hunting.catalogue import CATALOGUE
 
     limit = 60.0 if seconds is None else seconds
@@ -564,9 +565,7 @@ def catalogue(
         try:
             for entry in CATALOGUE:
                 bar.rename(f"hunting {entry.claim}")
-                reading: Any = "paper" if entry.claim in STATEMENTS.places else "corrected"
-                found = hunt(entry.claim, reading=reading, seconds=limit, rng=rng, workers=workers)
-                done.append((entry, found))
+                done.append((entry, hunt_entry(entry, limit, rng, workers)))
                 bar.advance()
         except KeyboardInterrupt:
             if not done:
@@ -574,6 +573,14 @@ def catalogue(
             session().keep("stopping; the results so far follow")
             interrupted = True
     return CatalogueResult(limit, rng, tuple(done), interrupted)
+
+
+def hunt_entry(entry: Entry, seconds: float, rng: int = 0, workers: int | None = None) -> HuntResult:
+    """Hunt one printed statement of the catalogue, as printed."""
+    from hardmax.papers.checking.check import STATEMENTS
+
+    reading: Any = "paper" if entry.claim in STATEMENTS.places else "corrected"
+    return hunt(entry.claim, reading=reading, seconds=seconds, rng=rng, workers=workers)
 
 
 def _search(cma: Any) -> str:

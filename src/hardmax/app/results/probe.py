@@ -319,6 +319,8 @@ def probe(
     ):
         expect.whole(name, number, least)
     is_file = isinstance(model, str | os.PathLike)
+    if is_file and not os.fspath(model):
+        raise ValueError("model must be the name of a folder or file, got an empty one")
     if is_file and not Path(model).exists():
         raise FileNotFoundError(2, "No such file or directory", os.fspath(model))
     if page is not None:

@@ -1,4 +1,4 @@
-"""Result: what a command prints and its function returns, as JSON, a table, a line, HTML, a frame and LaTeX."""
+"""Result: what a function returns and its command prints, as JSON, table, line, HTML, frame and LaTeX."""
 
 from __future__ import annotations
 

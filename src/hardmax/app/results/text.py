@@ -157,6 +157,10 @@ def train_file(
         raise ValueError(f"held_out must be a share below 1, got {held_out!r}")
     if top_k is not None and entropy_penalty is not None:
         raise ValueError("`top_k` and `entropy_penalty` exclude each other; pass one of them")
+    if top_k is not None:
+        expect.whole("top_k", top_k, 1)
+    if entropy_penalty is not None:
+        expect.nonnegative("entropy_penalty", entropy_penalty)
     check_range(1, 8, ngrams=ngrams)
     check_range(1, 10_000, epochs=epochs)
     needed = [each for each in (data, test) if isinstance(each, str | os.PathLike)]
@@ -202,7 +206,7 @@ def train_file(
             raise KeyboardInterrupt(f"{done}; give the same command to go on") from None
     if out is not None:
         classifier.save(out)
-    kept = classifier.keep_top(aside, TOP, truth) if len(aside) else None
+    kept = classifier.evaluate_top_k(aside, truth, TOP) if len(aside) else None
     common = classifier.classes_[int(np.argmax(classifier._shares))]
     majority = float(np.mean(truth == common)) if len(aside) else None
     if left_out:
@@ -214,7 +218,7 @@ def train_file(
         )
     file = None if out is None else fspath(out)
     return TextTraining(
-        classifier, file, rng, len(own), left_out, kept, majority, classifier.important(SHOWN)
+        classifier, file, rng, len(own), left_out, kept, majority, classifier.top_tokens(SHOWN)
     )
 
 
@@ -384,11 +388,14 @@ def important(
         if Path(plot).suffix not in PICTURES:
             raise ValueError(f"plot must end in {', '.join(PICTURES)}, got {plot}")
         writable("plot", plot, *([model] if isinstance(model, str | os.PathLike) else []))
+    from hardmax._lib import expect
+
+    expect.whole("limit", limit, 1)
     found = _loaded(model)
     meant = _meant(found, label)
     if plot is not None:
         found.word_map(meant).save(Path(plot))
-    return TextTokens(found.important(limit, meant), None if plot is None else fspath(plot))
+    return TextTokens(found.top_tokens(limit, meant), None if plot is None else fspath(plot))
 
 
 def _loaded(model: Any) -> AttentionClassifier:

@@ -80,8 +80,8 @@ class Adam(Adaptive):
     `hm.limits.runaway_rate` the steps grow without bound: "runaway" (D-THM-9b).
 
     >>> import hardmax as hm
-        >>> round(hm.train(hm.data.example("B-FIG-8"), hm.optim.Adam(0.1, eps=0.0), steps=10_000).p_norm)
-        37
+    >>> round(hm.train(hm.data.example("B-FIG-8"), hm.optim.Adam(0.1, eps=0.0), steps=10_000).p_norm)
+    37
     """
 
     betas: tuple[float, float] = (0.9, 0.999)
@@ -114,8 +114,8 @@ class AdamW(Adam):
     however small the gradient is. Nothing that is proved of gradient descent holds for it.
 
     >>> import hardmax as hm
-        >>> round(hm.train(hm.data.example("B-FIG-8"), hm.optim.AdamW(0.1, eps=0.0), steps=10_000).p_norm)
-        37
+    >>> round(hm.train(hm.data.example("B-FIG-8"), hm.optim.AdamW(0.1, eps=0.0), steps=10_000).p_norm)
+    37
     """
 
     weight_decay: float = 0.0
@@ -147,8 +147,8 @@ class RMSprop(Adaptive):
     """A step along the gradient over the root of a mean of its square, plus ``eps``; nothing corrected.
 
     >>> import hardmax as hm
-        >>> hm.train(hm.data.example("B-FIG-8"), hm.optim.RMSprop(0.01), steps=1).p.round(6).tolist()
-        [-0.1, 0.1]
+    >>> hm.train(hm.data.example("B-FIG-8"), hm.optim.RMSprop(0.01), steps=1).p.round(6).tolist()
+    [-0.1, 0.1]
     """
 
     beta: float = 0.99

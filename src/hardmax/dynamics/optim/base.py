@@ -28,10 +28,10 @@ class Optimizer:
     >>> import numpy as np, hardmax as hm
     >>> class Halved(hm.optim.Optimizer):
     ...     norm = "linf"
-        ...     def update(self, direction, exponents, state, lr, step):
+    ...     def update(self, direction, exponents, state, lr, step):
     ...         return 0.5 * lr * np.sign(direction)
     >>> hm.train(hm.data.example("B-FIG-8"), Halved(1.0), steps=4).p.tolist()
-        [0.0, 2.0]
+    [0.0, 2.0]
     """
 
     lr: Rate

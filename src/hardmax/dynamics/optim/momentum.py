@@ -90,9 +90,9 @@ class Momentum(Averaged):
     along it for ever, and says "frozen momentum" (D-THM-7).
 
     >>> import hardmax as hm
-        >>> problem = hm.data.example("B-FIG-8")
+    >>> problem = hm.data.example("B-FIG-8")
     >>> hm.train(problem, hm.optim.Momentum(0.1), steps=1000)
-        Run(momentum in l2 to step = 1000, |p| = 99.3632, event=None)
+    Run(momentum in l2 to step = 1000, |p| = 99.3632, event=None)
     """
 
     beta: float = 0.9
@@ -120,8 +120,8 @@ class Signum(Averaged):
     """Signum: every coordinate moves by ``lr`` along the sign of the mean gradient; momentum in linf.
 
     >>> import hardmax as hm
-        >>> hm.train(hm.data.example("B-FIG-8"), hm.optim.Signum(0.25), steps=4).p.tolist()
-        [-1.0, 1.0]
+    >>> hm.train(hm.data.example("B-FIG-8"), hm.optim.Signum(0.25), steps=4).p.tolist()
+    [-1.0, 1.0]
     """
 
     beta: float = 0.9
@@ -203,8 +203,8 @@ class SGD(Optimizer):
     name is that of the mini-batch trainer. ``hm.train(..., batch=b)`` takes batches of inputs in turn.
 
     >>> import hardmax as hm
-        >>> hm.train(hm.data.example("B-FIG-8"), hm.optim.SGD(0.1, momentum=0.9), steps=100).selection
-        (0, 0)
+    >>> hm.train(hm.data.example("B-FIG-8"), hm.optim.SGD(0.1, momentum=0.9), steps=100).selection
+    (0, 0)
     """
 
     momentum: float = 0.0

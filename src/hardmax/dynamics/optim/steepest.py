@@ -22,9 +22,9 @@ class Mirror(Optimizer):
     (D-THM-3); power 2 is (normalised) gradient descent.
 
     >>> import hardmax as hm
-        >>> run = hm.train(hm.data.example("B-FIG-8"), hm.optim.Mirror(0.1, power=3), steps=1000)
+    >>> run = hm.train(hm.data.example("B-FIG-8"), hm.optim.Mirror(0.1, power=3), steps=1000)
     >>> run.optimizer.norm, run.p.round(2).tolist()
-        ('l3', [3.04, 9.89])
+    ('l3', [3.04, 9.89])
     """
 
     power: float
@@ -134,8 +134,8 @@ class GD(Steepest):
     step of norm 1 that gains most.
 
     >>> import hardmax as hm
-        >>> hm.train(hm.data.example("B-FIG-8"), hm.optim.GD("1/L_p"), steps=10)
-        Run(gradient descent to step = 10, |p| = 0.109799, event=None)
+    >>> hm.train(hm.data.example("B-FIG-8"), hm.optim.GD("1/L_p"), steps=10)
+    Run(gradient descent to step = 10, |p| = 0.109799, event=None)
     """
 
     norm: str = "l2"
@@ -166,10 +166,10 @@ class Normalized(Steepest):
     below a threshold only, `hm.limits.critical_rate` (D-THM-5).
 
     >>> import hardmax as hm
-        >>> hm.train(hm.data.example("B-FIG-8"), hm.optim.Normalized(0.1), steps=10)
+    >>> hm.train(hm.data.example("B-FIG-8"), hm.optim.Normalized(0.1), steps=10)
     Run(normalised gradient descent to step = 10, |p| = 0.944391, event=None)
     >>> hm.train(hm.data.example("B-FIG-8"), hm.optim.Normalized(0.1, norm="l3"), steps=10)
-        Run(normalised gradient descent in l3 to step = 10, |p| = 0.96328, event=None)
+    Run(normalised gradient descent in l3 to step = 10, |p| = 0.96328, event=None)
     """
 
     eps: float = 0.0
@@ -201,8 +201,8 @@ class Sign(Steepest):
     mends that.
 
     >>> import hardmax as hm
-        >>> hm.train(hm.data.example("B-FIG-8"), hm.optim.Sign(0.5), steps=4).p.tolist()
-        [0.0, 2.0]
+    >>> hm.train(hm.data.example("B-FIG-8"), hm.optim.Sign(0.5), steps=4).p.tolist()
+    [0.0, 2.0]
     """
 
     title: ClassVar[str] = "sign descent"
@@ -221,8 +221,8 @@ class Coordinate(Steepest):
     "cycle" (D-THM-6).
 
     >>> import hardmax as hm
-        >>> [hm.train(hm.data.example("B-FIG-8"), hm.optim.Coordinate(lr), steps=100) for lr in (0.1, 0.5)]
-        [Run(coordinate descent to step = 100, |p| = 7.91202, event=None),
+    >>> [hm.train(hm.data.example("B-FIG-8"), hm.optim.Coordinate(lr), steps=100) for lr in (0.1, 0.5)]
+    [Run(coordinate descent to step = 100, |p| = 7.91202, event=None),
      Run(coordinate descent to step = 100, |p| = 4.74342, event='cycle')]
     """
 

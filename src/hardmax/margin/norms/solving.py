@@ -46,9 +46,9 @@ def solve_by(own: Norm, constraints: Constraints, optimum: Optimum, exact: bool 
             None if it finds none. What they prove is measured: an optimum that is wrong is not certified.
         exact: refused, as its solutions are not rational.
 
-    >>> from hardmax.margin.norms import norm
-    >>> rows = Constraints.dense([[1.0, 0.0]])
-    >>> solve_by(norm("l3"), rows, lambda problem, start: start).margin
+    >>> import hardmax as hm
+    >>> rows = hm.Constraints.dense([[1.0, 0.0]])
+    >>> hm.margin.solve_by(hm.margin.norm("l3"), rows, lambda problem, start: start).margin
     1.0
     """
     own.refuse(constraints, exact)
@@ -154,7 +154,6 @@ def measured_in(
     ``lengths`` are N* of the rows, or above. For one problem, or for a stack.
 
     >>> one = np.ones(1)
-    >>> from hardmax.margin.norms import norm
     >>> float(measured_in(norm("l1"), one, one < 0, one / 4, one, 0.25, 0.5, 0.5, 2 * one, 2).kkt)
     0.0
     """
@@ -171,8 +170,9 @@ def enclose_by(best: MaxMargin, near: Bools | None = None) -> Tight:
     is tight nowhere. ``near`` are the rows that may be tight, where they are known: then only the first
     question is asked.
 
-    >>> rows = Constraints.dense([[1.0, 0.0], [1.0, 2.0]])
-    >>> enclose_by(solve_in(rows, "l3")).doubtful.tolist()
+    >>> import hardmax as hm
+    >>> rows = hm.Constraints.dense([[1.0, 0.5], [1.0, 2.0]])
+    >>> hm.margin.enclose_by(hm.max_margin(rows, norm="l3")).doubtful.tolist()
     [False, False]
     """
     c, ball = best.constraints, norm(best.norm)

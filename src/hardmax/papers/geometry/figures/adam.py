@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 import hardmax as hm
+from hardmax._lib.style import BLUE, GRAY, GREEN, INK, ORANGE, PURPLE, RED
 from hardmax.papers.figures.claims import at_most, near, true
 from hardmax.papers.figures.figure import Findings, Setting, recipe
-from hardmax.papers.figures.style import BLUE, GRAY, GREEN, INK, ORANGE, PURPLE, RED
 from hardmax.papers.figures.tables import Tables, part
 from hardmax.papers.geometry.figures.methods import at, deficits, marks, train
 

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import hardmax as hm
+from hardmax._lib.style import BLUE, GREEN, PURPLE, RED
 from hardmax.papers.figures.claims import at_least, at_most, near, true
 from hardmax.papers.figures.figure import Findings, Setting, recipe
-from hardmax.papers.figures.style import BLUE, GREEN, PURPLE, RED
 from hardmax.papers.figures.tables import Tables, part
 from hardmax.papers.geometry.figures.methods import at, deficits, marks, train
 
@@ -184,6 +184,6 @@ def fig_cycles(setting: Setting) -> Findings:
         "Log loss of labels; rates 0.1, Adam 0.01 with beta2 = 0.99.",
         "cycle: the label is a and not b three times, b and not a once, and once a and not c.",
         "The max margin is the one in the rule's own norm that ties the bound rows.",
-        "Beside p_fin: hm.train(..., split=hm.decompose(problem)).",
+        "Beside p_fin: hm.train(hm.decompose(problem).remainder, ...).",
     )
     return Findings(tables, claims, notes)

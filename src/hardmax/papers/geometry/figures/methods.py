@@ -7,7 +7,7 @@ import warnings
 import numpy as np
 
 import hardmax as hm
-from hardmax.papers.figures.style import BLUE, GREEN, ORANGE, RED, TEAL
+from hardmax._lib.style import BLUE, GREEN, ORANGE, RED, TEAL
 
 COLORS = {"l1": ORANGE, "l1.5": TEAL, "l2": BLUE, "l3": GREEN, "linf": RED}
 NAMES = {

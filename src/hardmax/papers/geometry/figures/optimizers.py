@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import hardmax as hm
+from hardmax._lib.style import BLUE, PURPLE, RED
 from hardmax.papers.figures.claims import at_most, near, true
 from hardmax.papers.figures.figure import Findings, Setting, recipe
-from hardmax.papers.figures.style import BLUE, PURPLE, RED
 from hardmax.papers.figures.tables import Table, Tables, part
 from hardmax.papers.geometry.figures.methods import COLORS, NAMES, at, deficits, marks, train
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from hardmax.directions.neighbors import attracts
+from hardmax.dynamics.models import Model
 from hardmax.dynamics.optim import Optimizer
 from hardmax.dynamics.run import Run
 from hardmax.dynamics.train import train_quietly
@@ -60,7 +61,11 @@ def no_still_coordinate(best: MaxMargin) -> Hypothesis:
 
 
 def trained(
-    problem: Problem, step: Optimizer | tuple[Optimizer, Optimizer], *, record: Any = (), **options: Any
+    problem: Problem | Model,
+    step: Optimizer | tuple[Optimizer, Optimizer],
+    *,
+    record: Any = (),
+    **options: Any,
 ) -> Run:
     """`train` without its warning of a rate that is too large: what happens there is what is tested."""
     return train_quietly(problem, step, record=record, **options)

@@ -32,7 +32,7 @@ def _trained(
     """Factors of m columns, from a small random start."""
     draw = generator(rng)
     start = tuple(SMALL * draw.normal(size=(side, m)) for side in problem.shape)
-    return trained(problem, step, steps=steps, record=[steps // 10], factors=m, start=start)
+    return trained(problem.factors(rank=m), step, steps=steps, record=[steps // 10], start=start)
 
 
 def fallen(early: float, late: float) -> float:

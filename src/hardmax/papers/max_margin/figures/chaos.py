@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 import hardmax as hm
+from hardmax._lib.style import BLUE, GRAY, INK, RED
 from hardmax.limits.late import LateMap, period
 from hardmax.papers.figures.claims import at_least, at_most, near, true
 from hardmax.papers.figures.figure import Findings, Setting, recipe
-from hardmax.papers.figures.style import BLUE, GRAY, INK, RED
 from hardmax.papers.figures.tables import Tables
 
 if TYPE_CHECKING:

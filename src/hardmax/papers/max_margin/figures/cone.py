@@ -8,9 +8,9 @@ import numpy as np
 
 import hardmax as hm
 from hardmax._lib.arrays import half_squares
+from hardmax._lib.style import BLUE, INK, RED
 from hardmax.papers.figures.claims import at_least, at_most, near
 from hardmax.papers.figures.figure import Findings, Setting, recipe
-from hardmax.papers.figures.style import BLUE, INK, RED
 from hardmax.papers.figures.tables import Table, Tables, part
 from hardmax.papers.max_margin.figures.plane import (
     RATE,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import hardmax as hm
-from hardmax.papers.figures.style import GRAY, GREEN, INK, ORANGE, TEAL
+from hardmax._lib.style import GRAY, GREEN, INK, ORANGE, TEAL
 from hardmax.papers.figures.tables import Table, part
 
 if TYPE_CHECKING:

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 import hardmax as hm
+from hardmax._lib.style import BLUE, GRAY, GREEN, INK, ORANGE, PURPLE, RED, TEAL
 from hardmax.papers.figures.claims import Claim, at_least, at_most, near
 from hardmax.papers.figures.figure import Findings, Setting, recipe
-from hardmax.papers.figures.style import BLUE, GRAY, GREEN, INK, ORANGE, PURPLE, RED, TEAL
 from hardmax.papers.figures.tables import Tables, part
 from hardmax.papers.max_margin.figures.plane import RATE, STEPS, draw_heads, frame, label_axes
 

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 import hardmax as hm
+from hardmax._lib.style import BLUE, GRAY, RED
 from hardmax.papers.figures.claims import Claim, at_least, near, true
 from hardmax.papers.figures.figure import Findings, Setting, recipe
-from hardmax.papers.figures.style import BLUE, GRAY, RED
 from hardmax.papers.figures.tables import Table, Tables, part
 from hardmax.papers.max_margin.figures.plane import (
     RATE,

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from hardmax._lib.style import BLUE, GRAY, GREEN, INK, ORANGE, RED
 from hardmax.nexttoken import Samples, Training, named_sentences
 from hardmax.nexttoken.flow import train_by_flow
 from hardmax.nexttoken.observables import log_excess_loss, loss, target_masses
 from hardmax.nexttoken.training import FIRST_RATE, STEPS, train
 from hardmax.papers.figures.claims import Claim, at_least, at_most, near
 from hardmax.papers.figures.figure import Findings, Setting, recipe
-from hardmax.papers.figures.style import BLUE, GRAY, GREEN, INK, ORANGE, RED
 from hardmax.papers.figures.tables import Table, Tables, part
 from hardmax.papers.next_token.figures.runs import run_of
 from hardmax.papers.next_token.statements import printed

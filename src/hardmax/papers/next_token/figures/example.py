@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from hardmax._lib.style import BLUE, GRAY, INK, RED
 from hardmax.nexttoken import Analysis, Samples, Training, analyze, named_sentences
 from hardmax.nexttoken.generators import structure
 from hardmax.nexttoken.predict import regenerate
 from hardmax.nexttoken.training import train
 from hardmax.papers.figures.claims import Claim, at_least, at_most, near, true
 from hardmax.papers.figures.figure import Findings, Setting, recipe
-from hardmax.papers.figures.style import BLUE, GRAY, INK, RED
 from hardmax.papers.figures.tables import Table, Tables, part
 from hardmax.problem.readouts import star_norm
 

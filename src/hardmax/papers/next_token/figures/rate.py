@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from hardmax._lib.style import BLUE, GRAY, GREEN, INK, ORANGE, PURPLE, RED
 from hardmax.nexttoken import Samples, Training, named_sentences
 from hardmax.nexttoken.model import naive_descent
 from hardmax.nexttoken.observables import log_excess_loss, log_off_masses
 from hardmax.nexttoken.training import STEPS, train
 from hardmax.papers.figures.claims import Claim, at_least, at_most, between, near
 from hardmax.papers.figures.figure import Findings, Scale, Setting, recipe
-from hardmax.papers.figures.style import BLUE, GRAY, GREEN, INK, ORANGE, PURPLE, RED
 from hardmax.papers.figures.tables import Table, Tables, part
 from hardmax.papers.next_token.figures.example import FIRST_RATE, RATE, SHORT
 from hardmax.papers.next_token.figures.runs import samples_of

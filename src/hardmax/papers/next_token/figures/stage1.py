@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from hardmax._lib.style import BLUE, GRAY, INK, ORANGE, RED
 from hardmax.nexttoken.relations import collocation
 from hardmax.nexttoken.stages import descend_stage_1, misalignment_constant, stage_1
 from hardmax.nexttoken.training import FIRST_RATE, STEPS
 from hardmax.papers.figures.claims import Claim, at_least, at_most, near, true
 from hardmax.papers.figures.figure import Findings, Setting, recipe
-from hardmax.papers.figures.style import BLUE, GRAY, INK, ORANGE, RED
 from hardmax.papers.figures.tables import Tables, part
 from hardmax.papers.next_token.figures.runs import TICKS, samples_of
 from hardmax.problem.readouts import OutputValue, star_norm

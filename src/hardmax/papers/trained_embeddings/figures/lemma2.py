@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from hardmax._lib.style import BLUE, GRAY, GREEN, INK, RED
 from hardmax.embeddings import Corpus, assumption_4_corpus, initial_vectors, take_first_step
 from hardmax.embeddings.first_step import FirstStepErrors, first_step_errors, initial_event
 from hardmax.embeddings.gram import GramState
@@ -15,7 +16,6 @@ from hardmax.embeddings.near_identity import draw_initial
 from hardmax.embeddings.theorem5 import least_first_step, theorem_5_thresholds
 from hardmax.papers.figures.claims import Claim, at_least, at_most, between, near
 from hardmax.papers.figures.figure import Findings, Scale, Setting, recipe
-from hardmax.papers.figures.style import BLUE, GRAY, GREEN, INK, RED
 from hardmax.papers.figures.tables import Table, Tables, part
 
 if TYPE_CHECKING:

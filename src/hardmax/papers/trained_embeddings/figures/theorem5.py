@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 import hardmax as hm
+from hardmax._lib.style import BLUE, GRAY, GREEN, INK, ORANGE, PURPLE, RED, TEAL
 from hardmax.embeddings import assumption_4_corpus, pattern_max_margin
 from hardmax.embeddings.patterns import distinct_tokens, important_pattern
 from hardmax.embeddings.theorem5 import (
@@ -25,7 +26,6 @@ from hardmax.margin.closed_forms.patterns import important_only
 from hardmax.margin.solution import MaxMargin
 from hardmax.papers.figures.claims import Claim, at_least, at_most, near, true
 from hardmax.papers.figures.figure import Findings, Scale, Setting, recipe
-from hardmax.papers.figures.style import BLUE, GRAY, GREEN, INK, ORANGE, PURPLE, RED, TEAL
 from hardmax.papers.figures.tables import Table, Tables, part
 from hardmax.papers.trained_embeddings.statements import instances
 from hardmax.papers.trained_embeddings.statements.instances import slack_corpus

@@ -16,10 +16,10 @@ import numpy as np
 from scipy.stats import spearmanr
 
 from hardmax._lib.extras import install
+from hardmax._lib.style import BLUE, INK, RED
 from hardmax.data.images import Images, cifar10
 from hardmax.papers.figures.claims import Claim, at_least, at_most, on_stand_in
 from hardmax.papers.figures.figure import Findings, Scale, Setting, recipe
-from hardmax.papers.figures.style import BLUE, INK, RED
 from hardmax.papers.figures.tables import Table, Tables, part
 
 if TYPE_CHECKING:
@@ -236,24 +236,24 @@ DEFINITION = (
 )
 
 
-class Source(NamedTuple):
+class ImageSource(NamedTuple):
     """Real images, or why there are none."""
 
     images: Images | None
     note: str
 
 
-def source_of(setting: Setting) -> Source:
+def source_of(setting: Setting) -> ImageSource:
     """CIFAR-10 of the folder of real data, or the reason why the surrogate stands here."""
     if setting.data is None:
-        return Source(None, NO_FOLDER)
+        return ImageSource(None, NO_FOLDER)
     if find_spec("torch") is None:
-        return Source(None, f"{NO_TORCH}: {install('torch')}.")
+        return ImageSource(None, f"{NO_TORCH}: {install('torch')}.")
     protocol = protocol_of(setting.scale)
     try:
-        return Source(_images(setting.data, protocol.train, protocol.test), "")
+        return ImageSource(_images(setting.data, protocol.train, protocol.test), "")
     except ValueError as missing:
-        return Source(None, f"{missing}; or name another folder by --data DIR.")
+        return ImageSource(None, f"{missing}; or name another folder by --data DIR.")
 
 
 @lru_cache(maxsize=1)

@@ -22,7 +22,7 @@ def style() -> Iterator[None]:
     """Draw in the project's style, whatever the reader's own settings are; they are restored afterwards.
 
     >>> import matplotlib
-    >>> from hardmax.papers.figures.style import style
+    >>> from hardmax._lib.style import style
     >>> before = matplotlib.rcParams["font.size"]
     >>> with style():
     ...     matplotlib.rcParams["font.size"]
@@ -32,6 +32,6 @@ def style() -> Iterator[None]:
     """
     import matplotlib.style
 
-    sheet = files("hardmax.papers.figures") / "hardmax.mplstyle"
+    sheet = files("hardmax._lib") / "hardmax.mplstyle"
     with as_file(sheet) as path, matplotlib.style.context(path, after_reset=True):
         yield
