@@ -52,12 +52,11 @@ class Model:
         """Follow the gradient flow of the blocks."""
         raise TypeError(
             f"hm.flow has no gradient flow of {type(self).__name__}; train it with hm.train, or take the "
-            "flow "
-            "of a Problem or of decomposition.remainder"
+            "flow of a Problem or of decomposition.remainder"
         )
 
     def each(self, optimizer: Any) -> tuple[Optimizer, ...]:
-        """Return one optimizer for every block: given once, in the order of the blocks, or by names."""
+        """Return an optimizer for each block, given once for all, in their order, or by their names."""
         if isinstance(optimizer, Mapping):
             if sorted(optimizer) != sorted(self.blocks):
                 raise ValueError(f"optimizer must have the blocks {self.blocks}, got {tuple(optimizer)}")
