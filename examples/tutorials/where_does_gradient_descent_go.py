@@ -47,7 +47,8 @@ path = hm.flow(problem, until_norm=1e6)
 print(f"|p| = {path.p_norm:.0f} at log t = {path.times[-1]:.0f}")
 print("tokens selected:", path.selection)
 print(
-    f"attention off these tokens when |p| = 10: {hm.dynamics.off_top_attention(problem, 10 * path.direction):.1e}"
+    "attention off these tokens when |p| = 10: "
+    f"{hm.dynamics.off_top_attention(problem, 10 * path.direction):.1e}"
 )
 
 # %%

@@ -1,4 +1,4 @@
-"""The eleven tasks of a new user run as they are guessed: a PyTorch or scikit-learn user writes these lines."""
+"""The eleven tasks of a new user run as a PyTorch or scikit-learn user guesses them."""
 
 import numpy as np
 import pytest

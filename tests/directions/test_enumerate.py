@@ -228,7 +228,7 @@ def test_time_is_kept(d: int, top: int | None, monkeypatch: pytest.MonkeyPatch) 
 def test_progress_rises_to_one() -> None:
     for d, top in ((2, None), (3, None), (3, 4)):
         seen: list[tuple[int, int]] = []
-        list(selections(sphere(n=4, T=4, d=d, rng=0), progress=lambda *x: seen.append(x), top=top))
+        list(selections(sphere(n=4, T=4, d=d, rng=0), progress=lambda *x, seen=seen: seen.append(x), top=top))
         assert seen == sorted(seen)
         assert seen[0] == (0, 1000)
         assert all(0 <= done <= total == 1000 for done, total in seen)

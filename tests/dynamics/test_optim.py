@@ -1,4 +1,4 @@
-"""Optimizer rules: against the formulas of torch.optim, in the log domain, in units, and written by a user."""
+"""Optimizers: against the formulas of torch.optim, in the log domain, in units, and by a user."""
 
 import math
 from dataclasses import dataclass

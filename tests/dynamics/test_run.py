@@ -59,7 +59,7 @@ def test_every_training_has_what_a_run_has(name_and_run):
     assert run.plot().axes
     if name == "two layers":
         with pytest.raises(ValueError, match="a two-layer model is no Problem"):
-            run.selection
+            _ = run.selection
     else:
         top = [weights.max() for weights in run.attention()]
         assert len(run.selection.sets) == len(top) == run.problem.n

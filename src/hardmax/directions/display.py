@@ -40,7 +40,8 @@ class PlaneDisplay(Pictured):
 
     Several paths show which starts go where:
 
-    >>> paths = [hm.train(problem, hm.optim.Normalized(0.1), steps=300, start=start) for start in ([0.0, 2.0], [2.0, -2.0])]
+    >>> rule, starts = hm.optim.Normalized(0.1), ([0.0, 2.0], [2.0, -2.0])
+    >>> paths = [hm.train(problem, rule, steps=300, start=start) for start in starts]
     >>> len(hm.directions.PlaneDisplay.of(problem, list(hm.attractors(problem)), paths).paths)
     2
     """

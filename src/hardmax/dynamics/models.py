@@ -51,12 +51,13 @@ class Model:
     def _flow(self, **options: Any) -> Any:
         """Follow the gradient flow of the blocks."""
         raise TypeError(
-            f"hm.flow has no gradient flow of {type(self).__name__}; train it with hm.train, or take the flow "
+            f"hm.flow has no gradient flow of {type(self).__name__}; train it with hm.train, or take the "
+            "flow "
             "of a Problem or of decomposition.remainder"
         )
 
     def each(self, optimizer: Any) -> tuple[Optimizer, ...]:
-        """One optimizer for every block: given once for all, in the order of the blocks, or by their names."""
+        """Return one optimizer for every block: given once, in the order of the blocks, or by names."""
         if isinstance(optimizer, Mapping):
             if sorted(optimizer) != sorted(self.blocks):
                 raise ValueError(f"optimizer must have the blocks {self.blocks}, got {tuple(optimizer)}")

@@ -339,7 +339,7 @@ class Problem(Layout):
         W: Any = None,
         loss: str | LossFunction = "logistic",
     ) -> Problem:
-        """Keys, values, labels and a nonlinear readout psi with its gradient, both on (n, e) arrays (B-DEF-1d).
+        """Make a problem from keys, values, labels and a readout psi with its gradient, both on (n, e) arrays.
 
         Where the keys equal the values, ``W`` maps them to the keys W x, as in `from_tokens`.
 
@@ -500,7 +500,8 @@ class Problem(Layout):
             lo, hi = self.prediction_range
             raise ValueError(
                 f"loss {self.loss.name!r} must decrease on the range of the predictions, [{lo:g}, {hi:g}], "
-                "and its values do not fall everywhere there (see LossFunction.decreases); give a decreasing loss, "
+                "and its values do not fall everywhere there (see LossFunction.decreases); give a decreasing "
+                "loss, "
                 "with the scores or labels turned round if yours increases"
             )
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import jsonschema
 import pytest
-from hardmax.app.results.verify import StatementVerdict, VerifyResult
 
 import hardmax as hm
+from hardmax.app.results.verify import StatementVerdict, VerifyResult
 from hardmax.papers.checking.check import statements
 from hardmax.papers.checking.instances import Instance, instances
 

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hardmax._lib.style import style
 from hardmax.papers.figures import figure as module
 from hardmax.papers.figures.claims import at_least, at_most, between, failed, near, true
 from hardmax.papers.figures.figure import Findings, Setting, figure, make, recipe, recipes_of
-from hardmax._lib.style import style
 
 numbers = st.floats(-1e6, 1e6)
 several = st.lists(numbers, min_size=1, max_size=6)

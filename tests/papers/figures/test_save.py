@@ -8,9 +8,9 @@ import matplotlib
 import numpy as np
 import pytest
 
+from hardmax._lib.style import style
 from hardmax.papers.figures.figure import Findings, figure, recipe
 from hardmax.papers.figures.reproduce import load_tables, save
-from hardmax._lib.style import style
 
 AWKWARD = [1 / 3, 1e-300, -0.0, 1e22, float("inf"), float("nan")]
 

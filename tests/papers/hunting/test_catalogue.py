@@ -3,10 +3,9 @@
 from pathlib import Path
 
 import pytest
-from hardmax.app.results.hunt import hunt_entry, judge_file
 
 import hardmax as hm
-from hardmax.app.results.hunt import CatalogueResult
+from hardmax.app.results.hunt import CatalogueResult, hunt_entry, judge_file
 from hardmax.papers.checking.check import statements
 from hardmax.papers.hunting.catalogue import CATALOGUE, ELSEWHERE
 from hardmax.papers.hunting.printed import PRINTED

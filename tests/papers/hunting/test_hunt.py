@@ -6,10 +6,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hardmax.app.results.hunt import judge_file
 
 import hardmax as hm
 from hardmax.app.cli import run as cli
+from hardmax.app.results.hunt import judge_file
 from hardmax.papers.checking.check import Hypothesis, Outcome
 from hardmax.papers.hunting.claims import claim_of, outcome_from
 from hardmax.papers.hunting.driving import look_again, shrink

@@ -28,7 +28,12 @@ BITS = 90  # of a bound, in the units that matrices are rounded to
 
 
 class Ball(ABC):
-    """What a certificate's norm must know; `hm.margin.register` takes one for a norm of one's own."""
+    """What a certificate's norm must know; `hm.margin.register` takes one for a norm of one's own.
+
+    >>> import hardmax as hm
+    >>> sorted(hm.margin.Ball.__abstractmethods__)
+    ['at_most', 'dual']
+    """
 
     name: str
     euclidean = False  # it is l2, of which inner products prove an optimum

@@ -46,7 +46,6 @@ def solve_by(own: Norm, constraints: Constraints, optimum: Optimum, exact: bool 
             None if it finds none. What they prove is measured: an optimum that is wrong is not certified.
         exact: refused, as its solutions are not rational.
 
-    >>> from hardmax.margin.norms import norm
     >>> import hardmax as hm
     >>> rows = hm.Constraints.dense([[1.0, 0.0]])
     >>> hm.margin.solve_by(hm.margin.norm("l3"), rows, lambda problem, start: start).margin
@@ -155,7 +154,6 @@ def measured_in(
     ``lengths`` are N* of the rows, or above. For one problem, or for a stack.
 
     >>> one = np.ones(1)
-    >>> from hardmax.margin.norms import norm
     >>> float(measured_in(norm("l1"), one, one < 0, one / 4, one, 0.25, 0.5, 0.5, 2 * one, 2).kkt)
     0.0
     """
@@ -173,7 +171,7 @@ def enclose_by(best: MaxMargin, near: Bools | None = None) -> Tight:
     question is asked.
 
     >>> import hardmax as hm
-    >>> rows = hm.Constraints.dense([[1.0, 0.0], [1.0, 2.0]])
+    >>> rows = hm.Constraints.dense([[1.0, 0.5], [1.0, 2.0]])
     >>> hm.margin.enclose_by(hm.max_margin(rows, norm="l3")).doubtful.tolist()
     [False, False]
     """
