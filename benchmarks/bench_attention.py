@@ -1,4 +1,4 @@
-"""hm.torch.attention against PyTorch's: directions of gradients, training, time and memory.
+"""Exact attention against PyTorch's: directions of gradients, training, time and memory.
 
     python benchmarks/bench_attention.py            # tables
     python benchmarks/bench_attention.py --json F   # the same numbers as JSON in F ("-" for standard output)
@@ -56,7 +56,7 @@ WAYS: dict[str, Attention] = {
     "by hand": plain,
     "math": backend(SDPBackend.MATH),
     "flash": backend(SDPBackend.FLASH_ATTENTION),
-    "hardmax": hm.torch.attention,
+    "hardmax": hm.torch.scaled_dot_product_attention,
 }
 
 
@@ -85,7 +85,10 @@ def directions(draws: int) -> list[dict[str, Any]]:
     for kind in (torch.float64, torch.float32, torch.bfloat16):
         for gap in GAPS:
             inputs = [drawn(gap, kind, seed) for seed in range(draws)]
-            truths = [by_query(hm.torch.attention, *(x.double() for x in each)) for each in inputs]
+            truths = [
+                by_query(hm.torch.scaled_dot_product_attention, *(x.double() for x in each))
+                for each in inputs
+            ]
             row: dict[str, Any] = {"dtype": str(kind).removeprefix("torch."), "gap": gap}
             for name, attend in WAYS.items():
                 found = [by_query(attend, *each) for each in inputs]

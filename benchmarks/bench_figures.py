@@ -61,7 +61,7 @@ def main() -> None:
         table.add_row(row["what"], f"{row['wall_s']:.1f}", f"{row['cpu_s']:.1f}")
     console.print(table)
     certified = int(trials["certified"].sum())
-    per_d = {int(d): random_data.Tally.of(trials, d=d).correlation for d in random_data.DIMENSIONS}
+    per_d = {int(d): random_data.TrialTally.of(trials, d=d).correlation for d in random_data.DIMENSIONS}
     console.print(f"{certified:,} of {len(trials['d']):,} directions certified, {os.cpu_count()} cores")
     console.print("mean correlation by d: " + ", ".join(f"{d}: {each:.5f}" for d, each in per_d.items()))
     failed = [claim.id for claim in claims if not claim.holds]

@@ -21,8 +21,8 @@ def control(name: str, chosen: list[int]) -> None:
     """Probe the rotated heads of some layers of a model, and print how many look trained."""
     from hardmax.torch.prober import LENGTH, _items
     from hardmax.torch.probing.as_heads import heads_of
-    from hardmax.torch.probing.heads import STATISTICS, Settings, probe_head
-    from hardmax.torch.probing.inputs import Head
+    from hardmax.torch.probing.heads import STATISTICS, ProbeSettings, probe_head
+    from hardmax.torch.probing.inputs import HeadWeights
     from hardmax.torch.probing.loading import load
     from hardmax.torch.probing.seeing import see
 
@@ -37,8 +37,8 @@ def control(name: str, chosen: list[int]) -> None:
             factor = head.query_factor.copy()
             width = factor.shape[1] - (not layers[k].rotary)  # the bias, in the last column, stays
             factor[:, :width] @= np.linalg.qr(rng.standard_normal((width, width)))[0]
-            rotated = Head(head.inputs, head.key_factor, factor)
-            found = probe_head(rotated, Settings(null=19), (k, h))
+            rotated = HeadWeights(head.inputs, head.key_factor, factor)
+            found = probe_head(rotated, ProbeSettings(null=19), (k, h))
             for kind, values in p.items():
                 one = getattr(found, kind)
                 if one is not None:

@@ -40,7 +40,7 @@ MUTATIONS = (
         "the top token's key is added, not taken away",
         "problem/kernels.py",
         {"(table[token, j] - table[reference, j])": "(table[token, j] + table[reference, j])"},
-        ("tests/dynamics/test_gradient_oracles.py", "tests/dynamics/test_descent.py"),
+        ("tests/dynamics/test_gradient_oracles.py", "tests/dynamics/test_train.py"),
     ),
     Mutation(
         "tied tokens are not held equal",

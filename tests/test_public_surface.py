@@ -22,7 +22,7 @@ ROOT = Path(__file__).parents[1]
 NEEDS = {"embeddings.train_two_layer": "torch", "play": "anywidget"}  # what make test does not install
 NEEDS |= {f"torch.{name}": "torch" for name in hardmax.torch.__all__}
 # A module of PyTorch may have the name of what it is the counterpart of.
-COUNTERPARTS = {"torch.attention": "attention", "torch.TwoLayer": "embeddings.TwoLayer"}
+COUNTERPARTS = {"torch.TwoLayer": "embeddings.TwoLayer"}
 ABSENT = set() if importlib.util.find_spec("torch") else {name for name in NEEDS if name.startswith("torch.")}
 HEAVY = ("numba", "scipy", "matplotlib", "torch")
 
@@ -194,9 +194,9 @@ def test_without_pytorch_a_sentence_says_how_to_get_it():
     code = (
         "import sys; sys.modules['torch'] = None\n"
         "import hardmax as hm\n"
-        "assert 'attention' in dir(hm.torch)\n"
-        "try: hm.torch.attention\n"
+        "assert 'softmax' in dir(hm.torch)\n"
+        "try: hm.torch.softmax\n"
         "except ImportError as told: print(told)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert re.match(r"hm\.torch\.attention needs PyTorch \(.*torch.*\): pip install \"", done.stdout)
+    assert re.match(r"hm\.torch\.softmax needs PyTorch \(.*torch.*\): pip install \"", done.stdout)

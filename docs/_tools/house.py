@@ -7,6 +7,7 @@ when a module is imported, and with those inside functions; imports for type che
 """
 
 import ast
+import functools
 import io
 import sys
 import tokenize
@@ -93,6 +94,43 @@ class House:
             count -= sum(bool(self.targets(node, module)) for node in outside)
         return count
 
+    def libraries(self, module: str) -> set[str]:
+        """Libraries of others that are loaded with a module."""
+        seen: set[str] = set()
+        waiting = [module]
+        while waiting:
+            each = waiting.pop()
+            if each not in seen:
+                seen.add(each)
+                waiting += [*self.loaded[each][0], each.rpartition(".")[0] or each]
+        return set().union(*(self.loaded[each][1] for each in seen))
+
+    @functools.cached_property
+    def loaded(self) -> dict[str, tuple[set[str], set[str]]]:
+        """The modules and the libraries of others that each module imports when it is imported itself."""
+        found = {}
+        for module, tree in self.trees.items():
+            names: set[str] = set()
+            for node in _running(tree, into_functions=False):
+                if isinstance(node, ast.Import):
+                    names |= {alias.name.split(".")[0] for alias in node.names}
+                elif isinstance(node, ast.ImportFrom) and not node.level:
+                    names.add((node.module or "").split(".")[0])
+            own = {self.source.name, "__future__", *sys.stdlib_module_names}
+            found[module] = self.imports(module, at_import=True), names - own
+        return found
+
+    def hidden_imports(self) -> list[tuple[str, str]]:
+        """Modules with the imports inside their functions that load no library which they would lack."""
+        found, libraries = [], {module: self.libraries(module) for module in self.trees}
+        for module, tree in self.trees.items():
+            outside = {id(node) for node in _running(tree, into_functions=False)}
+            for node in _running(tree, into_functions=True):
+                names = set() if id(node) in outside else self.targets(node, module)
+                if names and set().union(*(libraries[name] for name in names)) <= libraries[module]:
+                    found.append((module, ast.unparse(node)))
+        return found
+
     def with_one_importer(self) -> list[str]:
         importers = defaultdict(set)
         for module in self.trees:
@@ -112,6 +150,7 @@ class House:
             "cycles of modules": _sizes(cycles),
             "with imports in functions": _sizes(hidden),
             "imports inside functions": str(self.local_imports()),
+            "but for libraries": str(len(self.hidden_imports())),
             "files with one importer": str(len(self.with_one_importer())),
         }
 

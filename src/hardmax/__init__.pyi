@@ -42,6 +42,7 @@ from .margin.att_svm import max_margin as max_margin
 from .margin.constraints import Constraints as Constraints
 from .margin.solution import MaxMargin as MaxMargin
 from .papers.checking.check import check_statement as check_statement
+from .papers.citing import cite as cite
 from .papers.figures.figure import figure as figure
 from .problem.losses import LossFunction as LossFunction
 from .problem.problem import Problem as Problem

@@ -11,7 +11,7 @@ import pytest
 from scipy.special import log_softmax
 
 from hardmax.text import AttentionClassifier, kernels
-from hardmax.text.training import Rows, State
+from hardmax.text.training import State, TextRows
 
 RNG = np.random.default_rng(0)
 
@@ -150,6 +150,6 @@ def test_a_killed_training_keeps_a_checkpoint(reviews, tmp_path):
 def test_rows_of_any_matrix():
     from scipy.sparse import coo_matrix
 
-    rows = Rows.of(coo_matrix(np.array([[0, 2], [1, 0]])).tocsr())
+    rows = TextRows.of(coo_matrix(np.array([[0, 2], [1, 0]])).tocsr())
     assert [each.dtype for each in rows.arrays] == [np.float64, np.int32, np.int64]
     assert rows.take(np.array([1])).indices.tolist() == [0]

@@ -1,4 +1,4 @@
-"""hm.torch.attention: PyTorch's forward, a true gradient at any gap, twice differentiable, compiled."""
+"""Exact attention: PyTorch's forward, a true gradient at any gap, twice differentiable, compiled."""
 
 import re
 import shutil
@@ -47,7 +47,7 @@ def test_outputs_and_soft_gradients_are_those_of_pytorch(kind, mask):
     if "attn_mask" in options and options["attn_mask"].dtype != torch.bool:
         options["attn_mask"] = options["attn_mask"].to(getattr(torch, kind))
     q, k, v = drawn((2, 3, 5, 4), (2, 3, 7, 4), (2, 3, 7, 4), kind=kind, grad=True)
-    outputs = [attend(q, k, v, **options) for attend in (hm.torch.attention, theirs)]
+    outputs = [attend(q, k, v, **options) for attend in (hm.torch.scaled_dot_product_attention, theirs)]
     assert outputs[0].dtype == q.dtype
     (go,) = drawn((2, 3, 5, 4), kind=kind, seed=1)
     gradients = [torch.autograd.grad(out, (q, k, v), go) for out in outputs]
@@ -57,7 +57,9 @@ def test_outputs_and_soft_gradients_are_those_of_pytorch(kind, mask):
 
 def test_heads_that_share_keys():
     q, k, v = drawn((2, 6, 5, 4), (2, 3, 5, 4), (2, 3, 5, 4))
-    ours, other = (attend(q, k, v, enable_gqa=True) for attend in (hm.torch.attention, theirs))
+    ours, other = (
+        attend(q, k, v, enable_gqa=True) for attend in (hm.torch.scaled_dot_product_attention, theirs)
+    )
     torch.testing.assert_close(ours, other, rtol=1e-13, atol=1e-14)
 
 
@@ -70,7 +72,7 @@ def test_gradients_of_shared_keys_are_rounded_once(kind, unit, shared):
     def gradients(precision):
         q, k, v, go = (x.to(precision) for x in inputs)
         of = [x.requires_grad_() for x in (q, k, v)]
-        return torch.autograd.grad(hm.torch.attention(*of, enable_gqa=True), of, go)
+        return torch.autograd.grad(hm.torch.scaled_dot_product_attention(*of, enable_gqa=True), of, go)
 
     for found, truth in zip(gradients(inputs[0].dtype), gradients(torch.float64), strict=True):
         small = 1e-6 * truth.abs().max()  # what float32 inside and subnormal numbers of float16 may add
@@ -111,7 +113,7 @@ def test_the_direction_is_true_at_any_gap(kind, most, gap):
     for seed in range(5):
         inputs = at_gap(gap, kind, seed)
         direction, log_size = true_gradient(*inputs)
-        found = by_query(hm.torch.attention, *inputs)
+        found = by_query(hm.torch.scaled_dot_product_attention, *inputs)
         assert hm.cosine_distance(found, direction) < most
         # sizes depend on the gap itself, whose rounding the exponential multiplies
         unit = {"float64": 2.0**-52, "float32": 2.0**-23, "bfloat16": 2.0**-8}[kind]
@@ -147,23 +149,23 @@ def test_ties_at_the_top():
 @pytest.mark.parametrize("mask", ["none", "causal", "bool"])
 def test_derivatives_of_first_and_second_order(mask):
     q, k, v = drawn((2, 1, 5, 2), (2, 1, 7, 2), (2, 1, 7, 2), grad=True)
-    attend = lambda q, k, v: hm.torch.attention(q, k, v, **masks(mask))  # noqa: E731
+    attend = lambda q, k, v: hm.torch.scaled_dot_product_attention(q, k, v, **masks(mask))  # noqa: E731
     assert torch.autograd.gradcheck(attend, (q, k, v))
     assert torch.autograd.gradgradcheck(attend, (q, k, v))
 
 
 def test_a_mask_can_be_learned():
     q, k, v, bias = drawn((1, 2, 3, 2), (1, 2, 4, 2), (1, 2, 4, 2), (3, 4), grad=True)
-    assert torch.autograd.gradcheck(hm.torch.attention, (q, k, v, bias))
-    assert torch.autograd.gradgradcheck(hm.torch.attention, (q, k, v, bias))
+    assert torch.autograd.gradcheck(hm.torch.scaled_dot_product_attention, (q, k, v, bias))
+    assert torch.autograd.gradgradcheck(hm.torch.scaled_dot_product_attention, (q, k, v, bias))
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 @pytest.mark.parametrize("mask", ["none", "causal", "bool"])
 def test_compiled_in_one_graph(mask):
     inputs = drawn((2, 3, 5, 4), (2, 3, 7, 4), (2, 3, 7, 4), kind="float32", grad=True)
-    compiled = torch.compile(hm.torch.attention, fullgraph=True, backend="aot_eager")
-    for attend in (compiled, hm.torch.attention):
+    compiled = torch.compile(hm.torch.scaled_dot_product_attention, fullgraph=True, backend="aot_eager")
+    for attend in (compiled, hm.torch.scaled_dot_product_attention):
         out = attend(*inputs, **masks(mask))
         found = [out, *torch.autograd.grad(out.square().sum(), inputs)]
         if attend is compiled:
@@ -177,17 +179,19 @@ def test_compiled_in_one_graph(mask):
 @pytest.mark.skipif(shutil.which("g++") is None, reason="inductor needs a C++ compiler")
 def test_compiled_by_inductor_the_direction_is_still_true():
     q, k, v = drawn((1, 2, 4, 4), (1, 2, 6, 4), (1, 2, 6, 4), kind="float32", grad=True)
-    compiled = torch.compile(hm.torch.attention, fullgraph=True)
+    compiled = torch.compile(hm.torch.scaled_dot_product_attention, fullgraph=True)
     (found,) = torch.autograd.grad(compiled(30 * q, k, v).square().sum(), q)
     exact = [x.detach().double().requires_grad_() for x in (q, k, v)]
-    (truth,) = torch.autograd.grad(hm.torch.attention(30 * exact[0], *exact[1:]).square().sum(), exact[0])
+    (truth,) = torch.autograd.grad(
+        hm.torch.scaled_dot_product_attention(30 * exact[0], *exact[1:]).square().sum(), exact[0]
+    )
     assert hm.cosine_distance(found.double().numpy().ravel(), truth.numpy().ravel()) < 1e-8
 
 
 def test_autocast_is_followed_with_float32_inside():
     q, k, v = drawn((1, 2, 5, 4), (1, 2, 5, 4), (1, 2, 5, 4), kind="float32", grad=True)
     with torch.autocast("cpu", torch.bfloat16):
-        out = hm.torch.attention(q, k, v)
+        out = hm.torch.scaled_dot_product_attention(q, k, v)
         assert out.dtype == theirs(q, k, v).dtype == torch.bfloat16
     rounded = [x.bfloat16().float() for x in (q, k, v)]
     torch.testing.assert_close(out, theirs(*rounded).bfloat16())
@@ -198,21 +202,25 @@ def test_autocast_is_followed_with_float32_inside():
 def test_dropout_keeps_the_mean_and_its_own_gradient():
     q, k, v = drawn((1, 1, 2, 3), (1, 1, 4, 3), (1, 1, 4, 3), grad=True)
     torch.manual_seed(0)
-    many = hm.torch.attention(*(x.expand(4000, -1, -1, -1) for x in (q, k, v)), dropout_p=0.3)
-    off = many.mean(0, keepdim=True) - hm.torch.attention(q, k, v)
+    many = hm.torch.scaled_dot_product_attention(
+        *(x.expand(4000, -1, -1, -1) for x in (q, k, v)), dropout_p=0.3
+    )
+    off = many.mean(0, keepdim=True) - hm.torch.scaled_dot_product_attention(q, k, v)
     assert off.abs().max() < 4 * many.std(0).max() / 4000**0.5
 
     def fixed(*inputs):
         torch.manual_seed(1)
-        return hm.torch.attention(*inputs, dropout_p=0.3)
+        return hm.torch.scaled_dot_product_attention(*inputs, dropout_p=0.3)
 
     assert torch.autograd.gradcheck(fixed, (q, k, v))
 
 
 def test_gradients_of_every_input_alone():
     q, k, v = drawn((4, 1, 3, 2), (4, 1, 3, 2), (4, 1, 3, 2))
-    each = torch.func.vmap(torch.func.grad(lambda *x: hm.torch.attention(*x).square().sum()))(q, k, v)
-    whole = torch.func.grad(lambda *x: hm.torch.attention(*x).square().sum())(q, k, v)
+    each = torch.func.vmap(
+        torch.func.grad(lambda *x: hm.torch.scaled_dot_product_attention(*x).square().sum())
+    )(q, k, v)
+    whole = torch.func.grad(lambda *x: hm.torch.scaled_dot_product_attention(*x).square().sum())(q, k, v)
     torch.testing.assert_close(each, whole)
 
 
@@ -238,11 +246,11 @@ def test_bad_input_is_refused_in_a_sentence():
         ("value must have a number of heads that divides 4", (four, two, three), {"enable_gqa": True}),
     ]:
         with pytest.raises(ValueError, match=re.escape(message)):
-            hm.torch.attention(*inputs, **options)
+            hm.torch.scaled_dot_product_attention(*inputs, **options)
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device here")
 def test_on_cuda():
     inputs = [x.cuda() for x in at_gap(40.0, "float32", 0)]
-    found = by_query(lambda *x, **o: hm.torch.attention(*x, **o).cpu(), *inputs)
+    found = by_query(lambda *x, **o: hm.torch.scaled_dot_product_attention(*x, **o).cpu(), *inputs)
     assert hm.cosine_distance(found, true_gradient(*(x.cpu() for x in inputs))[0]) < 1e-10

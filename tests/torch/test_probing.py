@@ -9,21 +9,21 @@ import hardmax as hm
 from hardmax.margin.constraints import Constraints
 from hardmax.margin.gram import span_of
 from hardmax.torch.probing import heads as names
-from hardmax.torch.probing.heads import STATISTICS, Settings, closeness, nuclear, picks, probe_head
-from hardmax.torch.probing.inputs import Head, Inputs, singular_values, turned
+from hardmax.torch.probing.heads import STATISTICS, ProbeSettings, closeness, nuclear, picks, probe_head
+from hardmax.torch.probing.inputs import HeadWeights, Inputs, singular_values, turned
 from hardmax.torch.probing.margins import by_gram, margin_of
 from hardmax.torch.probing.null import benjamini_hochberg, random_tokens, rank_p, rotated
 from hardmax.torch.probing.rows import choices, hard_queries, rows_of
 from hardmax.torch.probing.tables import Heads, corrected
 
 
-def small(S=6, T=5, d=4, e=3, h=2, seed=0, causal=False, scale=3.0, angles=None) -> Head:
+def small(S=6, T=5, d=4, e=3, h=2, seed=0, causal=False, scale=3.0, angles=None) -> HeadWeights:
     """A head on random texts, its queries with a constant at the end as a bias makes it."""
     rng = np.random.default_rng(seed)
     x = rng.standard_normal((S, T, d)) + 2.0
     z = np.concatenate([rng.standard_normal((S, T, e - 1)), np.ones((S, T, 1))], axis=2)
     visible = np.broadcast_to(np.tri(T, dtype=bool) if causal else np.ones((T, T), bool), (S, T, T))
-    return Head(
+    return HeadWeights(
         Inputs(x, z, visible, angles), rng.standard_normal((h, d)), scale * rng.standard_normal((h, e))
     )
 
@@ -121,8 +121,8 @@ def test_no_matrix_of_any_rank_selects_a_token_between_two_others():
     x = np.tile(np.array([[-1.0], [0.0], [1.0]]), (4, 1, 1))
     z = np.ones((4, 3, 1)) + 0.1 * np.arange(12).reshape(4, 3, 1)
     offsets = np.tile(np.array([0.0, 9.0, 0.0]), (4, 3, 1))
-    head = Head(Inputs(x, z, np.ones((4, 3, 3), bool)), np.ones((1, 1)), np.ones((1, 1)), offsets)
-    found = probe_head(head, Settings(null=9), (0, 0))
+    head = HeadWeights(Inputs(x, z, np.ones((4, 3, 3), bool)), np.ones((1, 1)), np.ones((1, 1)), offsets)
+    found = probe_head(head, ProbeSettings(null=9), (0, 0))
     assert found.all.feasible is False
     assert found.all.margin_interval == (0.0, 0.0)
     total = sum(weight * (0.0 - x[s, t, 0]) * z[s, i, 0] for s, i, t, weight in found.all.farkas)
@@ -136,7 +136,7 @@ def test_twins_are_one_token():
     z = np.concatenate([head.inputs.z, head.inputs.z[:, :1]], axis=1)
     both = Inputs(twice, z, np.ones((4, 5, 5), bool))
     assert both.representative.sum(axis=1).tolist() == [4] * 4
-    logits = Head(both, head.key_factor, head.query_factor).logits
+    logits = HeadWeights(both, head.key_factor, head.query_factor).logits
     one, two = choices(head.inputs, head.logits), choices(both, logits)
     assert np.array_equal(one.top, two.top[:, :4])
     assert np.allclose(one.gap, two.gap[:, :4])
@@ -171,8 +171,8 @@ def test_a_head_that_is_one_of_the_random_heads_ranks_anywhere():
         O = np.linalg.pinv(B) @ R @ B
         turned_factor = head.query_factor @ O.T
         turned_factor[:, -1] += head.query_factor @ mean - turned_factor @ mean
-        made = Head(head.inputs, head.key_factor, turned_factor)
-        found = probe_head(made, Settings(queries=8, null=9), (k, 0))
+        made = HeadWeights(head.inputs, head.key_factor, turned_factor)
+        found = probe_head(made, ProbeSettings(queries=8, null=9), (k, 0))
         for name, values in ranks.items():
             values.append(found.all.null[name].p)
     for name, values in ranks.items():
@@ -242,7 +242,7 @@ def test_without_first_token_and_self():
 
 
 def test_a_soft_head_has_no_problem_and_a_zero_head_no_direction():
-    soft = probe_head(small(scale=1e-3), Settings(null=3), (0, 0))
+    soft = probe_head(small(scale=1e-3), ProbeSettings(null=3), (0, 0))
     assert (soft.hard, soft.all, soft.inner) == (0, None, None)
     assert soft.mass == pytest.approx(0.2, abs=0.01)
     assert np.isnan(span_of(np.eye(2)).length(np.array([np.nan, 0.0])))
@@ -250,7 +250,8 @@ def test_a_soft_head_has_no_problem_and_a_zero_head_no_direction():
 
 def test_tables_and_summary():
     made = [
-        probe_head(small(seed=k, S=10, d=8, e=7, h=3), Settings(queries=8, null=9), (0, k)) for k in range(5)
+        probe_head(small(seed=k, S=10, d=8, e=7, h=3), ProbeSettings(queries=8, null=9), (0, k))
+        for k in range(5)
     ]
     heads = Heads(corrected(made), [["a"] * 5] * 10, 8, 9, 0, "rotated")
     gaps = [row["gap"] for row in heads.table()]
@@ -264,5 +265,5 @@ def test_tables_and_summary():
     assert (told["heads"], told["p_above"], told["p_below"]) == (5, 0, 0)
     assert told["below"] == (benjamini_hochberg(low) <= 0.05).sum()
     assert "5 heads on 10 texts" in heads._repr_html_()
-    again = probe_head(small(seed=2, S=10, d=8, e=7, h=3), Settings(queries=8, null=9), (0, 2))
+    again = probe_head(small(seed=2, S=10, d=8, e=7, h=3), ProbeSettings(queries=8, null=9), (0, 2))
     assert again.all.null["cosine"].p == made[2].all.null["cosine"].p  # the seed and the place decide

@@ -1,6 +1,7 @@
 """watch: what it records of real models is what the definitions give, and it touches nothing."""
 
 import csv
+import importlib.util
 import warnings
 
 import numpy as np
@@ -152,11 +153,136 @@ def test_an_encoder_of_pytorch_fused_or_not(training):
 
 def test_our_own_modules_are_seen():
     model = hm.torch.VisionTransformer(dim=16, depth=2, heads=2)
-    with hm.torch.watch(model, most=2) as seen:
+    with hm.torch.watch(model, max_inputs=2) as seen:
         model(torch.randn(4, 3, 32, 32))
         seen.step()
     assert seen.table["layer"].tolist() == ["blocks.0.attend"] * 2 + ["blocks.1.attend"] * 2
     np.testing.assert_allclose(seen.table["sparsity"], 1.0, atol=1e-3)  # it begins almost uniform
+
+
+def test_logits_gaps_and_sinks_against_their_definitions():
+    """One causal head written out query by query, with a learned sink in the second layer."""
+    torch.manual_seed(3)
+    q, k, v = torch.randn(3, 2, 2, 6, 4)
+    sink = torch.tensor([0.5, -1.0])
+
+    class Layer(torch.nn.Module):
+        num_heads = 2
+
+        def __init__(self, **options):
+            super().__init__()
+            self.q_proj, self.k_proj, self.v_proj = (torch.nn.Linear(8, 8) for _ in range(3))
+            self.options = options
+
+        def forward(self):
+            return hm.torch.scaled_dot_product_attention(3 * q, k, v, is_causal=True, **self.options)
+
+    model = torch.nn.ModuleDict({"plain": Layer(), "learned": Layer(sink=sink)})
+    with hm.torch.watch(model, max_inputs=1) as seen:
+        for layer in model.values():
+            layer()
+        seen.step()
+    table = seen.table
+    for row, (learned, head) in enumerate(((False, 0), (False, 1), (True, 0), (True, 1))):
+        logits = (1.5 * q[0, head] @ k[0, head].T).double().numpy()
+        gaps, sinks, highest = [], [], []
+        for i in range(6):
+            visible = np.sort(logits[i, : i + 1])[::-1]
+            highest.append(visible[0])
+            total = np.exp(logits[i, : i + 1]).sum() + (np.exp(float(sink[head])) if learned else 0.0)
+            if i > 0:
+                gaps.append(visible[0] - visible[1])
+                extra = np.exp(float(sink[head])) if learned else 0.0
+                sinks.append((np.exp(logits[i, 0]) + extra) / total)
+        assert table["max_logit"][row] == pytest.approx(max(highest), rel=1e-5)
+        assert table["gap"][row] == pytest.approx(np.mean(gaps), rel=1e-5)
+        assert table["sink"][row] == pytest.approx(np.mean(sinks), rel=1e-5)
+
+
+def test_a_gap_beyond_the_range_of_weights():
+    """Weights of float32 are zero below exp(-103); the gap is read off the logits."""
+    model = torch.nn.MultiheadAttention(4, 1, batch_first=True)
+    model.in_proj_weight.data = 20 * torch.eye(4).repeat(3, 1)
+    x = torch.eye(4)[None]
+    with hm.torch.watch(model) as seen:
+        model(x, x, x, need_weights=False)
+        seen.step()
+    assert seen.table["max_logit"][0] == pytest.approx(200.0)  # 20 * 20 / sqrt(4)
+    assert seen.table["gap"][0] == pytest.approx(200.0)
+    assert seen.table["top"][0] == 1.0
+
+
+class Lines:
+    """A writer as TensorBoard's."""
+
+    def __init__(self):
+        self.lines = []
+
+    def add_scalar(self, tag, value, step):
+        self.lines.append((step, tag, value))
+
+
+class Run:
+    """A run as that of Weights & Biases."""
+
+    def __init__(self):
+        self.calls = []
+
+    def log(self, values, step):
+        self.calls.append((step, values))
+
+
+def test_records_are_sent_to_writers():
+    model = encoder()
+    board, run = Lines(), Run()
+    with hm.torch.watch(model, every=2) as seen:
+        seen.log(board)
+        for _ in range(3):
+            model(torch.randn(4, 5, 8))
+            seen.step()
+        seen.log(run)  # late: it gets the records so far
+    assert sorted({step for step, *_ in board.lines}) == [0, 2]
+    found = {tag: value for step, tag, value in board.lines if step == 2}
+    assert len(found) == 4 * 11
+    assert found["layers.1.self_attn/head 1/max_logit"] == seen.table["max_logit"][-1]
+    merged = {tag: value for step, values in run.calls for tag, value in values.items() if step == 2}
+    assert merged == found
+    with pytest.raises(TypeError, match="writer must have add_scalar or log, got dict"):
+        seen.log({})
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_the_callback_of_the_trainer():
+    """The events of a training, as the Trainer of transformers sends them."""
+    tr = pytest.importorskip("transformers", reason="the Trainer is one of transformers: make test-extras")
+    from transformers.trainer_callback import CallbackHandler, TrainerControl, TrainerState
+
+    model = encoder()
+    seen = hm.torch.watch(model, every=2)
+    callback = seen.callback()
+    assert isinstance(callback, tr.TrainerCallback)
+    handler = CallbackHandler([callback], model, None, None, None)
+    state, control = TrainerState(), TrainerControl()
+    handler.on_train_begin(None, state, control)
+    for _ in range(3):
+        handler.on_step_begin(None, state, control)
+        model(torch.randn(4, 5, 8))
+        handler.on_step_end(None, state, control)
+    handler.on_train_end(None, state, control)
+    assert sorted(set(seen.table["step"].tolist())) == [0, 2]
+    assert np.isfinite(seen.table["max_logit"]).all()
+    assert all(not m._forward_hooks and not m._forward_pre_hooks for m in model.modules())
+
+
+@pytest.mark.skipif(importlib.util.find_spec("accelerate") is None, reason="the Trainer needs accelerate")
+def test_the_trainer_itself(tmp_path):
+    tr = pytest.importorskip("transformers", reason="the Trainer is one of transformers: make test-extras")
+    model, _ = real("GPT-2")
+    data = [{"input_ids": torch.randint(3, 40, (7,)), "labels": torch.randint(3, 40, (7,))} for _ in range(8)]
+    seen = hm.torch.watch(model, every=2)
+    options = tr.TrainingArguments(tmp_path, max_steps=3, per_device_train_batch_size=2, report_to=[])
+    tr.Trainer(model, options, train_dataset=data, callbacks=[seen.callback()]).train()
+    assert sorted(set(seen.table["step"].tolist())) == [0, 2]
 
 
 def test_csv_and_picture(tmp_path):
@@ -165,7 +291,7 @@ def test_csv_and_picture(tmp_path):
     rows = list(csv.DictReader((tmp_path / "heads.csv").read_text().splitlines()))
     assert len(rows) == 3 * 2 * 2
     assert float(rows[-1]["rank"]) == seen.table["rank"][-1]
-    assert [len(axes.lines) for axes in seen.plot().axes] == [2, 2, 2, 2]
+    assert [len(axes.lines) for axes in seen.plot().axes] == [2] * 6
     assert "step" in seen._repr_html_()
 
 
@@ -209,7 +335,7 @@ def test_a_layer_given_by_hand():
         hm.torch.watch(model)
     query, key = (hm.torch.Projection(each, heads=2) for each in (model.one, model.two))
     layer = hm.torch.AttentionLayer("mine", model, query, key, None, scale=0.5)
-    with hm.torch.watch(model, given=[layer]) as seen:
+    with hm.torch.watch(model, layers=[layer]) as seen:
         model(torch.randn(2, 3, 6))
         seen.step()
     assert seen.table["layer"].tolist() == ["mine", "mine"]
@@ -261,7 +387,7 @@ def test_heads_that_a_module_does_not_declare(packed):
     message = "layer block must declare its heads as num_heads, n_head or head_dim, got none of them; set one"
     for call in (
         lambda: hm.torch.watch(model),
-        lambda: hm.torch.watch(model, given=["block"]),
+        lambda: hm.torch.watch(model, layers=["block"]),
         lambda: hm.torch.probe(model, torch.randn(4, 5, 8)),
     ):
         with pytest.raises(ValueError, match=message):
@@ -289,23 +415,23 @@ def test_bad_input_is_refused_in_a_sentence():
     for message, make in [
         ("model must be a torch.nn.Module, got str; ", lambda: hm.torch.watch("bert")),
         (
-            "got Linear without any that is known; describe them by hand",
+            "got Linear without any that is known: no nn.MultiheadAttention.*c_attn.*describe its",
             lambda: hm.torch.watch(torch.nn.Linear(2, 2)),
         ),
         ("every must be ", lambda: hm.torch.watch(model, every=0)),
         (
-            "given must be names of attention layers, got 'layers.0.linear1'",
-            lambda: hm.torch.watch(model, given=["layers.0.linear1"]),
+            "layers must be names of attention layers, got 'layers.0.linear1'",
+            lambda: hm.torch.watch(model, layers=["layers.0.linear1"]),
         ),
-        ("given must be names of modules, got 'nowhere'", lambda: hm.torch.watch(model, given=["nowhere"])),
+        ("layers must be names of modules, got 'nowhere'", lambda: hm.torch.watch(model, layers=["nowhere"])),
         (
             "heads must be a divisor of 8 rows, got 3",
             lambda: hm.torch.Projection(torch.nn.Linear(6, 8), heads=3).weights(),
         ),
-        ("a watch must have a record to be drawn, got none", lambda: hm.torch.watch(model).plot()),
+        ("there is no record to draw", lambda: hm.torch.watch(model).plot()),
     ]:
         with pytest.raises(ValueError, match=message):
             make()
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert len(hm.torch.attention_layers(model, given=["layers.1.self_attn"])) == 1
+        assert len(hm.torch.attention_layers(model, layers=["layers.1.self_attn"])) == 1

@@ -237,7 +237,7 @@ def test_progress_counts_up(plain):
 def test_rate_is_that_of_the_last_half_minute(monkeypatch):
     now = [0.0]
     monkeypatch.setattr(work.time, "monotonic", lambda: now[0])
-    clock = work.Clock(10, 0, 1000)
+    clock = work.TrialClock(10, 0, 1000)
     for second in range(1, 101):
         now[0] = float(second)
         told = clock.count(1 if second <= 50 else 4, 0)

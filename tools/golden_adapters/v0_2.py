@@ -287,7 +287,7 @@ def statement(q):
 
 
 def figures():
-    from hardmax.papers import PAPERS
+    PAPERS = module("hardmax.papers.registry", "hardmax.papers").PAPERS
 
     return [id for paper in PAPERS.values() for id in paper.figures]
 

@@ -352,7 +352,7 @@ def critical_directions(
     """
     need_problem(problem)
     geometry = Geometry(problem)
-    search = _Search(geometry, expect.whole("limit", limit, 1), seconds)
+    search = _CriticalSearch(geometry, expect.whole("limit", limit, 1), seconds)
     tied = _tied_scores(geometry)
     if geometry.rank == 0:
         return CriticalDirections(
@@ -385,7 +385,7 @@ def critical_directions(
     )
 
 
-class _Search:
+class _CriticalSearch:
     """Corners and ties within a budget."""
 
     def __init__(self, geometry: Geometry, limit: int, seconds: float | None) -> None:

@@ -20,7 +20,7 @@ from hardmax._lib.notebook import table
 from hardmax._lib.plotting import axes_of, draw_directions
 from hardmax._lib.progress import Progress, by_share
 from hardmax.directions.neighbors import Attraction, known_gap, row_gaps
-from hardmax.directions.search import Block, Tree
+from hardmax.directions.search import NodeBlock, Tree
 from hardmax.margin.att_svm import RESOLUTION, best_max_margins
 from hardmax.margin.batch import measured_each
 from hardmax.margin.constraints import Floats, Ints
@@ -65,7 +65,7 @@ class Leaves:
         """Inputs with a choice, as the problem orders them; their rows stand in this order."""
         return sorted(self.tree.order)
 
-    def of(self, block: Block) -> Iterator[Leaf]:
+    def of(self, block: NodeBlock) -> Iterator[Leaf]:
         """Full selections of a block that are feasible, each certified on its own rows."""
         if not len(block):
             return
@@ -305,7 +305,7 @@ def _said(found: FeasibleSelection) -> str:
 
 
 @dataclass(frozen=True)
-class Budget:
+class SearchBudget:
     """How much of the search to do; None is all of it."""
 
     limit: int | None
@@ -345,7 +345,7 @@ class SelectionList(Sequence[FeasibleSelection]):
     def __init__(
         self,
         problem: Problem,
-        budget: Budget,
+        budget: SearchBudget,
         *,
         only_local: bool,
         progress: Progress | None,
@@ -541,9 +541,9 @@ class SelectionList(Sequence[FeasibleSelection]):
     def _best_first(self) -> Iterator[Leaf]:
         """Leaves by falling margin: a node's margin bounds those below it, so the best node goes first."""
         tree, counter = self._tree, itertools.count()
-        heap: list[tuple[float, int, Block | Leaf]] = []
+        heap: list[tuple[float, int, NodeBlock | Leaf]] = []
 
-        def push(block: Block) -> None:
+        def push(block: NodeBlock) -> None:
             for b in range(len(block)):
                 heapq.heappush(heap, (-float(block.upper[b]), next(counter), block.take(slice(b, b + 1))))
 
@@ -563,7 +563,7 @@ class SelectionList(Sequence[FeasibleSelection]):
                     break
                 heapq.heappop(heap)
                 nodes.append(other)
-            block = Block.join(nodes)
+            block = NodeBlock.join(nodes)
             children = tree.expand(block)
             if children.depth < tree.depth:
                 left -= float(block.share.sum() - children.share.sum())
@@ -629,7 +629,7 @@ def selections(
     [1.0049875621120892]
     """
     need_problem(problem)
-    budget = Budget(limit, seconds, min_margin, top)
+    budget = SearchBudget(limit, seconds, min_margin, top)
     return SelectionList(problem, budget, only_local=False, progress=progress, norm=norm, among=among)
 
 
@@ -672,5 +672,5 @@ def attractors(
     2 attract of 4 feasible, complete
     """
     need_problem(problem)
-    budget = Budget(limit, seconds, min_margin, top)
+    budget = SearchBudget(limit, seconds, min_margin, top)
     return SelectionList(problem, budget, only_local=True, progress=progress, norm=norm)

@@ -61,7 +61,7 @@ def _cancels(At: Floats, y: Floats, X: np.ndarray) -> Bools:
 
 
 @dataclass(frozen=True, eq=False)
-class Block:
+class NodeBlock:
     """Nodes of one depth: tokens of the first inputs, p and multipliers (keys scaled), margin from above."""
 
     tokens: Ints  # (B, depth)
@@ -78,17 +78,17 @@ class Block:
         """Inputs whose token is fixed."""
         return self.tokens.shape[1]
 
-    def take(self, which: Ints | Bools | slice) -> Block:
+    def take(self, which: Ints | Bools | slice) -> NodeBlock:
         """Some of the nodes."""
-        return Block(
+        return NodeBlock(
             self.tokens[which], self.p[which], self.weights[which], self.upper[which], self.share[which]
         )
 
     @staticmethod
-    def join(blocks: list[Block]) -> Block:
+    def join(blocks: list[NodeBlock]) -> NodeBlock:
         """Nodes of one depth together."""
-        columns = ([getattr(b, field.name) for b in blocks] for field in fields(Block))
-        return Block(*(np.concatenate(column) for column in columns))
+        columns = ([getattr(b, field.name) for b in blocks] for field in fields(NodeBlock))
+        return NodeBlock(*(np.concatenate(column) for column in columns))
 
 
 class Tree:
@@ -121,7 +121,7 @@ class Tree:
         """Inputs to decide: those with more than one token."""
         return len(self.order)
 
-    def root(self, goes_on: Callable[[], bool] = lambda: True) -> Block:
+    def root(self, goes_on: Callable[[], bool] = lambda: True) -> NodeBlock:
         """The node that fixes nothing; tokens infeasible by themselves go, fewest choices come first.
 
         ``goes_on`` is asked before each input; its no leaves nothing to search.
@@ -137,7 +137,9 @@ class Tree:
         every = every if all(len(self.options[i]) for i in self.order) else 0.0
         d = self.problem.d
         none = np.zeros((1, 0))
-        block = Block(none.astype(np.int64), np.zeros((1, d)), none, np.full(1, np.inf), np.full(1, every))
+        block = NodeBlock(
+            none.astype(np.int64), np.zeros((1, d)), none, np.full(1, np.inf), np.full(1, every)
+        )
         return block if every else block.take(slice(0, 0))
 
     def room(self, depth: int) -> int:
@@ -145,7 +147,7 @@ class Tree:
         m = sum(len(self.others[i]) - 1 for i in self.order[: depth + 1])
         return max(1, min(256, _NUMBERS // (m * self.problem.d * len(self.options[self.order[depth]]))))
 
-    def expand(self, block: Block) -> Block:
+    def expand(self, block: NodeBlock) -> NodeBlock:
         """The children of a block that are not proved infeasible or below the margin asked for."""
         i = self.order[block.depth]
         options = self.options[i]
@@ -153,13 +155,13 @@ class Tree:
         tokens = np.column_stack([block.tokens[parents], np.tile(options, len(block))])
         return self._solve(tokens, self.order[: block.depth + 1], block, parents)
 
-    def solve(self, tokens: Ints) -> Block:
+    def solve(self, tokens: Ints) -> NodeBlock:
         """Full selections, each solved from scratch; columns are the inputs in the order of the search."""
         return self._solve(tokens, self.order)
 
     def _solve(
-        self, tokens: Ints, inputs: list[int], above: Block | None = None, parents: Ints | None = None
-    ) -> Block:
+        self, tokens: Ints, inputs: list[int], above: NodeBlock | None = None, parents: Ints | None = None
+    ) -> NodeBlock:
         C, d = len(tokens), self.problem.d
         A = np.concatenate([self.rows_of(i, tokens[:, j]) for j, i in enumerate(inputs)], axis=1)
         norms = np.sqrt(np.einsum("bmd,bmd->bm", A, A))
@@ -195,7 +197,7 @@ class Tree:
         A, p, weights = A[kept], p[kept], weights[kept]
         upper = _upper(A, norms[kept], weights)
         fine = upper >= self.least
-        return Block(tokens[kept][fine], p[fine], weights[fine], upper[fine], share[kept][fine])
+        return NodeBlock(tokens[kept][fine], p[fine], weights[fine], upper[fine], share[kept][fine])
 
     def rows_of(self, i: int, tokens: Ints) -> Floats:
         """Rows of one input for each of these tokens of it, (C, T - 1, d)."""

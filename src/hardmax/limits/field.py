@@ -47,15 +47,15 @@ def _directions(layout, points, work, out):  # type: ignore[no-untyped-def]
             out[m, j] = direction[j] / work.lengths[0] if moves else 0.0
 
 
-class Field:
+class DescentField:
     """Directions of minus the gradient of a problem with fixed scores, in a basis of its key differences.
 
     Keys are divided by ``unit``, a power of two, so points are ``unit`` times those of the problem.
 
     >>> import hardmax as hm
-    >>> from hardmax.limits.field import Field
+    >>> from hardmax.limits.field import DescentField
     >>> problem = hm.data.example("B-FIG-1b")
-    >>> field = Field(problem)
+    >>> field = DescentField(problem)
     >>> there = field.at([[3.0 * field.unit, 4.0 * field.unit]])[0]
     >>> bool(abs(there - hm.gradient(problem, [3.0, 4.0]).direction).max() < 1e-15)
     True
@@ -86,17 +86,17 @@ class Field:
         return out
 
 
-def degree(field: Field, radius: float, corners: np.ndarray) -> int | None:
+def degree(field: DescentField, radius: float, corners: np.ndarray) -> int | None:
     """Degree of the gradient on the sphere of a radius: the sum of the indices of the points inside.
 
     ``corners`` are unit directions near which the gradient turns fast, so that no turn is overlooked. None if
     the refinement does not end, or the dimension is above 3.
 
     >>> import hardmax as hm
-    >>> from hardmax.limits.field import Field, degree
+    >>> from hardmax.limits.field import DescentField, degree
     >>> problem = hm.data.example("B-FIG-1b")
     >>> found = hm.critical_directions(problem)
-    >>> degree(Field(problem), 1000.0, found.corners), 1 - found.sum
+    >>> degree(DescentField(problem), 1000.0, found.corners), 1 - found.sum
     (0, 0)
     """
     radius, turned = radius * field.unit, corners @ field.basis
@@ -113,7 +113,7 @@ def _steps(radius: float) -> np.ndarray:
     return np.geomspace(0.01 / radius, 1.0, 2 + int(math.log2(100.0 * max(radius, 1.0))))
 
 
-def _winding(field: Field, radius: float, corners: np.ndarray) -> int | None:
+def _winding(field: DescentField, radius: float, corners: np.ndarray) -> int | None:
     middle = np.arctan2(corners[:, 1], corners[:, 0])
     steps = np.concatenate([-_steps(radius), [0.0], _steps(radius)])
     angles = np.concatenate([np.linspace(-math.pi, math.pi, 65)[1:], (middle[:, None] + steps).ravel()])
@@ -133,7 +133,7 @@ def _winding(field: Field, radius: float, corners: np.ndarray) -> int | None:
     return None
 
 
-def _sphere_degree(field: Field, radius: float, corners: np.ndarray) -> int | None:
+def _sphere_degree(field: DescentField, radius: float, corners: np.ndarray) -> int | None:
     points = _sphere_points(radius, corners)
     hull = ConvexHull(points)
     triangles = hull.simplices.astype(np.int64)

@@ -120,7 +120,7 @@ def regularization_path(
         raise ValueError("radii must hold at least one radius, got none")
     scale = scaled(problem, to_one=True)  # Newton's method measures its steps in such a p
     seen = scale.point(wanted, "radii")
-    search = _Search(scale.problem, expect.whole("starts", starts, 1), rng)
+    search = _PathSearch(scale.problem, expect.whole("starts", starts, 1), rng)
     found = search.run(np.unique(seen))
     picked = [found[float(R)] for R in seen]
 
@@ -150,7 +150,7 @@ class _Winner:
     ties: tuple[np.ndarray, ...]
 
 
-class _Search:
+class _PathSearch:
     def __init__(self, problem: Problem, starts: int, rng: int | np.random.Generator) -> None:
         best = best_tokens(problem).sets
         self.landscape = Landscape(problem, [tokens[0] for tokens in best])

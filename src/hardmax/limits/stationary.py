@@ -19,7 +19,7 @@ from hardmax._lib import expect
 from hardmax._lib.arguments import check_arguments
 from hardmax.dynamics.flow import flow
 from hardmax.dynamics.gradient import expand, settle_at
-from hardmax.limits.field import Field
+from hardmax.limits.field import DescentField
 from hardmax.problem import Problem
 
 CELLS = {1: 400, 2: 96}  # along each axis of the first grid
@@ -41,7 +41,7 @@ class StationaryPoint:
 
 
 def stationary_points(
-    field: Field, radius: float, corners: np.ndarray, total: int | None = None
+    field: DescentField, radius: float, corners: np.ndarray, total: int | None = None
 ) -> list[StationaryPoint]:
     """Stationary points with |p| up to ``radius``, nearest first.
 
@@ -49,9 +49,10 @@ def stationary_points(
     of their own. Grids get finer until (-1)^index sum to ``total``, if it is given.
 
     >>> import hardmax as hm
-    >>> from hardmax.limits.field import Field
+    >>> from hardmax.limits.field import DescentField
     >>> opposed = hm.Problem([[[1.0], [0.0]], [[-1.0], [0.0]]], [[1.0, 0.0], [2.0, 0.0]])
-    >>> [(each.p.round(5).tolist(), each.index) for each in stationary_points(Field(opposed), 100.0, [])]
+    >>> found = stationary_points(DescentField(opposed), 100.0, [])
+    >>> [(each.p.round(5).tolist(), each.index) for each in found]
     [([-0.69209], 0)]
     """
     found: list[StationaryPoint] = []
@@ -84,7 +85,7 @@ def _grids(d: int, radius: float, corners: np.ndarray, finer: float) -> Iterator
         yield places @ np.array([[x, y], [-y, x]])
 
 
-def _zeros(field: Field, grid: np.ndarray) -> np.ndarray:
+def _zeros(field: DescentField, grid: np.ndarray) -> np.ndarray:
     """Zeros of the field interpolated linearly on the simplices of a grid, and the simplices' middles."""
     d = field.d
     images = field.at(grid.reshape(-1, d)).reshape(grid.shape)
@@ -111,7 +112,7 @@ def _zeros(field: Field, grid: np.ndarray) -> np.ndarray:
     return np.concatenate(starts)
 
 
-def _newton(field: Field, start: np.ndarray, radius: float) -> StationaryPoint | None:
+def _newton(field: DescentField, start: np.ndarray, radius: float) -> StationaryPoint | None:
     """Newton's method on the gradient, with bounded steps."""
     p = start
     for _ in range(STEPS):

@@ -40,7 +40,7 @@ def relaxed_svm(
     >>> relaxed_svm([[[1.0, 1.0]], [[1.0, -1.0]], [[0.5, 1.5]]], support={0, 1}).p_norm
     1.0
     """
-    rows = _Rows.of(rows_by_input, support)
+    rows = _StackedRows.of(rows_by_input, support)
     return solve(rows.bounded(rows.supported.astype(np.float64)), exact)
 
 
@@ -105,7 +105,7 @@ def rho_svm(
     >>> round(float(np.degrees(np.arctan2(*at_half.direction[::-1]))), 9), round(at_half.rho_star, 12)
     (5.682576165, 1.0)
     """
-    rows = _Rows.of(rows_by_input, support)
+    rows = _StackedRows.of(rows_by_input, support)
     excess = np.asarray(nu, dtype=np.float64)
     if excess.shape != (len(rows_by_input),):
         raise ValueError(f"nu must have one value per input ({len(rows_by_input)}), got shape {excess.shape}")
@@ -134,7 +134,9 @@ def rho_svm(
     return found
 
 
-def _largest_margin(rows: _Rows, give: Floats, relaxed: MaxMargin, rho_star: float) -> InterpolatedMaxMargin:
+def _largest_margin(
+    rows: _StackedRows, give: Floats, relaxed: MaxMargin, rho_star: float
+) -> InterpolatedMaxMargin:
     """The unit q of largest m with rows >= max(0, m - give)."""
     low, high, m = 0.0, relaxed.margin, relaxed.margin
     for _ in range(200):
@@ -152,7 +154,7 @@ def _largest_margin(rows: _Rows, give: Floats, relaxed: MaxMargin, rho_star: flo
 
 
 def _largest_gain(
-    rows: _Rows, give: Floats, gaining: Bools, row: int, before: InterpolatedMaxMargin
+    rows: _StackedRows, give: Floats, gaining: Bools, row: int, before: InterpolatedMaxMargin
 ) -> InterpolatedMaxMargin:
     """The unit q at which the gain of ``row`` falls most slowly, its exponent still below every loss.
 
@@ -195,7 +197,7 @@ def _newton(M: Floats, give: Floats, solution: MaxMargin, m: float) -> float | N
 
 
 @dataclass(frozen=True)
-class _Rows:
+class _StackedRows:
     """Rows of all inputs stacked, the input of each, and whether that input is a support vector."""
 
     M: Floats
@@ -204,7 +206,7 @@ class _Rows:
     labels: tuple[tuple[int, int], ...]
 
     @staticmethod
-    def of(rows_by_input: Sequence[ArrayLike], support: Collection[int]) -> _Rows:
+    def of(rows_by_input: Sequence[ArrayLike], support: Collection[int]) -> _StackedRows:
         blocks = [np.asarray(rows, dtype=np.float64) for rows in rows_by_input]
         if not blocks or any(block.ndim != 2 or block.shape[1] != blocks[0].shape[1] for block in blocks):
             raise ValueError("rows_by_input must be a (rows, d) array per input, all of one d")
@@ -212,7 +214,7 @@ class _Rows:
             raise ValueError(f"support must be inputs in 0..{len(blocks) - 1}, got {sorted(support)}")
         labels = tuple((i, t) for i, block in enumerate(blocks) for t in range(len(block)))
         inputs = np.array([i for i, _ in labels], dtype=np.int64)
-        return _Rows(np.vstack(blocks), inputs, np.isin(inputs, list(support)), labels)
+        return _StackedRows(np.vstack(blocks), inputs, np.isin(inputs, list(support)), labels)
 
     def bounded(self, h: Floats) -> Constraints:
         return Constraints.dense(self.M, h, labels=self.labels)

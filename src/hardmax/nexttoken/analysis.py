@@ -126,7 +126,7 @@ def analyze(data: Dataset, *, repair: bool = False) -> Analysis:
         repaired = never_first(trie)
         n[repaired] = complete(n)[repaired]
     gatherer = Gatherer(trie.V)
-    unreachable, heavier = Tally(), Tally()
+    unreachable, heavier = CaseTally(), CaseTally()
     for block in deciding(trie, n):
         gatherer.add(block)
         # a one-token sentence defines n: if it fails to, that is reported as missing
@@ -141,7 +141,7 @@ def analyze(data: Dataset, *, repair: bool = False) -> Analysis:
     return Analysis(n, orders, found, repaired, trie)
 
 
-class Tally:
+class CaseTally:
     """Counts cases and keeps the first few."""
 
     def __init__(self) -> None:

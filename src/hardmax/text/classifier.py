@@ -22,9 +22,9 @@ from hardmax.embeddings.minibatch import EmbeddingTraining, train_embeddings
 from hardmax.text import kernels as compiled
 from hardmax.text.counting.tokens import mapped
 from hardmax.text.counting.vectorizer import NgramVectorizer, workers
-from hardmax.text.inputs import Labels, holds_texts, read_labels, read_weights
+from hardmax.text.inputs import ClassLabels, holds_texts, read_labels, read_weights
 from hardmax.text.statistics import TextStatistics, corpus_of
-from hardmax.text.training import Report, Rows, State, Training, printed, train, usual
+from hardmax.text.training import Report, State, TextRows, TrainedPasses, printed, train, usual
 
 if TYPE_CHECKING:
     from hardmax.text.explanations import Explanation, TokenRanking, TopKReport
@@ -89,7 +89,7 @@ class Scoring:
         return (scores[:, 0] > 0).astype(np.int64) if scores.shape[1] == 1 else scores.argmax(axis=1)
 
     def _scores(
-        self, rows: Rows, model: np.ndarray, top: int = 0, by_value: bool = True
+        self, rows: TextRows, model: np.ndarray, top: int = 0, by_value: bool = True
     ) -> tuple[np.ndarray, np.ndarray]:
         """Scores (n, values) and the share of attention that they are made from."""
         scores, attended = np.empty((len(rows), model.shape[1] - 1)), np.empty(len(rows))
@@ -111,7 +111,7 @@ class Scoring:
         return scores, attended
 
     @staticmethod
-    def _tell_of_unknown(rows: Rows) -> None:
+    def _tell_of_unknown(rows: TextRows) -> None:
         without = int((np.diff(rows.indptr) == 0).sum())
         if without:
             warnings.warn(
@@ -120,7 +120,7 @@ class Scoring:
                 stacklevel=4,
             )
 
-    def _rows(self, X: Any, learn: bool = False) -> Rows:
+    def _rows(self, X: Any, learn: bool = False) -> TextRows:
         """X as rows of counts; ``learn`` the vocabulary from texts, or the number of columns."""
         if learn and isinstance(X, list | tuple) and not X:
             raise ValueError("X must hold at least two texts, got none; give texts of at least two classes")
@@ -133,7 +133,7 @@ class Scoring:
             self.__dict__.pop("vectorizer_", None)
             X = validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=learn)
             check_non_negative(X, "AttentionClassifier (X holds how often each token occurs)")
-            return Rows.of(_canonical(X))
+            return TextRows.of(_canonical(X))
         if learn:
             if self.vectorizer is None:
                 self.vectorizer_ = NgramVectorizer(
@@ -155,7 +155,7 @@ class Scoring:
                 )
             counts = self.vectorizer_.transform(X)
         check_non_negative(counts, "AttentionClassifier (a vectorizer must count; see alternate_sign)")
-        return Rows.of(counts)
+        return TextRows.of(counts)
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """The tokens: those of the vectorizer, names of columns, or x0, x1, ..."""
@@ -181,7 +181,13 @@ EPOCHS, RATE = 20, 1e-3
 
 
 def train_full(
-    rows: Rows, labels: Labels, d: int, epochs: int | None, lr: float | None, seed: int, report: Report | None
+    rows: TextRows,
+    labels: ClassLabels,
+    d: int,
+    epochs: int | None,
+    lr: float | None,
+    seed: int,
+    report: Report | None,
 ) -> EmbeddingTraining:
     """Train E, p and v on texts of two classes that hold a token; the others say nothing to this model."""
     if len(labels.classes) != 2:
@@ -365,7 +371,7 @@ class AttentionClassifier(Scoring, ClassifierMixin, BaseEstimator):  # type: ign
         odd = next((each for each in y.tolist() if each not in known), None)
         if odd is not None:
             raise ValueError(f"y must hold labels of classes, {known.tolist()}, got {odd!r}")
-        labels = Labels(known, np.searchsorted(known, y).astype(np.int64))
+        labels = ClassLabels(known, np.searchsorted(known, y).astype(np.int64))
         weights = np.ones(len(rows)) if sample_weight is None else np.array(sample_weight, float)
         if first:
             self.classes_ = known
@@ -378,7 +384,7 @@ class AttentionClassifier(Scoring, ClassifierMixin, BaseEstimator):  # type: ign
         self._calls = getattr(self, "_calls", 0) + 1
         return self._finish(train(rows, labels.codes, weights, state, settings, seed=seed))
 
-    def _finish(self, done: Training) -> Self:
+    def _finish(self, done: TrainedPasses) -> Self:
         self._state = done.state
         table = done.state.table
         self.attention_, self.values_, self.background_ = (
@@ -403,7 +409,7 @@ class AttentionClassifier(Scoring, ClassifierMixin, BaseEstimator):  # type: ign
         self._model = np.column_stack([masses, np.vstack([self.values_, self.background_])])
         return self
 
-    def _fit_embeddings(self, rows: Rows, labels: Labels, seed: int, report: Report | None) -> Self:
+    def _fit_embeddings(self, rows: TextRows, labels: ClassLabels, seed: int, report: Report | None) -> Self:
         self.embeddings_ = train_full(rows, labels, self.dimension, self.epochs, self.lr, seed, report)
         self.attention_ = self.embeddings_.a.copy()
         self.values_, self.background_ = self.embeddings_.c[:, None].copy(), np.zeros(1)
@@ -445,14 +451,14 @@ class AttentionClassifier(Scoring, ClassifierMixin, BaseEstimator):  # type: ign
         vectorizer = getattr(self, "vectorizer_", None)
         return "sgd" if getattr(vectorizer, "ngram_range", (1, 1))[1] > 1 else "adagrad"
 
-    def _count(self, rows: Rows, labels: Labels, weights: np.ndarray, more: bool = False) -> None:
+    def _count(self, rows: TextRows, labels: ClassLabels, weights: np.ndarray, more: bool = False) -> None:
         """Occurrences per class, which `statistics_` and the start are made of, and the classes' shares."""
         counts = rows.counts(labels.codes, weights, len(labels.classes))
         shares = np.bincount(labels.codes, weights=weights, minlength=len(labels.classes))
         self._counts = self._counts + counts if more else counts
         self._shares = self._shares + shares if more else shares
 
-    def _held_out(self, rows: Rows, labels: Labels, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    def _held_out(self, rows: TextRows, labels: ClassLabels, seed: int) -> tuple[np.ndarray, np.ndarray]:
         every = np.arange(len(rows))
         try:
             own, held = train_test_split(

@@ -102,7 +102,7 @@ SHOWN = 12  # rows of a table
 BACKGROUND = "(background)"  # what every text holds; no token has brackets
 
 
-class Part(NamedTuple):
+class TokenPart(NamedTuple):
     """A token of a text: how often it counts, its share of attention, value, and share times value."""
 
     token: str
@@ -131,7 +131,7 @@ class Explanation(Shown):
     label: Any
     probability: float
     score: float
-    parts: tuple[Part, ...]
+    parts: tuple[TokenPart, ...]
     words: tuple[tuple[str, float], ...]
     unknown: int
     predicted: Any
@@ -157,7 +157,7 @@ class Explanation(Shown):
         return table
 
     @staticmethod
-    def _row(table: Table, part: Part, drawn: str) -> None:
+    def _row(table: Table, part: TokenPart, drawn: str) -> None:
         from rich.markup import escape
 
         numbers = f"{part.share:.1%}", f"{part.value:+.2f}", f"{part.contribution:+.3f}"
@@ -199,7 +199,7 @@ def explain(model: AttentionClassifier, text: Any, label: Any = None) -> Explana
     values = np.append(values_for(model, k), _background(model, k))[columns]
     names = model.get_feature_names_out()
     parts = [
-        Part(
+        TokenPart(
             BACKGROUND if j == len(names) else str(names[j]),
             1.0 if j == len(names) else float(n),
             float(s),

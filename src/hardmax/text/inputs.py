@@ -29,14 +29,14 @@ def _holds_words(each: Any) -> bool:
     return isinstance(each, list | tuple | np.ndarray) and any(isinstance(word, str) for word in each)
 
 
-class Labels(NamedTuple):
+class ClassLabels(NamedTuple):
     """The classes, in order, and the number of each text's class."""
 
     classes: np.ndarray
     codes: np.ndarray
 
 
-def read_labels(y: Any, n: int) -> Labels:
+def read_labels(y: Any, n: int) -> ClassLabels:
     """Labels of two or more classes."""
     y = column_or_1d(y, warn=True)
     if len(y) != n:
@@ -58,10 +58,10 @@ def read_labels(y: Any, n: int) -> Labels:
         raise ValueError(
             f"y must hold at least two classes, got one class, {classes[0]!r}; add texts of another"
         )
-    return Labels(classes, codes.astype(np.int64))
+    return ClassLabels(classes, codes.astype(np.int64))
 
 
-def read_weights(X: Any, n: int, sample_weight: Any, class_weight: Any, labels: Labels) -> np.ndarray:
+def read_weights(X: Any, n: int, sample_weight: Any, class_weight: Any, labels: ClassLabels) -> np.ndarray:
     """The weight of each text: its own times that of its class, in units of their mean."""
     placeholder = np.empty((n, 1))
     weights = np.array(_check_sample_weight(sample_weight, placeholder, dtype=np.float64))

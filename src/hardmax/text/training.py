@@ -69,7 +69,7 @@ FEW = 20  # tokens of a text on average, below which none is left out
 
 
 @dataclass(frozen=True, eq=False)
-class Rows:
+class TextRows:
     """Texts as rows of a sparse matrix, with the number of each one's class and its weight."""
 
     data: np.ndarray  # (nnz,) float64
@@ -78,7 +78,7 @@ class Rows:
     columns: int
 
     @classmethod
-    def of(cls, X: Any) -> Rows:
+    def of(cls, X: Any) -> TextRows:
         """The rows of a CSR matrix, in the types that the kernels are compiled for."""
         kind = np.int32 if X.shape[1] < 2**31 else np.int64
         kinds = (X.data, np.float64), (X.indices, kind), (X.indptr, np.int64)
@@ -89,11 +89,11 @@ class Rows:
     def __len__(self) -> int:
         return len(self.indptr) - 1
 
-    def take(self, chosen: np.ndarray) -> Rows:
+    def take(self, chosen: np.ndarray) -> TextRows:
         """Some of the rows."""
         from scipy.sparse import csr_matrix
 
-        return Rows.of(csr_matrix(self.arrays, shape=(len(self), self.columns))[chosen])
+        return TextRows.of(csr_matrix(self.arrays, shape=(len(self), self.columns))[chosen])
 
     @property
     def arrays(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -193,7 +193,7 @@ def log_count_ratios(counts: np.ndarray) -> np.ndarray:
 
 
 @dataclass(frozen=True, eq=False)
-class Training:
+class TrainedPasses:
     """Where training ended, and the loss of each pass; ``scores`` on the held-out part, if there was one."""
 
     state: State
@@ -214,7 +214,7 @@ def passes(n: int, usual: int) -> int:
 
 
 def train(
-    rows: Rows,
+    rows: TextRows,
     y: np.ndarray,
     weights: np.ndarray,
     state: State,
@@ -225,7 +225,7 @@ def train(
     patience: int = 0,
     checkpoint: str | PathLike[str] | None = None,
     report: Report | None = None,
-) -> Training:
+) -> TrainedPasses:
     """Go through the texts some times, in a new order each time.
 
     Args:
@@ -280,7 +280,7 @@ def train(
             kept.write(state.arrays, losses)
         if scores and epoch - int(np.argmax(scores)) >= patience:
             break
-    return Training(best if scores else state, tuple(losses), tuple(scores))
+    return TrainedPasses(best if scores else state, tuple(losses), tuple(scores))
 
 
 def printed(start: float) -> Report:
@@ -294,7 +294,7 @@ def printed(start: float) -> Report:
     return report
 
 
-def usual(solver: str, rows: Rows, **given: Any) -> Settings:
+def usual(solver: str, rows: TextRows, **given: Any) -> Settings:
     """The settings of a solver for these texts, with those that are given instead of its own."""
     own = USUAL[solver]
     few = len(rows.data) < FEW * len(rows)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
-from torch.nn import functional as F
+from torch.overrides import handle_torch_function, has_torch_function
 
-from hardmax.torch.zero_sum import softmax
+from hardmax.torch import operator
 
 
-def attention(
+def scaled_dot_product_attention(
     query: torch.Tensor,
     key: torch.Tensor,
     value: torch.Tensor,
@@ -17,41 +19,61 @@ def attention(
     is_causal: bool = False,
     scale: float | None = None,
     enable_gqa: bool = False,
+    *,
+    sink: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """`torch.nn.functional.scaled_dot_product_attention`, with a backward that is right at any gap.
+    """Compute `torch.nn.functional.scaled_dot_product_attention` with a backward that is right at any gap.
 
     The outputs agree with PyTorch's to rounding, and so do gradients as long as attention is soft. Where it
     is hard, PyTorch's gradient is rounding noise and this one is not (see docs/torch.md). Half precisions
-    are computed in float32 inside; autocast is followed. It can be differentiated twice, and compiled.
+    are computed in float32 inside; autocast is followed. Queries are processed in chunks whose logits are
+    computed again in the backward pass, so no array of queries times tokens is formed. The function can be
+    differentiated twice and compiled.
 
     Args:
-        query, key, value: (..., heads, tokens, width), as PyTorch has them.
-        attn_mask: True where a token takes part, or a number to add to the logit. A query without any token
+        query, key, value: Tensors (..., heads, tokens, width), as in PyTorch.
+        attn_mask: True where a token takes part, or numbers to add to the logits. A query that sees no token
             has the output zero.
-        dropout_p: dropout of the weights; as in PyTorch it is applied whether a module is training or not.
-        is_causal: query i sees tokens up to i.
-        scale: what logits are multiplied by, 1/sqrt(width) if None.
-        enable_gqa: keys and values have fewer heads, each shared by several queries.
+        dropout_p: Dropout of the weights; as in PyTorch it is applied whether a module is training or not.
+        is_causal: Let query i see tokens up to i only.
+        scale: Factor of the logits, 1/sqrt(width) by default.
+        enable_gqa: Allow keys and values to have fewer heads, each shared by several heads of the query.
+        sink: One logit per head of an additional token whose value is zero, as in gpt-oss.
+
+    Raises:
+        TypeError: If an argument is not of the stated type.
+        ValueError: If shapes do not fit together.
+
+    See also:
+        hm.torch.exact_attention: Use it in an existing model.
+        hm.torch.audit: Measure how accurate an attention function is.
 
     >>> import torch, hardmax as hm
     >>> q, k, v = torch.randn(3, 2, 4, 5, 8, dtype=torch.float64)
     >>> theirs = torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
-    >>> torch.allclose(hm.torch.attention(q, k, v, is_causal=True), theirs, rtol=1e-12, atol=1e-14)
+    >>> ours = hm.torch.scaled_dot_product_attention(q, k, v, is_causal=True)
+    >>> torch.allclose(ours, theirs, rtol=1e-12, atol=1e-14)
     True
     """
-    _check_options(scale=scale, dropout_p=dropout_p, is_causal=is_causal, enable_gqa=enable_gqa)
+    inputs = (query, key, value, attn_mask)
+    options = {"dropout_p": dropout_p, "is_causal": is_causal, "scale": scale, "enable_gqa": enable_gqa}
+    if has_torch_function(inputs):
+        return handle_torch_function(scaled_dot_product_attention, inputs, *inputs, **options, sink=sink)
+    _check_options(**options)
     _check(query, key, value, attn_mask, is_causal, dropout_p)
     _check_heads(query, key, value, enable_gqa)
     device = query.device.type
     if torch.is_autocast_enabled(device):
         query, key, value = (x.to(torch.get_autocast_dtype(device)) for x in (query, key, value))
-    with torch.autocast(device, enabled=False):
-        weights, inside = _weights(query, key, attn_mask, is_causal, scale, enable_gqa)
-        if dropout_p > 0:
-            weights = F.dropout(weights, dropout_p)
-        wide = value.to(inside)
-        shared = _repeated(wide, query) if enable_gqa else wide
-        return (weights @ shared).to(query.dtype)
+    shape, four = _four(query, key, value, attn_mask, enable_gqa)
+    seed = torch.randint(2**62, ()) if dropout_p > 0 else None
+    scale = query.shape[-1] ** -0.5 if scale is None else float(scale)
+    four_sink = _sink(sink, four[0])
+    # Transforms of torch.func cannot enter an operator with a registered backward.
+    transformed = not torch.compiler.is_compiling() and torch._C._are_functorch_transforms_active()
+    attend = operator.dense if transformed else operator.attention
+    out = attend(*four, four_sink, seed, is_causal, scale, float(dropout_p))
+    return out.reshape(shape)
 
 
 def attention_weights(
@@ -61,12 +83,15 @@ def attention_weights(
     is_causal: bool = False,
     scale: float | None = None,
     enable_gqa: bool = False,
+    *,
+    sink: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """The weights of `hm.torch.attention`, (..., heads, queries, tokens), float32 at least.
+    """Compute the weights of attention, (..., heads, queries, tokens), in float32 or wider.
 
     Args:
-        query, key: (..., heads, tokens, width).
-        attn_mask, is_causal, scale, enable_gqa: as in `hm.torch.attention`.
+        query, key: Tensors (..., heads, tokens, width).
+        attn_mask, is_causal, scale, enable_gqa, sink: As in `hm.torch.scaled_dot_product_attention`. The
+            weight of a sink is left out, so the rows sum to less than one.
 
     >>> import torch, hardmax as hm
     >>> hm.torch.attention_weights(torch.zeros(1, 2, 3), torch.zeros(1, 2, 3), is_causal=True)[0].tolist()
@@ -75,50 +100,66 @@ def attention_weights(
     _check_options(scale=scale, dropout_p=0.0, is_causal=is_causal, enable_gqa=enable_gqa)
     _check(query, key, key, attn_mask, is_causal, 0.0)
     _check_heads(query, key, key, enable_gqa)
-    return _weights(query, key, attn_mask, is_causal, scale, enable_gqa)[0]
+    shape, (query, key, _, mask) = _four(query, key, key, attn_mask, enable_gqa)
+    scale = query.shape[-1] ** -0.5 if scale is None else float(scale)
+    weights = operator.dense_weights(query, key, mask, _sink(sink, query), is_causal, scale)
+    return weights.reshape(*shape[:-1], key.shape[-2])
 
 
-def _weights(
+def attention_logits(
     query: torch.Tensor,
     key: torch.Tensor,
-    mask: torch.Tensor | None,
-    is_causal: bool,
-    scale: float | None,
-    enable_gqa: bool,
-) -> tuple[torch.Tensor, torch.dtype]:
-    """Weights, and the precision inside."""
-    inside = torch.promote_types(query.dtype, torch.float32)
-    by = query.shape[-1] ** -0.5 if scale is None else scale
-    wide = key.to(inside)
-    shared = _repeated(wide, query) if enable_gqa else wide
-    logits = (query.to(inside) * by) @ shared.transpose(-2, -1)
-    return softmax(logits, bias=_bias(logits, mask, is_causal)), inside
+    attn_mask: torch.Tensor | None = None,
+    is_causal: bool = False,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> torch.Tensor:
+    """Logits (batch, heads, queries, tokens), in float32 or wider; -inf where a token is hidden."""
+    _, (query, key, _, mask) = _four(query, key, key, attn_mask, enable_gqa)
+    scale = query.shape[-1] ** -0.5 if scale is None else float(scale)
+    logits, bias = operator.dense_logits(query, key, mask, is_causal, scale)
+    return logits if bias is None else logits + bias
 
 
-def _bias(logits: torch.Tensor, mask: torch.Tensor | None, is_causal: bool) -> torch.Tensor | None:
-    """A mask as numbers to add, in its own shape: it is often smaller than the logits."""
-    if is_causal:
-        mask = torch.ones(logits.shape[-2:], dtype=torch.bool, device=logits.device).tril()
-    if mask is None:
+def _four(
+    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, mask: torch.Tensor | None, enable_gqa: bool
+) -> tuple[tuple[int, ...], tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor | None]]:
+    """The shape of the output, and the inputs with four dimensions: batch, heads, tokens, width."""
+    shared: tuple[tuple[int, ...], ...] = (key.shape[:-2], value.shape[:-2])
+    if enable_gqa:
+        shared = ((*shared[0][:-1], 1), (*shared[1][:-1], 1))
+    masked = () if mask is None else mask.shape[:-2]
+    ahead = torch.broadcast_shapes(query.shape[:-2], *shared, masked)
+    batch, heads = ahead[:-1], ahead[-1] if ahead else 1
+    count = math.prod(batch)
+    q = query.expand(*batch, heads, *query.shape[-2:]).reshape(count, heads, *query.shape[-2:])
+    k, v = (
+        x.expand(*batch, *x.shape[-3:]).reshape(count, x.shape[-3] if x.dim() > 2 else 1, *x.shape[-2:])
+        for x in (key, value)
+    )
+    if mask is not None:
+        mask = mask.reshape(*(1,) * (len(batch) + 3 - mask.dim()), *mask.shape)
+        if any(side != 1 for side in mask.shape[:-3]):
+            mask = mask.expand(*batch, *mask.shape[-3:]).reshape(count, *mask.shape[-3:])
+        else:
+            mask = mask.reshape(1, *mask.shape[-3:])
+    return (*ahead, query.shape[-2], value.shape[-1]), (q, k, v, mask)
+
+
+def _sink(sink: torch.Tensor | None, query: torch.Tensor) -> torch.Tensor | None:
+    if sink is None:
         return None
-    if mask.dtype == torch.bool:
-        return torch.zeros(mask.shape, dtype=logits.dtype, device=logits.device).masked_fill(
-            ~mask, -torch.inf
+    if not isinstance(sink, torch.Tensor) or not sink.is_floating_point():
+        raise TypeError(f"sink must be a tensor of logits or None, got {type(sink).__name__}; convert it")
+    if sink.shape != query.shape[1:2]:
+        raise ValueError(
+            f"sink must hold one logit for each of {query.shape[1]} heads, got the shape {tuple(sink.shape)}"
         )
-    return mask.to(logits.dtype)
-
-
-def _repeated(shared: torch.Tensor, query: torch.Tensor) -> torch.Tensor:
-    """Repeat each head of keys or values once per query that shares it.
-
-    Pass ``shared`` in the precision inside: the backward adds the gradients of a group in that precision, and
-    they are rounded to a half precision once, as a sum.
-    """
-    return shared.repeat_interleave(query.shape[-3] // shared.shape[-3], dim=-3)
+    return sink.reshape(1, -1, 1, 1)
 
 
 def _check_options(*, scale: object, dropout_p: object, is_causal: object, enable_gqa: object) -> None:
-    if scale is not None and not isinstance(scale, int | float | torch.SymFloat | torch.Tensor):
+    if scale is not None and not isinstance(scale, int | float | torch.SymFloat):
         raise TypeError(f"scale must be a number or None, got {type(scale).__name__}")
     if isinstance(scale, int) and abs(scale) > 2**63:
         raise ValueError("scale must be a number below 2**63, got a larger integer")

@@ -152,13 +152,13 @@ class AttentionLayer:
 
 @check_arguments
 def attention_layers(
-    model: nn.Module, given: Iterable[AttentionLayer | str] | None = None, *, heads: int | None = None
+    model: nn.Module, layers: Iterable[AttentionLayer | str] | None = None, *, heads: int | None = None
 ) -> list[AttentionLayer]:
     """Find the attention layers of a model, in the order of its modules.
 
     Args:
-        model: the model to search.
-        given: names of the layers, or descriptions by hand where projections have unusual names.
+        model: The model to search.
+        layers: Names of the layers, or descriptions where projections have unusual names.
         heads: Number of query heads of a layer whose module does not declare it. By default such a layer is
             skipped, and a model that has no other layers is refused.
 
@@ -170,21 +170,26 @@ def attention_layers(
     """
     if not isinstance(model, nn.Module):
         raise ValueError(f"model must be a torch.nn.Module, got {type(model).__name__}; pass the model")
-    model = getattr(model, "_orig_mod", model)  # what torch.compile wraps
+    model = getattr(model, "_orig_mod", model)  # the model inside one that torch.compile made
     if heads is not None:
         expect.whole("heads", heads, 1)
-    if given is None:
+    if layers is None:
         found = _found(model, heads)
     else:
-        found = [each if isinstance(each, AttentionLayer) else _named(model, each, heads) for each in given]
+        found = [x if isinstance(x, AttentionLayer) else _named(model, x, heads) for x in layers]
     if not found:
         for name, module in model.named_modules():
             _refuse_uncounted(name or type(module).__name__, module, heads)
         raise ValueError(
-            f"model must be one with attention layers, got {type(model).__name__} without any that is known; "
-            "describe them by hand as hm.torch.AttentionLayer and pass them as given="
+            f"model must be one with attention layers, got {type(model).__name__} without any that is known: "
+            f"no nn.MultiheadAttention, and no module with projections named {_looked_for()}; describe its "
+            "layers as hm.torch.AttentionLayer and pass them as layers="
         )
     return found
+
+
+def _looked_for() -> str:
+    return ", ".join([*("/".join(names) for names in SEPARATE), *PACKED, *INTERLEAVED])
 
 
 def _found(model: nn.Module, heads: int | None) -> list[AttentionLayer]:
@@ -198,13 +203,13 @@ def _named(model: nn.Module, name: str, heads: int | None) -> AttentionLayer:
         module = model.get_submodule(name)
     except AttributeError as missing:
         raise ValueError(
-            f"given must be names of modules, got {name!r}; see model.named_modules()"
+            f"layers must be names of modules, got {name!r}; see model.named_modules()"
         ) from missing
     layer = _layer(name, module, _turns(model), heads)
     if layer is None:
         _refuse_uncounted(name, module, heads)
         raise ValueError(
-            f"given must be names of attention layers, got {name!r}; describe it as hm.torch.AttentionLayer"
+            f"layers must be names of attention layers, got {name!r}; describe it as hm.torch.AttentionLayer"
         )
     return layer
 

@@ -21,7 +21,7 @@ from hardmax._lib.parallel import cores, serial_blas
 from hardmax._lib.progress import Progress
 from hardmax.torch.layers import AttentionLayer, attention_layers
 from hardmax.torch.probing.as_heads import finite, heads_of
-from hardmax.torch.probing.heads import NULL, ProbedHead, Settings, probe_head
+from hardmax.torch.probing.heads import NULL, ProbedHead, ProbeSettings, probe_head
 from hardmax.torch.probing.rows import QUERIES
 from hardmax.torch.probing.seeing import Sight, see
 from hardmax.torch.probing.tables import Heads, corrected, null_notes
@@ -76,7 +76,7 @@ def probe(
     >>> len(found.heads), found.texts
     (2, 6)
     """
-    settings = Settings(
+    settings = ProbeSettings(
         expect.whole("queries", queries, 1), expect.whole("null", null, 1), seed=expect.whole("rng", rng)
     )
     for note in null_notes(settings.null):

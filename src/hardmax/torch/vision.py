@@ -8,7 +8,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from hardmax.torch.dot_product import attention, attention_weights
+from hardmax.torch.dot_product import attention_weights, scaled_dot_product_attention
 
 Start = Literal["normal", "xavier"]
 Backward = Literal["exact", "torch"]
@@ -22,7 +22,7 @@ class VisionTransformer(nn.Module):  # type: ignore[misc]
         dim, depth, heads, ratio: width, number of blocks, heads of each, and how much wider its MLP is.
         classes: number of classes.
         start: weights drawn from a normal law of standard deviation 0.02, cut at two of them, or by Xavier.
-        backward: that of `hm.torch.attention`, or PyTorch's.
+        backward: that of `hm.torch.scaled_dot_product_attention`, or PyTorch's.
         rng: seed of the start.
 
     >>> import torch, hardmax as hm
@@ -119,5 +119,5 @@ class _SelfAttention(nn.Module):  # type: ignore[misc]
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         q, k, v = self.projected(x)
-        attend = attention if self.backward == "exact" else F.scaled_dot_product_attention
+        attend = scaled_dot_product_attention if self.backward == "exact" else F.scaled_dot_product_attention
         return self.out(attend(q, k, v).transpose(1, 2).flatten(-2))

@@ -1,8 +1,9 @@
-"""The heads of a model through its training: how hard they attend, how large their W is, its rank."""
+"""The heads of a model through its training: how hard they attend, how large their logits and their W are."""
 
 from __future__ import annotations
 
 import csv
+import inspect
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -20,49 +21,48 @@ from torch.overrides import TorchFunctionMode
 from hardmax._lib import expect, notebook
 from hardmax._lib.arguments import check_arguments
 from hardmax._lib.files import whole_text
-from hardmax.torch.dot_product import attention_weights
+from hardmax.torch.dot_product import attention_logits, scaled_dot_product_attention
 from hardmax.torch.layers import AttentionLayer, attention_layers
+from hardmax.torch.multihead import projected
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Canvas
 
 
 SOFTMAX = (F.softmax, torch.softmax, torch.Tensor.softmax)
+PRODUCT = (F.scaled_dot_product_attention, scaled_dot_product_attention)
 
 
 @dataclass(frozen=True, eq=False)
 class Seen:
-    """One call of an attention layer.
+    """Logits of one call of an attention layer, -inf where a token is hidden, and those of a learned sink."""
 
-    ``query`` and ``key`` are as they meet in the product, turned and normalised where the model does that;
-    None where the layer shows its weights only.
-    """
-
-    weights: torch.Tensor  # (batch, heads, queries, tokens)
-    visible: torch.Tensor  # how many tokens a query sees, broadcast against (batch, heads, queries)
-    query: torch.Tensor | None = None  # (batch, heads, queries, width)
-    key: torch.Tensor | None = None  # (batch, key heads, tokens, width)
-    scale: float | None = None
+    logits: torch.Tensor  # (inputs, heads, queries, tokens)
+    sink: torch.Tensor | None = None  # (heads,)
 
 
 @contextmanager
 def captured(
-    layers: Iterable[AttentionLayer], note: Callable[[AttentionLayer, Seen | None], None]
+    layers: Iterable[AttentionLayer],
+    note: Callable[[AttentionLayer, Seen | None], None],
+    max_inputs: int | None = None,
 ) -> Iterator[None]:
-    """Tell ``note`` of every call of the layers inside the block; None where a layer shows no weights.
+    """Pass what every call of the layers inside the block showed to ``note``; None where it showed nothing.
+
+    At most ``max_inputs`` inputs of a batch are looked at.
 
     >>> import torch
     >>> from hardmax.torch import attention_layers
     >>> from hardmax.torch.watching import captured
     >>> model = torch.nn.MultiheadAttention(8, 2, batch_first=True)
     >>> x = torch.randn(3, 5, 8)
-    >>> with captured(attention_layers(model), lambda layer, seen: print(seen.weights.shape)):
+    >>> with captured(attention_layers(model), lambda layer, seen: print(seen.logits.shape)):
     ...     _ = model(x, x, x)
     torch.Size([3, 2, 5, 5])
     """
     with ExitStack() as stack:
         for layer in layers:
-            watcher = _Watcher(partial(note, layer))
+            watcher = _Watcher(partial(note, layer), max_inputs)
             before = layer.module.register_forward_pre_hook(watcher.before)
             stack.callback(before.remove)
             after = layer.module.register_forward_hook(watcher.after, always_call=True)
@@ -73,9 +73,9 @@ def captured(
 class _Watcher(TorchFunctionMode):  # type: ignore[misc]
     """Looks at functions while one layer runs, and reports the first attention."""
 
-    def __init__(self, note: Callable[[Seen | None], None]) -> None:
+    def __init__(self, note: Callable[[Seen | None], None], max_inputs: int | None) -> None:
         super().__init__()
-        self.note, self.inside = note, False
+        self.note, self.max_inputs, self.inside = note, max_inputs, False
         self.seen: Seen | None = None
 
     def before(self, module: Any, inputs: Any) -> None:
@@ -92,21 +92,19 @@ class _Watcher(TorchFunctionMode):  # type: ignore[misc]
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
-        if self.seen is None and func is F.scaled_dot_product_attention:
+        if self.seen is None:
             with torch.no_grad():
-                self.seen = _of_product(*args, **kwargs)
-        elif self.seen is None and func is F.multi_head_attention_forward:
-            with torch.no_grad():
-                self.seen = _of_module(args, kwargs)
-        elif self.seen is None and func in SOFTMAX:
-            out = func(*args, **kwargs)
-            with torch.no_grad():
-                self.seen = _of_softmax(args[0], out)
-            return out
+                if func in PRODUCT:
+                    self.seen = _of_product(self.max_inputs, *args, **kwargs)
+                elif func is F.multi_head_attention_forward:
+                    self.seen = _of_module(self.max_inputs, args, kwargs)
+                elif func in SOFTMAX:
+                    self.seen = _of_softmax(self.max_inputs, args[0])
         return func(*args, **kwargs)
 
 
 def _of_product(
+    most: int | None,
     query: torch.Tensor,
     key: torch.Tensor,
     value: torch.Tensor,
@@ -115,42 +113,42 @@ def _of_product(
     is_causal: bool = False,
     scale: float | None = None,
     enable_gqa: bool = False,
+    sink: torch.Tensor | None = None,
 ) -> Seen:
-    query, key = query.detach(), key.detach()
-    mask = None if attn_mask is None else attn_mask.detach()
-    weights = attention_weights(query, key, mask, is_causal, scale, enable_gqa)
-    tokens = key.shape[-2]
-    visible = torch.tensor(tokens, device=query.device)
-    if is_causal:
-        visible = torch.arange(1, query.shape[-2] + 1, device=query.device).clamp(max=tokens)
-    elif mask is not None:
-        visible = _shown(mask).sum(dim=-1)
-    return Seen(weights, visible, query, key, query.shape[-1] ** -0.5 if scale is None else scale)
+    if query.dim() == 4:
+        few = [x[:most] if x is not None and x.dim() == 4 else x for x in (query, key, attn_mask)]
+        query, key, attn_mask = few
+    return Seen(attention_logits(query, key, attn_mask, is_causal, scale, enable_gqa), sink)
 
 
-def _of_module(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Seen:
-    """Once more with its weights: the layer's own call may have been fused."""
-    again = {**kwargs, "need_weights": True, "average_attn_weights": False, "training": False}
-    weights: Any = F.multi_head_attention_forward(*args[:13], **again)[1]
-    weights = weights if weights.dim() == 4 else weights.unsqueeze(0)
-    return Seen(weights, (weights > 0).sum(dim=-1))
+def _of_module(most: int | None, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Seen:
+    call = inspect.signature(F.multi_head_attention_forward).bind(*args, **kwargs)
+    call.apply_defaults()
+    q, k, v, mask = projected(*(call.arguments[name] for name in inspect.signature(projected).parameters))
+    return _of_product(most, q, k, v, mask)
 
 
-def _of_softmax(logits: torch.Tensor, weights: torch.Tensor) -> Seen | None:
-    if weights.dim() < 3:
+def _of_softmax(most: int | None, logits: torch.Tensor) -> Seen | None:
+    if logits.dim() < 3:
         return None
-    while weights.dim() < 4:
-        logits, weights = logits.unsqueeze(0), weights.unsqueeze(0)
-    return Seen(weights.detach(), _shown(logits.detach()).sum(dim=-1))
+    while logits.dim() < 4:
+        logits = logits.unsqueeze(0)
+    return Seen(logits[:most])
 
 
-def _shown(mask: torch.Tensor) -> torch.Tensor:
-    """Where a token takes part; hidden are -inf and the least numbers that stand for it."""
-    return mask if mask.dtype == torch.bool else mask > torch.finfo(mask.dtype).min / 2
-
-
-ATTENTION = ("tokens", "sparsity", "top", "entropy")
+ATTENTION = ("tokens", "sparsity", "top", "entropy", "max_logit", "gap", "sink")
 WEIGHTS = ("frobenius", "nuclear", "spectral", "rank")
+
+
+# What `plot` draws, a panel for each.
+PANELS = {
+    "max_logit": "largest logit",
+    "gap": "gap of the top two logits",
+    "entropy": "entropy (nats)",
+    "sink": "weight of the first token",
+    "top": "weight of the top token",
+    "frobenius": "norm of W",
+}
 
 
 @check_arguments
@@ -158,20 +156,20 @@ def watch(
     model: nn.Module,
     *,
     every: int = 50,
-    given: Iterable[AttentionLayer | str] | None = None,
-    most: int = 32,
+    layers: Iterable[AttentionLayer | str] | None = None,
+    max_inputs: int = 32,
     heads: int | None = None,
 ) -> Watch:
     """Record every head of a model while it is trained by your own loop.
 
-    Say `step()` after every step of the optimiser. Steps 0, ``every``, 2 ``every``, ... are recorded from the
-    loop's own forward pass; nothing is touched in between.
+    Call `step()` after every step of the optimizer. Steps 0, ``every``, 2 ``every``, ... are recorded from
+    the loop's own forward pass; between them the model has no hooks.
 
     Args:
-        model: any module with attention layers that `hm.torch.attention_layers` finds.
-        every: how many steps lie between two records.
-        given: names or descriptions of the layers, where not all are wanted or some are not found.
-        most: Number of inputs of a batch to record, at most.
+        model: A module with attention layers that `hm.torch.attention_layers` finds.
+        every: Number of steps between two records.
+        layers: Names or descriptions of the layers to record; all layers that are found by default.
+        max_inputs: Largest number of inputs of a batch to record.
         heads: Number of query heads of a layer whose module declares neither `num_heads`, `n_head` nor
             `head_dim` (or another of their usual names).
 
@@ -188,18 +186,21 @@ def watch(
     >>> seen.table["step"].tolist(), seen.table["head"].tolist()
     ([0, 0, 2, 2], [0, 1, 0, 1])
     """
-    layers = attention_layers(model, given, heads=heads)
-    return Watch(layers, expect.whole("every", every, 1), expect.whole("most", most, 1))
+    found = attention_layers(model, layers, heads=heads)
+    return Watch(found, expect.whole("every", every, 1), expect.whole("max_inputs", max_inputs, 1))
 
 
 class Watch:
-    """What `hm.torch.watch` saw: a tidy table, a row for each step, layer and head.
+    """The records of `hm.torch.watch`: a tidy table with a row for each step, layer and head.
 
-    | column | what it is |
+    | column | meaning |
     |---|---|
-    | tokens | soft sparsity 1 / sum s^2 (B-DEF-8), the mean over queries: 1 is hard |
-    | sparsity | the same over the number of tokens that the query sees: 1 is uniform |
-    | top, entropy | weight of the top token; entropy of the weights in nats |
+    | tokens | soft sparsity 1 / sum s^2, the mean over queries: 1 is hard |
+    | sparsity | soft sparsity over the number of tokens that the query sees: 1 is uniform |
+    | top, entropy | weight of the top token; entropy of the weights in nats; means over queries |
+    | max_logit | largest logit of any query |
+    | gap | largest logit of a query minus its second largest, the mean over queries that see two tokens |
+    | sink | weight of the first token, and of a learned sink, the mean over queries that see two tokens |
     | frobenius, nuclear, spectral | norms of W = scale W_K' W_Q, whose logits are x' W z |
     | rank | effective rank: exp of the entropy of its singular values over their sum |
 
@@ -208,13 +209,14 @@ class Watch:
     >>> with hm.torch.watch(model) as seen:
     ...     _ = model(torch.zeros(1, 4, 8), torch.zeros(1, 4, 8), torch.zeros(1, 4, 8))
     ...     seen.step()
-    >>> seen.table["sparsity"].tolist()
-    [1.0, 1.0]
+    >>> seen.table["sparsity"].tolist(), seen.table["sink"].tolist()
+    ([1.0, 1.0], [0.25, 0.25])
     """
 
-    def __init__(self, layers: list[AttentionLayer], every: int, most: int) -> None:
-        self.layers, self.every, self.most, self.steps = layers, every, most, 0
+    def __init__(self, layers: list[AttentionLayer], every: int, max_inputs: int) -> None:
+        self.layers, self.every, self.max_inputs, self.steps = layers, every, max_inputs, 0
         self._rows: list[tuple[Any, ...]] = []
+        self._writers: list[Any] = []
         self._told: set[str] = set()
         self._attention: dict[str, np.ndarray] = {}
         self._hooks = ExitStack()
@@ -238,7 +240,7 @@ class Watch:
         return notebook.table(repr(self), ["step", "layer", "head", *ATTENTION, *WEIGHTS], shown)
 
     def step(self) -> None:
-        """A step was made: keep what was seen in it, if it was one to be recorded."""
+        """Count a step of the optimizer, and keep its record if it is one to be recorded."""
         if self.steps % self.every == 0:
             self._record()
         self.steps += 1
@@ -246,12 +248,12 @@ class Watch:
             self._look()
 
     def close(self) -> None:
-        """Look no more; the table stays."""
+        """Remove all hooks from the model; the table stays."""
         self._hooks.close()
 
     def _look(self) -> None:
         self._attention = {}
-        self._hooks.enter_context(captured(self.layers, self._note))
+        self._hooks.enter_context(captured(self.layers, self._note, self.max_inputs))
         # W is read before the step changes it: it is the one that the attention was made with.
         self._weights = {layer.name: weight_measures(layer) for layer in self.layers}
 
@@ -265,7 +267,7 @@ class Watch:
                 "recorded; PyTorch's attention shows them (in transformers attn_implementation='sdpa')",
             )
             return
-        self._attention[layer.name] = attention_measures(seen, self.most)
+        self._attention[layer.name] = attention_measures(seen)
 
     def _record(self) -> None:
         self._hooks.close()
@@ -280,12 +282,63 @@ class Watch:
             for head in range(layer.heads):
                 numbers = [*seen[head].tolist(), *W[head].tolist()]
                 self._rows.append((self.steps, layer.name, head, *numbers))
+                for writer in self._writers:
+                    _write(writer, self._rows[-1])
 
     def _tell(self, layer: AttentionLayer, what: str) -> None:
         """Once for each layer: training goes on."""
         if layer.name not in self._told:
             self._told.add(layer.name)
             warnings.warn(what, stacklevel=4)
+
+    def callback(self) -> Any:
+        """Make a callback for the Trainer of transformers that calls `step()` after every optimizer step.
+
+        Returns:
+            A `transformers.TrainerCallback`. The hooks are removed when training ends.
+
+        >>> import torch, hardmax as hm
+        >>> seen = hm.torch.watch(torch.nn.MultiheadAttention(8, 2))
+        >>> type(seen.callback()).__mro__[1].__name__  # for Trainer(..., callbacks=[seen.callback()])
+        'TrainerCallback'
+        """
+        from transformers import TrainerCallback
+
+        watch = self
+
+        class Callback(TrainerCallback):  # type: ignore[misc]
+            def on_step_end(self, args: Any, state: Any, control: Any, **others: Any) -> None:
+                watch.step()
+
+            def on_train_end(self, args: Any, state: Any, control: Any, **others: Any) -> None:
+                watch.close()
+
+        return Callback()
+
+    def log(self, writer: Any) -> None:
+        """Send the records, those so far and all that follow, to a logger.
+
+        Args:
+            writer: An object with ``add_scalar(tag, value, step)``, as TensorBoard's SummaryWriter, or with
+                ``log(values, step=)``, as a run of Weights & Biases.
+
+        >>> import torch, hardmax as hm
+        >>> model, x = torch.nn.MultiheadAttention(4, 1, batch_first=True), torch.ones(1, 2, 4)
+        >>> class Writer:
+        ...     def add_scalar(self, tag, value, step):
+        ...         if tag.endswith("sink"):
+        ...             print(tag, value, step)
+        >>> with hm.torch.watch(model) as seen:
+        ...     seen.log(Writer())
+        ...     _ = model(x, x, x)
+        ...     seen.step()
+        MultiheadAttention/head 0/sink 0.5 0
+        """
+        if not hasattr(writer, "add_scalar") and not hasattr(writer, "log"):
+            raise TypeError(f"writer must have add_scalar or log, got {type(writer).__name__}")
+        for row in self._rows:
+            _write(writer, row)
+        self._writers.append(writer)
 
     @property
     def table(self) -> dict[str, np.ndarray]:
@@ -305,7 +358,7 @@ class Watch:
         >>> file = pathlib.Path(tempfile.mkdtemp()) / "heads.csv"
         >>> seen.save(file)
         >>> file.read_text().splitlines()[0]
-        'step,layer,head,tokens,sparsity,top,entropy,frobenius,nuclear,spectral,rank'
+        'step,layer,head,tokens,sparsity,top,entropy,max_logit,gap,sink,frobenius,nuclear,spectral,rank'
         """
         with whole_text(Path(path)) as file:
             writer = csv.writer(file, lineterminator="\n")
@@ -313,7 +366,7 @@ class Watch:
             writer.writerows(self._rows)
 
     def plot(self) -> Canvas:
-        """Four panels over the steps, a line for each layer: the mean over its heads, in a band to extremes.
+        """Draw six panels over the steps, a line for each layer: the mean over its heads, and their range.
 
         >>> import torch, hardmax as hm
         >>> model, x = torch.nn.MultiheadAttention(4, 1, batch_first=True), torch.ones(1, 2, 4)
@@ -321,21 +374,15 @@ class Watch:
         ...     for _ in range(2):
         ...         _ = model(x, x, x)
         ...         seen.step()
-        >>> len(seen.plot().axes)
-        4
+        >>> [axes.get_ylabel() for axes in seen.plot().axes][:2]
+        ['largest logit', 'gap of the top two logits']
         """
         if not self._rows:
-            raise ValueError("a watch must have a record to be drawn, got none; say step() after a step")
-        canvas = notebook.picture((7.0, 4.2))
-        panels = {
-            "sparsity": "soft sparsity / tokens",
-            "top": "top weight",
-            "frobenius": "|W|",
-            "rank": "effective rank of W",
-        }
+            raise ValueError("there is no record to draw; call step() after each step of the optimizer")
+        canvas = notebook.picture((9.0, 4.8))
         table = self.table
-        for place, (name, label) in enumerate(panels.items()):
-            axes = canvas.add_subplot(2, 2, place + 1)
+        for place, (name, label) in enumerate(PANELS.items()):
+            axes = canvas.add_subplot(2, 3, place + 1)
             for layer in self.layers:
                 own = table["layer"] == layer.name
                 values = table[name][own].reshape(-1, layer.heads)
@@ -349,20 +396,46 @@ class Watch:
         return canvas
 
 
-def attention_measures(seen: Seen, most: int) -> np.ndarray:
-    """(heads, 4): the columns of ATTENTION, means over the queries of some inputs that see any token."""
-    s = seen.weights[:most].float()
-    square = s.square().sum(dim=-1)  # (batch, heads, queries)
-    visible = seen.visible.to(s)
-    if visible.dim() == 3:  # for each input, unless it is the same for all
-        visible = visible[:most]
-    visible = visible.expand(square.shape)
-    there = (visible > 0) & torch.isfinite(square) & (square > 0)
+def _write(writer: Any, row: tuple[Any, ...]) -> None:
+    step, layer, head, *numbers = row
+    values = {
+        f"{layer}/head {head}/{name}": value
+        for name, value in zip((*ATTENTION, *WEIGHTS), numbers, strict=True)
+        if np.isfinite(value)
+    }
+    if hasattr(writer, "add_scalar"):
+        for tag, value in values.items():
+            writer.add_scalar(tag, value, step)
+    else:
+        writer.log(values, step=step)
+
+
+def attention_measures(seen: Seen) -> np.ndarray:
+    """(heads, 7): the columns of ATTENTION, means over the queries that see enough tokens."""
+    logits = seen.logits.detach()
+    # Masks hide a token by -inf or by the least number of the dtype.
+    logits = logits.masked_fill(logits <= torch.finfo(logits.dtype).min / 2, -torch.inf).float()
+    tokens = logits.shape[-1]
+    visible = torch.isfinite(logits).sum(dim=-1)  # (inputs, heads, queries)
+    highest = logits.topk(min(2, tokens), dim=-1).values
+    if seen.sink is not None:
+        column = seen.sink.detach().float()[:, None, None].expand(*logits.shape[:-1], 1)
+        logits = torch.cat([logits, column], dim=-1)
+    s = logits.softmax(dim=-1)
+    sink = s[..., 0] + s[..., tokens:].sum(dim=-1)
+    s = s[..., :tokens]
+    square = s.square().sum(dim=-1)
     entropy = -torch.special.xlogy(s, s).sum(dim=-1)
-    tokens = torch.where(there, 1 / square, torch.nan)
-    columns = [tokens, tokens / visible, s.amax(dim=-1), entropy]
-    kept = [torch.where(there, x, torch.nan).double().nanmean(dim=(0, 2)) for x in columns]
-    return torch.stack(kept, dim=1).cpu().numpy()
+    gap = highest[..., 0] - highest[..., -1]
+    found, several = (visible > 0) & (square > 0), visible > 1
+
+    def mean(x: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
+        return torch.where(rows, x, torch.nan).double().nanmean(dim=(0, 2))
+
+    columns = [mean(x, found) for x in (1 / square, 1 / square / visible, s.amax(dim=-1), entropy)]
+    largest = torch.where(visible > 0, highest[..., 0], -torch.inf).amax(dim=(0, 2)).double()
+    columns += [largest, mean(gap, several), mean(sink, several)]
+    return torch.stack(columns, dim=1).cpu().numpy()
 
 
 def weight_measures(layer: AttentionLayer) -> np.ndarray:

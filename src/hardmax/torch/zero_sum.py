@@ -1,7 +1,7 @@
 """A softmax whose backward is right at any gap: the gradient is formed relative to the top token.
 
 The usual backward is s_t (g_t - sum_j s_j g_j). When one token has nearly all the weight, its own entry is
-the difference of two nearly equal numbers, and what is left is rounding. With D_t = g_t - g_top the same
+the difference of two nearly equal numbers, and only rounding is left. With D_t = g_t - g_top the same
 formula is s_t (D_t - sum_j s_j D_j), where the top token's D is exactly zero: nothing cancels, and entries
 still sum to zero.
 """
@@ -16,9 +16,12 @@ from hardmax._lib.expect import _short
 
 
 def softmax(logits: torch.Tensor, dim: int = -1, *, bias: torch.Tensor | None = None) -> torch.Tensor:
-    """`torch.softmax` with a backward whose direction is right however hard the attention is.
+    """Compute `torch.softmax` with a backward whose direction is right however hard the attention is.
 
-    ``bias`` is added to the logits; a row of it that is all -inf leaves no token, and its weights are zero.
+    Args:
+        logits: Numbers of any shape.
+        dim: Dimension over which the weights sum to one.
+        bias: Numbers to add to the logits. A row that is all -inf leaves no token, and its weights are zero.
 
     >>> import torch, hardmax as hm
     >>> x = torch.tensor([20.0, 0.0, 0.0], requires_grad=True)
@@ -40,6 +43,25 @@ def softmax(logits: torch.Tensor, dim: int = -1, *, bias: torch.Tensor | None = 
     return _Softmax.apply(logits.transpose(dim, -1), moved).transpose(dim, -1)
 
 
+def softmax_forward(logits: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
+    """Weights of the last dimension; zero in the rows where the bias hides every token."""
+    if bias is None:
+        return logits.softmax(dim=-1)
+    hidden = (bias == -torch.inf).all(dim=-1, keepdim=True)
+    return (logits + bias).softmax(dim=-1).masked_fill(hidden, 0.0)
+
+
+def softmax_backward(
+    weights: torch.Tensor, by_weights: torch.Tensor, *, in_place: bool = False
+) -> torch.Tensor:
+    """Gradient of the logits from that of the weights, formed relative to the top token."""
+    top = weights.argmax(dim=-1, keepdim=True)
+    # The kernel writes as if the tensor that it is given were contiguous, so it must be.
+    relative = (by_weights - by_weights.gather(-1, top)).contiguous()
+    into = {"grad_input": relative} if in_place else {}
+    return torch._softmax_backward_data(relative, weights, -1, weights.dtype, **into)
+
+
 class _Softmax(torch.autograd.Function):  # type: ignore[misc]
     """Softmax over the last dimension. Its backward needs the output alone, and is differentiable itself."""
 
@@ -47,10 +69,7 @@ class _Softmax(torch.autograd.Function):  # type: ignore[misc]
 
     @staticmethod
     def forward(logits: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
-        if bias is None:
-            return logits.softmax(dim=-1)
-        empty = (bias == -torch.inf).all(dim=-1, keepdim=True)
-        return (logits + bias).softmax(dim=-1).masked_fill(empty, 0.0)
+        return softmax_forward(logits, bias)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: torch.Tensor) -> None:
@@ -60,12 +79,9 @@ class _Softmax(torch.autograd.Function):  # type: ignore[misc]
     @staticmethod
     def backward(ctx: Any, by_weights: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor | None]:
         (weights,) = ctx.saved_tensors
-        top = weights.argmax(dim=-1, keepdim=True)
-        relative = (by_weights - by_weights.gather(-1, top)).contiguous()
-        # Weights are the largest thing in memory: no copy is made unless a second derivative is wanted.
-        # The kernel writes as if what it is given were contiguous, so it must be.
-        into = {} if torch.is_grad_enabled() or torch.compiler.is_compiling() else {"grad_input": relative}
-        by_logits = torch._softmax_backward_data(relative, weights, -1, weights.dtype, **into)
+        # Weights are the largest tensor in memory: they are copied only for a second derivative.
+        in_place = not (torch.is_grad_enabled() or torch.compiler.is_compiling())
+        by_logits = softmax_backward(weights, by_weights, in_place=in_place)
         if ctx.shape is None or not ctx.needs_input_grad[1]:
             return by_logits, None
         return by_logits, by_logits.sum_to_size(ctx.shape)

@@ -156,7 +156,7 @@ NEAR = 1e-8  # ten times the tolerance of a tie: beyond it there is none
 
 
 @dataclass(frozen=True, eq=False)
-class Block:
+class PointBlock:
     """The last points of trajectories whose problems have the same inputs' sizes and dimension."""
 
     members: list[int]
@@ -255,7 +255,7 @@ class Block:
         return self.tops + self._offsets[:-1]
 
 
-def blocks(paths: Sequence[Run]) -> Iterator[Block]:
+def blocks(paths: Sequence[Run]) -> Iterator[PointBlock]:
     """Group trajectories by the layout of their problems, in blocks of limited size.
 
     >>> import hardmax as hm
@@ -272,7 +272,7 @@ def blocks(paths: Sequence[Run]) -> Iterator[Block]:
         size = max(1, min(SIZE, NUMBERS // (len(problem.tokens) * problem.d)))
         for first in range(0, len(members), size):
             chosen = members[first : first + size]
-            yield Block(chosen, [paths[i] for i in chosen])
+            yield PointBlock(chosen, [paths[i] for i in chosen])
 
 
 def _times(rows: np.ndarray, vectors: np.ndarray) -> np.ndarray:
@@ -356,7 +356,7 @@ def check_columns(measure: Sequence[str]) -> None:
 
 
 def _columns(
-    block: Block, measure: Sequence[str], step: Optimizer, workers: int | None
+    block: PointBlock, measure: Sequence[str], step: Optimizer, workers: int | None
 ) -> dict[str, list[Any]]:
     """The columns of a block, at least those asked for."""
     defects = block.defects
@@ -400,7 +400,10 @@ def _columns(
 
 
 def _directions(
-    block: Block, selections: Sequence[tuple[tuple[int, ...], ...]], workers: int | None, norm: str = "l2"
+    block: PointBlock,
+    selections: Sequence[tuple[tuple[int, ...], ...]],
+    workers: int | None,
+    norm: str = "l2",
 ) -> list[MaxMargin | None]:
     """p_mm of every selection in a norm; None where tokens tie or nothing is known of it."""
     unique = [at for at, sets in enumerate(selections) if all(len(tied) == 1 for tied in sets)]

@@ -19,7 +19,7 @@ from hardmax.trials.export import write_csv, write_parquet
 from hardmax.trials.grid import Parameters, cell_key, seeds
 from hardmax.trials.provenance import Function, identity, named
 from hardmax.trials.store import Store
-from hardmax.trials.summary import CellSummary, Part, failures_of, summarize, summary_of, told
+from hardmax.trials.summary import CellSummary, TrialPart, failures_of, summarize, summary_of, told
 from hardmax.trials.work import DONE, FAILED, call, checked
 
 UNKNOWN = "FILE.py:NAME"  # in the command of a trial whose function only the reader knows
@@ -199,10 +199,10 @@ class Sweep:
                 cell, parameters = found, self.store.parameters(found)
             yield (parameters, *values)
 
-    def parts(self) -> Iterator[Part]:
+    def parts(self) -> Iterator[TrialPart]:
         """What a summary is made of, cell by cell: tallies of batches and numbers of failures."""
-        tallies = (Part({}, cell, done, 0, columns) for cell, done, columns in self.store.tallies())
-        failures = (Part({}, cell, 0, failed, ()) for cell, failed in self.store.failures().items())
+        tallies = (TrialPart({}, cell, done, 0, columns) for cell, done, columns in self.store.tallies())
+        failures = (TrialPart({}, cell, 0, failed, ()) for cell, failed in self.store.failures().items())
         cell, parameters = -1, {}
         for part in heapq.merge(tallies, failures, key=attrgetter("cell")):
             if part.cell != cell:

@@ -146,7 +146,7 @@ class _Group:
         return CellSummary(self.parameters, self.done, self.failed, of)
 
 
-class Part(NamedTuple):
+class TrialPart(NamedTuple):
     """Some trials of a cell: its parameters and number, how many are done and failed, and their columns."""
 
     parameters: Parameters
@@ -156,7 +156,9 @@ class Part(NamedTuple):
     columns: Sequence[Column]
 
 
-def summarize(parts: Iterable[Part], by: Sequence[str] | None, of: Sequence[str] | None) -> list[CellSummary]:
+def summarize(
+    parts: Iterable[TrialPart], by: Sequence[str] | None, of: Sequence[str] | None
+) -> list[CellSummary]:
     """Summarise parts of cells, which come in order, by some of the parameters."""
     groups: dict[str, _Group] = {}
     names = Names()

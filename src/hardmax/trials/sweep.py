@@ -20,7 +20,18 @@ from hardmax.trials.plan import BUILT_IN, built_in_cells
 from hardmax.trials.provenance import Function, identity, named, provenance, refuse_while_loading, source_hash
 from hardmax.trials.results import Sweep
 from hardmax.trials.store import Store
-from hardmax.trials.work import FAILED, Batch, Clock, First, Job, Outcome, Pace, Report, Sizes, report
+from hardmax.trials.work import (
+    FAILED,
+    Batch,
+    First,
+    Job,
+    Pace,
+    Report,
+    Sizes,
+    TrialClock,
+    TrialOutcome,
+    report,
+)
 
 MOST = 10**15  # trials of a cell
 WORKERS = 10_000
@@ -153,7 +164,7 @@ def watched_sweep(
             else:
                 job = Job(name, source_hash(made), bool(batched), seed)
                 pool = open_backend(backend, job, workers, address)
-            clock = Clock(done, failed, total)
+            clock = TrialClock(done, failed, total)
             try:
                 first = First(alone=address is None and not isinstance(pool, Here))
                 drive = _Drive(opened, session, pool, sizes, clock, watch, seed, retries, first)
@@ -215,7 +226,7 @@ class _Drive:
     session: int
     pool: Backend
     sizes: Sizes
-    clock: Clock
+    clock: TrialClock
     watch: Callable[[Pace], object] | None
     seed: int
     retries: int
@@ -274,9 +285,9 @@ class _Drive:
         if self.watch is not None:
             self.watch(pace)
 
-    def _lost(self, batch: Batch, how: str) -> Outcome:
+    def _lost(self, batch: Batch, how: str) -> TrialOutcome:
         (seed,) = seeds(self.seed, cell_key(batch.parameters), batch.start, batch.stop)
-        return Outcome(batch.start, seed, FAILED, None, LOST, how, float("nan"))
+        return TrialOutcome(batch.start, seed, FAILED, None, LOST, how, float("nan"))
 
 
 def _fly(batch: Batch | None) -> _Flight | None:

@@ -34,7 +34,7 @@ ONE_THREAD = dict.fromkeys(
 )
 
 
-class Outcome(NamedTuple):
+class TrialOutcome(NamedTuple):
     """What became of one trial: the row it returned as JSON, or the error it raised."""
 
     trial: int
@@ -49,11 +49,11 @@ class Outcome(NamedTuple):
 class Report(NamedTuple):
     """What a worker says of a batch: what became of each trial, and the tally of those that are done."""
 
-    outcomes: list[Outcome]
+    outcomes: list[TrialOutcome]
     tally: Tally | None
 
 
-def report(outcomes: list[Outcome]) -> Report:
+def report(outcomes: list[TrialOutcome]) -> Report:
     """Outcomes of one cell with their tally, from the rows as they were written down."""
     done = [outcome for outcome in outcomes if outcome.status == DONE]
     rows = json.loads(f"[{','.join(outcome.row or '' for outcome in done)}]")
@@ -147,7 +147,7 @@ def checked(row: Any, parameters: Parameters) -> dict[str, Any]:
     return found
 
 
-def _run_alone(function: Function, batched: bool, batch: Batch, trial: int, seed: int) -> Outcome:
+def _run_alone(function: Function, batched: bool, batch: Batch, trial: int, seed: int) -> TrialOutcome:
     start = time.perf_counter()
     try:
         row = call(function, batched, batch.parameters, seed)
@@ -156,16 +156,16 @@ def _run_alone(function: Function, batched: bool, batch: Batch, trial: int, seed
     except BaseException as error:  # also what leaves a program: it ends this trial only
         seconds = time.perf_counter() - start
         trace = _storable("".join(traceback.format_exception(error)))
-        return Outcome(trial, seed, FAILED, None, _storable(_sentence(error)), trace, seconds)
+        return TrialOutcome(trial, seed, FAILED, None, _storable(_sentence(error)), trace, seconds)
     return _judge(trial, seed, row, batch.parameters, time.perf_counter() - start)
 
 
-def _judge(trial: int, seed: int, row: Any, parameters: Parameters, seconds: float) -> Outcome:
+def _judge(trial: int, seed: int, row: Any, parameters: Parameters, seconds: float) -> TrialOutcome:
     try:
         text = json.dumps(checked(row, parameters), separators=(",", ":"))
     except ValueError as error:
-        return Outcome(trial, seed, FAILED, None, _storable(str(error)), None, seconds)
-    return Outcome(trial, seed, DONE, text, None, None, seconds)
+        return TrialOutcome(trial, seed, FAILED, None, _storable(str(error)), None, seconds)
+    return TrialOutcome(trial, seed, DONE, text, None, None, seconds)
 
 
 def _sentence(error: BaseException) -> str:
@@ -281,7 +281,7 @@ class Sizes:
         self.known = self.known or cell == self.cell
 
 
-class Clock:
+class TrialClock:
     """Counts finished trials and knows the rate of the last half minute."""
 
     def __init__(self, done: int, failed: int, total: int) -> None:

@@ -215,7 +215,7 @@ def clock(monkeypatch):
 def test_progress_appears_after_two_seconds_on_a_terminal(clock, monkeypatch, capsys):
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     monkeypatch.setenv("TERM", "xterm")
-    with output.Progress("trials", 10) as bar:
+    with output.ProgressBar("trials", 10) as bar:
         bar.advance()
         assert bar.bar is None
         clock.now = 2.5

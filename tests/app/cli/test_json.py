@@ -35,7 +35,15 @@ def told(capsys, validated, tmp_path, monkeypatch):
 
 
 def test_every_example_is_of_a_known_kind():
-    others = {"svop.txt", "fetch_models.py", "first_look.py", "phase_diagram.py", "hunts", "tutorials"}
+    others = {
+        "svop.txt",
+        "fetch_models.py",
+        "attention_paths.py",
+        "first_look.py",
+        "phase_diagram.py",
+        "hunts",
+        "tutorials",
+    }
     known = {path.name for path in (*PROBLEMS, *PLANS)} | others
     assert {path.name for path in EXAMPLES.iterdir() if path.name != "__pycache__"} <= known
 
@@ -175,6 +183,17 @@ def test_probe(told, tmp_path):
     (tmp_path / "texts.txt").write_text("the cat sat\nsat the cat\ncat sat the the\n")
     options = ["--texts", tmp_path / "texts.txt", "--null", 3, "--queries", 4, "--workers", 1]
     assert len(told("probe", tmp_path / "model", *options)["heads"]) == 2
+
+
+@pytest.mark.extra
+def test_audit(told):
+    pytest.importorskip("torch", reason="the audit needs PyTorch: make test-extras")
+    paths = EXAMPLES / "attention_paths.py"
+    answer = told("audit", f"{paths}:math", "--dtype", "float32", "--level", "exact", codes=(1,))
+    assert {case["regime"] for case in answer["cases"] if case["verdict"] == "fails"} >= {"gap 40", "sink 32"}
+    answer = told("audit", "hardmax.torch:scaled_dot_product_attention", "--dtype", "float64", "--seed", 3)
+    assert answer["seed"] == 3
+    assert {case["verdict"] for case in answer["cases"]} == {"passes"}
 
 
 @pytest.mark.extra

@@ -7,8 +7,8 @@ import pytest
 from flint import arb
 
 import hardmax as hm
-from hardmax.papers.checking.check import enclosure
-from hardmax.papers.checking.enclosure import Disc, Field, selected, step, trapped
+from hardmax.papers.checking import enclosure
+from hardmax.papers.checking.enclosure import Disc, EnclosedField, selected, step, trapped
 from hardmax.papers.checking.proof import at_precision, balls
 
 HEAD_START = hm.Problem([[[0, 0], [5, 4], [1, 0]]], [[1, 0.9375, 0]])
@@ -16,7 +16,7 @@ PARTING = hm.Problem([[[0, 0], [2, 1], [1, 0]]], [[2, 1, 0]], "correlation")
 
 
 def field_of(problem):
-    return Field([balls(row) for row in problem.keys[problem.tokens]], balls(problem.scores))
+    return EnclosedField([balls(row) for row in problem.keys[problem.tokens]], balls(problem.scores))
 
 
 def test_examples_of_the_module():

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import hardmax as hm
-from hardmax.limits.field import Field, degree
+from hardmax.limits.field import DescentField, degree
 from hardmax.limits.stationary import stationary_points
 from hardmax.papers.max_margin.statements import index
 
@@ -45,7 +45,7 @@ def test_a_missing_finite_point_is_said_and_is_no_refutation(monkeypatch: pytest
 def test_finite_points_are_stationary_and_their_index_is_that_of_the_hessian(seed: int) -> None:
     problem = draw(2, seed)
     found = hm.critical_directions(problem)
-    for each in stationary_points(Field(problem), 100.0, found.corners):
+    for each in stationary_points(DescentField(problem), 100.0, found.corners):
         assert np.linalg.norm(hm.gradient(problem, each.p).vector) < 1e-12
         curvatures = np.linalg.eigvalsh(hm.dynamics.hessian(problem, each.p))
         assert (curvatures < 0).sum() == each.index
@@ -55,16 +55,16 @@ def test_degree_counts_what_is_inside() -> None:
     """Circles through the plane of one problem: the degree changes by the index of each point passed."""
     problem = hm.data.gaussian(n=4, T=4, d=2, rng=13)
     found = hm.critical_directions(problem)
-    points = stationary_points(Field(problem), 1000.0, found.corners)
+    points = stationary_points(DescentField(problem), 1000.0, found.corners)
     radii = [float(np.linalg.norm(each.p)) for each in points]
     for k, (inner, outer) in enumerate(zip(radii, [*radii[1:], 2 * radii[-1]], strict=True)):
         inside = sum((-1) ** each.index for each in points[: k + 1] if each.index is not None)
-        assert degree(Field(problem), 0.5 * (inner + outer), found.corners) == inside
+        assert degree(DescentField(problem), 0.5 * (inner + outer), found.corners) == inside
 
 
 def test_field_is_the_gradient() -> None:
     problem = hm.data.gaussian(n=3, T=4, d=3, rng=2)
-    field = Field(problem)
+    field = DescentField(problem)
     points = np.random.default_rng(0).normal(size=(20, 3)) * np.logspace(-1, 5, 20)[:, None]
     for p, there in zip(points, field.at(points * field.unit), strict=True):
         assert np.abs(hm.gradient(problem, p).direction - there).max() < 1e-9

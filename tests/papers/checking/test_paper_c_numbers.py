@@ -56,7 +56,7 @@ def test_the_table_of_vacuity():
 
 @pytest.mark.parametrize("V, asked", [(2, 4.0e4), (4, 1.8e6), (20, 1.04e9), (100, 2.6e11)])
 def test_steps_asked_of_stage_1(V, asked):
-    found = printed.steps_asked_of_stage_1(printed.Sizes(V, 1, 1, 1.0), 0.2 / math.sqrt(V))
+    found = printed.steps_asked_of_stage_1(printed.TextSizes(V, 1, 1, 1.0), 0.2 / math.sqrt(V))
     assert found == pytest.approx(asked, rel=0.03)
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from hardmax.app.results.reproduce import reproduce
 from hardmax.papers.figures.record import read_records
-from hardmax.papers.figures.reproduce import Job, page, write_report
+from hardmax.papers.figures.reproduce import FigureJob, page, write_report
 
 SCRIPT = "<script>alert(1)</script>"
 DEEP = "[" * 100_000 + "]" * 100_000
@@ -132,7 +132,7 @@ def test_a_bad_record_is_refused_before_the_work(record, table, tmp_path, values
     record(**values)
     expected = rf"B-FIG-90\.json is not the record of a figure any more; delete it.*{words}"
     with pytest.raises(ValueError, match=expected):
-        Job([table["B-FIG-91"]], "quick", None, tmp_path)
+        FigureJob([table["B-FIG-91"]], "quick", None, tmp_path)
 
 
 def test_planted_links_and_pipes(record, table, tmp_path):
@@ -149,7 +149,7 @@ def test_planted_links_and_pipes(record, table, tmp_path):
     assert secret.read_text() == "secret"
     assert "The picture B-FIG-90.svg is gone" in text
     with pytest.raises(ValueError, match=r"B-FIG-90\.svg: this is a link"):
-        Job([table["B-FIG-90"]], "quick", None, tmp_path)
+        FigureJob([table["B-FIG-90"]], "quick", None, tmp_path)
     (tmp_path / "index.html").unlink()
     (tmp_path / "index.html").mkdir()
     with pytest.raises(ValueError, match=r"index\.html: this is a folder"):
@@ -158,7 +158,7 @@ def test_planted_links_and_pipes(record, table, tmp_path):
 
 def test_two_at_once(table, tmp_path):
     with ThreadPoolExecutor(4) as threads:
-        jobs = [Job([table["B-FIG-90"]], "quick", None, tmp_path) for _ in range(4)]
+        jobs = [FigureJob([table["B-FIG-90"]], "quick", None, tmp_path) for _ in range(4)]
         records = list(threads.map(lambda job: (job.make(job.recipes[0]), job.report())[0], jobs))
     assert all(record.error is None for record in records)
     assert not list(tmp_path.glob(".hardmax-*"))

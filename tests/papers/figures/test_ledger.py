@@ -13,13 +13,13 @@ from hardmax.papers import ledger, stored
 from hardmax.papers.figures.figure import recipes
 from hardmax.papers.ledger import ITEMS, VERDICTS, Stored, rows
 from hardmax.papers.ledger.evidence import (
-    Check,
-    Claim,
+    CheckEvidence,
+    ClaimEvidence,
     Contrast,
     Evidence,
     Fact,
-    Figure,
-    Trained,
+    FigureEvidence,
+    TrainedEvidence,
     below,
     of_order,
     shape,
@@ -113,16 +113,16 @@ def test_every_printed_figure_and_checked_statement_of_the_registry_stands_behin
 
 def test_every_id_exists():
     for each in (each for item in ITEMS for each in item.evidence):
-        if isinstance(each, Check):
+        if isinstance(each, CheckEvidence):
             assert any(each.id in paper.statements for paper in PAPERS.values())
-        elif isinstance(each, Figure):
+        elif isinstance(each, FigureEvidence):
             assert each.id in recipes()
-        elif isinstance(each, Trained):
+        elif isinstance(each, TrainedEvidence):
             assert all(
                 re.fullmatch(r"(imdb|yelp)-[12]-(printed|scaled)[-\w]*-seed\d", name) for name in each.names
             )
         else:
-            assert isinstance(each, Claim | Contrast | Fact)
+            assert isinstance(each, ClaimEvidence | Contrast | Fact)
 
 
 def test_trainings_are_those_that_can_be_run():
@@ -132,7 +132,7 @@ def test_trainings_are_those_that_can_be_run():
     finally:
         sys.path.pop(0)
     evidence = [each for item in ITEMS for each in item.evidence]
-    named = {name for each in evidence if isinstance(each, Trained) for name in each.names}
+    named = {name for each in evidence if isinstance(each, TrainedEvidence) for name in each.names}
     named |= {name for each in evidence if isinstance(each, Contrast) for name in (each.two, each.one)}
     assert named == set(PLANNED)
     assert set(stored.read_runs()) <= set(PLANNED)

@@ -14,7 +14,7 @@ from hardmax.embeddings import KLevel, initial_vectors
 from hardmax.embeddings.two_layer import TwoLayer
 from hardmax.papers.figures.claims import failed
 from hardmax.papers.figures.figure import Setting, recipes_of
-from hardmax.papers.figures.reproduce import Job
+from hardmax.papers.figures.reproduce import FigureJob
 from hardmax.papers.figures.tables import part
 from hardmax.papers.trained_embeddings.figures import one_layer, reviews, synthetic, two_layers
 from hardmax.papers.trained_embeddings.figures.reviews import Size, schedule, trained
@@ -284,7 +284,7 @@ def test_without_torch_text_is_replaced_and_the_remedy_told(folder, monkeypatch)
 
 def test_an_interrupted_training_goes_on_and_a_finished_one_stays(folder, tmp_path):
     def compute(out, progress):
-        setting = Job(recipes_of(["A-FIG-3"]), "paper", folder, tmp_path / out).setting
+        setting = FigureJob(recipes_of(["A-FIG-3"]), "paper", folder, tmp_path / out).setting
         return one_layer.fig_3(replace(setting, progress=progress))
 
     heard = []
@@ -346,7 +346,7 @@ def test_stored_runs_stand_beside_the_figure_each_with_its_reading(one_layer_cas
     runs = {"p": stored("p", None, loss=0.3), "s": stored("s", "1/sqrt(d)"), "i": stored("i", None, layers=1)}
     monkeypatch.setattr(reviews, "read_runs", lambda: runs)
     case = replace(one_layer_case, name="Yelp surrogate")
-    found = reviews.findings(reviews.Part(case, (), ()), layers=2, sources=["Yelp"])
+    found = reviews.findings(reviews.ReviewPart(case, (), ()), layers=2, sources=["Yelp"])
     rows = found.tables["stored"]
     readings = dict(zip(rows["run"].tolist(), rows["reading"].tolist(), strict=True))
     assert readings == {"p": "as printed", "s": "logits over sqrt(d)"}
@@ -357,7 +357,9 @@ def test_stored_runs_stand_beside_the_figure_each_with_its_reading(one_layer_cas
     assert labels == ["as printed, 2048", "logits over √d, 2048"]
     assert canvas.axes[-1].get_title() == "(d) stored runs, Yelp"
     monkeypatch.setattr(reviews, "read_runs", dict)
-    assert "stored" not in reviews.findings(reviews.Part(case, (), ()), layers=2, sources=["Yelp"]).tables
+    assert (
+        "stored" not in reviews.findings(reviews.ReviewPart(case, (), ()), layers=2, sources=["Yelp"]).tables
+    )
 
 
 def test_a_day_is_less_than_the_paper_where_that_takes_days():

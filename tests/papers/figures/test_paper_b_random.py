@@ -17,7 +17,7 @@ from hardmax.papers.max_margin.figures.random_data import (
     SINGLE,
     STRONGLY_DAMPED,
     UNDAMPED,
-    Tally,
+    TrialTally,
 )
 from hardmax.trials.experiments import outcomes
 from hardmax.trials.grid import cell_key, seeds
@@ -67,7 +67,7 @@ def tables(control):
 
 def test_first_trials_of_the_control(control, expected):
     for d in DIMENSIONS:
-        found, wanted = Tally.of(control, d=d), expected["first_200_trials"][str(d)]
+        found, wanted = TrialTally.of(control, d=d), expected["first_200_trials"][str(d)]
         counts = [found.nonsaturated, found.lmm, found.gmm, found.negative]
         assert [count / 200 for count in counts] == pytest.approx(
             [wanted[name] for name in ("nonsat", "lmm", "gmm", "neg")], abs=1e-12
@@ -102,13 +102,13 @@ def test_the_whole_control(expected):
     control = whole_control()
     assert control["certified"].all()
     for d in DIMENSIONS:
-        found, wanted = Tally.of(control, d=d), expected["per_d"][str(d)]
+        found, wanted = TrialTally.of(control, d=d), expected["per_d"][str(d)]
         rates = [found.nonsaturated / 1000, found.lmm / 1000, found.gmm / 1000, found.negative / 1000]
         assert rates == pytest.approx([wanted[n] for n in ("nonsat", "lmm", "gmm", "neg")], abs=1e-12)
         assert found.share_below(0.0) == pytest.approx(wanted["neg_cond"], abs=1e-12)
         assert found.correlation == pytest.approx(wanted["corr"], abs=1e-7)
         assert found.least == pytest.approx(wanted["corr_min"], abs=1e-7)
-    every, pooled = Tally.of(control), expected["pooled"]
+    every, pooled = TrialTally.of(control), expected["pooled"]
     assert len(every.gaps) == pooled["saturated"]
     assert every.correlation == pytest.approx(pooled["mean_corr"], abs=1e-7)
     assert every.where_negative.correlation == pytest.approx(pooled["mean_corr_given_neg"], abs=1e-7)
@@ -172,7 +172,7 @@ def sensitivity_made_up():
 def test_sensitivity_trains_what_it_says():
     table = random_data.sensitivity_table(count=3)
     problems = list(hm.data.fig9_oracle(5, 3))
-    found = {name: Tally.of(table, variant=name, d=5).rows for name in np.unique(table["variant"])}
+    found = {name: TrialTally.of(table, variant=name, d=5).rows for name in np.unique(table["variant"])}
     assert found["10,000 steps"]["norm"] == pytest.approx(
         [path.p_norm for path in hm.train(problems, hm.optim.Normalized(1.0), steps=10_000)], rel=1e-12
     )
@@ -207,7 +207,7 @@ def test_sweep_runs_once_from_seeds_that_can_be_drawn_again(monkeypatch):
         again = outcomes([hm.data.sphere(4, 6, d, rng=int(seed)) for seed in table["seed"][of]])
         assert table["misalignment"][of].tolist() == [row["misalignment"] for row in again]
     arithmetic = random_data.arithmetic_table(table, 2)
-    exact = Tally.of(arithmetic, arithmetic=EXACT).rows["norm"]
+    exact = TrialTally.of(arithmetic, arithmetic=EXACT).rows["norm"]
     assert exact.tolist() == table["norm"][table["trial"] < 2].tolist()
     assert {DAMPED, STRONGLY_DAMPED, UNDAMPED, SINGLE, EXACT} == set(arithmetic["arithmetic"])
     assert len(arithmetic["d"]) == 5 * 6 * 2
@@ -352,7 +352,7 @@ def test_bars_are_the_shares(tables, expected):
 
 def test_histogram_and_distribution_count_the_saturated_trials(tables):
     (panel,) = drawn("B-FIG-9b", tables).axes
-    gaps = Tally.of(tables["trials"]).gaps
+    gaps = TrialTally.of(tables["trials"]).gaps
     below, near_zero, above = (sum(bar.get_height() for bar in bars) for bars in panel.containers)
     assert below == pytest.approx(np.mean(gaps < 0))
     assert near_zero == pytest.approx(np.mean((gaps >= 0) & (gaps < 0.01)))

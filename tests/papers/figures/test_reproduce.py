@@ -6,7 +6,7 @@ from hardmax.app.results.reproduce import reproduce
 from hardmax.papers.figures import figure as module
 from hardmax.papers.figures.figure import Findings, recipe
 from hardmax.papers.figures.record import read_records
-from hardmax.papers.figures.reproduce import Job
+from hardmax.papers.figures.reproduce import FigureJob
 
 
 def test_a_figure_that_breaks_leaves_the_others(reproduction):
@@ -64,7 +64,7 @@ def test_going_on_completes_the_page(table, tmp_path):
 )
 def test_the_command_that_makes_figures(table, tmp_path, ids, words):
     chosen = [module.recipes()[id] for id in ids]
-    job = Job(chosen, "paper", tmp_path / "my data", tmp_path)
+    job = FigureJob(chosen, "paper", tmp_path / "my data", tmp_path)
     assert job.command(chosen).replace(f"{tmp_path}/my data", "my data").startswith(words)
 
 

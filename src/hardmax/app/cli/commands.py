@@ -141,6 +141,16 @@ COMMANDS = {
         metavars={"model": "MODEL", "texts": "FILE", "page": "OUT.html"},
         hidden=("tokenizer",),
     ),
+    "audit": Command(
+        "results.audit:audit_file",
+        (
+            "hardmax audit torch.nn.functional:scaled_dot_product_attention --dtype bfloat16",
+            "hardmax audit kernels.py:attention --level exact --plot errors.svg",
+        ),
+        names={**SEED, "dtypes": "--dtype"},
+        metavars={"function": "MODULE:FUNCTION", "dtypes": "NAME", "plot": "OUT.svg"},
+        note="FILE.py:FUNCTION executes the file, as Python does; audit only files that you trust.",
+    ),
     "play": Command(
         "results.play:play_in_browser",
         ("hardmax play", "hardmax play problem.json --port 8000"),
@@ -155,7 +165,7 @@ SECTIONS = {
     "Papers": ("verify", "reproduce", "hunt"),
     "Many trials": ("sweep",),
     "Sentences and texts": ("ntp", "text"),
-    "Models": ("probe",),
+    "Models": ("probe", "audit"),
     "Tools": ("play", "doctor"),
 }
 GROUPS = {"ntp": NTP, "text": TEXT}
@@ -195,7 +205,7 @@ for _name, _command in COMMANDS.items():
 
 
 @dataclass
-class Session:
+class CommandSession:
     """One command line: what was set before the command, and the output of the command."""
 
     quiet: bool = False
@@ -223,7 +233,7 @@ def hardmax(
 
 def call(arguments: Sequence[str]) -> int:
     """Call the command that is named and return its exit code; a mistake ends in a sentence."""
-    session = Session()
+    session = CommandSession()
     try:
         code = _call(arguments, session)
     except OSError as error:
@@ -245,7 +255,7 @@ def call(arguments: Sequence[str]) -> int:
 AGAIN = "interrupted; give the same command again to start over"
 
 
-def _call(arguments: Sequence[str], session: Session) -> int:
+def _call(arguments: Sequence[str], session: CommandSession) -> int:
     given = list(arguments) or ["--help"]
     try:
         return int(app(args=given, prog_name="hardmax", standalone_mode=False, obj=session) or DONE)
@@ -259,6 +269,6 @@ def _call(arguments: Sequence[str], session: Session) -> int:
         return DONE
 
 
-def _complain(message: str, code: int, arguments: Sequence[str], session: Session) -> int:
+def _complain(message: str, code: int, arguments: Sequence[str], session: CommandSession) -> int:
     answered = session.out is not None and session.out.shown is not None
     return complain(message, code, as_json="--json" in arguments and not answered, names=arguments)

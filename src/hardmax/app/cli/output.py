@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 PATIENCE = 2.0  # seconds of work before the bar appears
 
 
-class Progress(session.Progress):
+class ProgressBar(session.Progress):
     """Draws a bar once the work has taken PATIENCE seconds, on a terminal only."""
 
     def __init__(
@@ -100,9 +100,9 @@ class Output(session.Session):
             with contextlib.suppress(OSError):  # a message is not a reason to lose the result
                 print(visible(brief(self.spoken(message))), file=sys.stderr)
 
-    def progress(self, what: str, total: int, report: session.Report | None = None) -> Progress:
+    def progress(self, what: str, total: int, report: session.Report | None = None) -> ProgressBar:
         """Return a progress bar for ``total`` steps, to be entered with ``with``."""
-        return Progress(what, total, report, allowed=not self.quiet)
+        return ProgressBar(what, total, report, allowed=not self.quiet)
 
     def keep(self, message: str) -> None:
         """Continue with what is known after an interrupt."""

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from hardmax.papers.hunting.candidate import Candidate
     from hardmax.papers.hunting.catalogue import Entry
-    from hardmax.papers.hunting.claims import Claim, Judgement
+    from hardmax.papers.hunting.claims import HuntedClaim, Judgement
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -402,7 +402,9 @@ class HuntJob:
         allowed = Budget(**budget)
         self.seed = allowed.rng
         found: str | None = claim if isinstance(claim, str) else named(claim)[1]
-        self.claim: Claim = claim_of(claim if found is None else found, as_reading(reading), space, loss)
+        self.claim: HuntedClaim = claim_of(
+            claim if found is None else found, as_reading(reading), space, loss
+        )
         self.drive = Drive(self.claim, allowed, found is not None, progress)
 
     def run(self) -> None:
@@ -463,7 +465,7 @@ class HuntJob:
 
 
 def settled(
-    claim: Claim, candidate: Candidate
+    claim: HuntedClaim, candidate: Candidate
 ) -> tuple[str | None, Candidate, Judgement, tuple[int, int, int], str | None]:
     """Shrink a candidate that fails and look again: its verdict (None: nothing), first size and a note."""
     from hardmax.papers.hunting.driving import look_again, shrink

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
     from hardmax.data.sentences.distinct import Distinct
     from hardmax.data.sentences.sentences import Sentences
-    from hardmax.data.sentences.streaming import Block
-    from hardmax.nexttoken.checking.survey import Kept, Survey
+    from hardmax.data.sentences.streaming import FileBlock
+    from hardmax.nexttoken.checking.survey import KeptPart, Survey
 
 
 LINES = 12  # of the collocation and of the orders
@@ -145,7 +145,7 @@ def _finite(components: dict[str, list[list[str]]]) -> str:
     return head * bool(told) + "".join(told)
 
 
-def _about(analysis: Survey, part: Kept, fields: dict[str, Any]) -> str:
+def _about(analysis: Survey, part: KeptPart, fields: dict[str, Any]) -> str:
     if not part.of_samples:
         return "\nrealizable part found: none, because no sentence has two tokens.\n"
     idle = analysis.never_first
@@ -213,7 +213,7 @@ class NextTokenReport(Result):
 
     name: str
     analysis: Survey
-    part: Kept | None
+    part: KeptPart | None
     uniform: bool
     raw: Callable[[], Iterable[list[str]]] = field(repr=False)
     files: tuple[str, ...] = ()
@@ -530,7 +530,7 @@ def _read_apart(
     )
     from hardmax.trials.spread import spread
 
-    def texts() -> Iterable[Block | Distinct]:
+    def texts() -> Iterable[FileBlock | Distinct]:
         for part, row in spread(TASK, parts_of(files, max_length, PART, punctuation), **where):
             if part["stop"] == HERE:
                 yield from texts_of(Path(part["name"]), max_length, BLOCK, punctuation)
@@ -593,7 +593,7 @@ def _untyped() -> dict[str, Any]:
     return {"optimal": [], "non_optimal": [], "confused": [], "non_comparable": []}
 
 
-def _measured(part: Kept) -> dict[str, Any]:
+def _measured(part: KeptPart) -> dict[str, Any]:
     return {
         "sentences": part.whole + part.cut,
         "whole": part.whole,

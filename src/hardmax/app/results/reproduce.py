@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from hardmax.papers.figures.record import ClaimRecord, Counts, Record
-    from hardmax.papers.figures.reproduce import Job
+    from hardmax.papers.figures.reproduce import FigureJob
 
 STEPS = 100  # of the progress, for each figure
 CLAIM = ("id", "text", "expected", "measured", "holds")
@@ -51,7 +51,7 @@ class ReproduceResult(Result):
     data: Path | None = None  # the folder of real data, if one was given
 
     @classmethod
-    def of(cls, job: Job) -> ReproduceResult:
+    def of(cls, job: FigureJob) -> ReproduceResult:
         """What a job has made so far, with its page written."""
         again = job.command(job.remaining) if job.remaining else None
         return cls(tuple(job.done), job.report(), again, job.setting.data)
@@ -179,12 +179,12 @@ def reproduce(
     [('B-FIG-1b', True)]
     """
     from hardmax.papers.figures.figure import recipes_of
-    from hardmax.papers.figures.reproduce import Job
+    from hardmax.papers.figures.reproduce import FigureJob
 
     folder = None if data is None else Path(data)
     if folder is not None and not folder.is_dir():
         raise FileNotFoundError(f"data: no such directory: {folder}")
-    job = Job(recipes_of(ids, paper), scale, folder, Path(out), logits)
+    job = FigureJob(recipes_of(ids, paper), scale, folder, Path(out), logits)
     count = len(job.recipes)
     with session().progress("reproducing", STEPS * count, progress) as bar:
         try:

@@ -38,7 +38,7 @@ _OTHER = re.compile(r"yelp_academic_dataset_(?!review)|(?:^|/)(?:\.|__MACOSX)")
 _ENDINGS = (".csv", ".tsv", ".json", ".jsonl", ".ndjson", ".parquet")
 
 
-class Row(NamedTuple):
+class ReviewRow(NamedTuple):
     """A text, its label as written, and where they stand."""
 
     line: int
@@ -50,7 +50,7 @@ class Table(NamedTuple):
     """The rows of a file and the name of the column of their labels."""
 
     column: str
-    rows: Iterator[Row]
+    rows: Iterator[ReviewRow]
 
 
 Wanted = tuple[str | None, str | None]
@@ -76,7 +76,7 @@ def _by_content(stream: io.BufferedReader, wanted: Wanted) -> Table:
 
 
 def _single(stream: io.BufferedReader, label: str) -> Table:
-    return Table("folder", iter([Row(1, _decoded(_all_of(stream, LONGEST), 1), label)]))
+    return Table("folder", iter([ReviewRow(1, _decoded(_all_of(stream, LONGEST), 1), label)]))
 
 
 def _all_of(stream: io.BufferedReader, largest: int) -> bytes:
@@ -191,7 +191,7 @@ def _blocks(reader: Any, lines: _Lines) -> Iterator[tuple[int, list[str]]]:
 
 def _cells(
     rows: Iterator[tuple[int, list[str]]], width: int, text: int, label: int, *, unescape: bool
-) -> Iterator[Row]:
+) -> Iterator[ReviewRow]:
     for line, row in rows:
         if len(row) != width:
             raise ValueError(f"line {line} must have {width} columns, got {len(row)}; mend or delete the row")
@@ -199,7 +199,7 @@ def _cells(
         if not content.isascii():
             _check_encoding(content, line)
         # The star files without a header write a line break as a backslash and an n.
-        yield Row(line, content.replace("\\n", "\n") if unescape else content, row[label])
+        yield ReviewRow(line, content.replace("\\n", "\n") if unescape else content, row[label])
 
 
 def _check_encoding(text: str, line: int) -> None:
@@ -240,11 +240,11 @@ def _objects(stream: io.BufferedReader) -> Iterator[tuple[int, dict[str, Any]]]:
         yield line, found
 
 
-def _members(objects: Iterator[tuple[int, dict[str, Any]]], text: str, label: str) -> Iterator[Row]:
+def _members(objects: Iterator[tuple[int, dict[str, Any]]], text: str, label: str) -> Iterator[ReviewRow]:
     for line, found in objects:
         if not isinstance(found.get(text), str):
             raise ValueError(f"line {line} must have a text {text!r}, got {found.get(text)!r:.40}; delete it")
-        yield Row(line, found[text], found.get(label))
+        yield ReviewRow(line, found[text], found.get(label))
 
 
 def _parquet(stream: io.BufferedReader, wanted: Wanted) -> Table:
@@ -264,7 +264,7 @@ def _parquet(stream: io.BufferedReader, wanted: Wanted) -> Table:
     return Table(label, _columns(batches, text, label))
 
 
-def _columns(batches: Any, text: str, label: str) -> Iterator[Row]:
+def _columns(batches: Any, text: str, label: str) -> Iterator[ReviewRow]:
     row = 0
     for batch in batches:
         found = batch.to_pydict()
@@ -272,7 +272,7 @@ def _columns(batches: Any, text: str, label: str) -> Iterator[Row]:
             row += 1
             if not isinstance(content, str):
                 raise ValueError(f"row {row} must have a text, got {content!r:.40}; delete it")
-            yield Row(row, content, value)
+            yield ReviewRow(row, content, value)
 
 
 WORDS = {"positive": 1, "pos": 1, "negative": -1, "neg": -1, "neutral": None}
@@ -300,7 +300,7 @@ def plain(value: Any) -> Any:
     return int(value) if isinstance(value, (bool, int)) else value if value is None else repr(value)
 
 
-class Labels:
+class LabelColumn:
     """The signs of a column's labels, understood from those met so far; ``own`` is the user's reading."""
 
     def __init__(self, column: str, first: Sequence[Any], own: Scale | None) -> None:
@@ -468,7 +468,7 @@ def _signed(table: Table, own: Scale | None) -> Iterator[Review]:
         held += len(row.text)
         if held > LONGEST_ROW:
             break
-    labels = Labels(table.column, [row.label for row in first], own)
+    labels = LabelColumn(table.column, [row.label for row in first], own)
     for line, text, value in itertools.chain(first, table.rows):
         try:
             sign = labels.sign(value)
@@ -489,7 +489,7 @@ def read_reviews(
 
     CSV, JSON lines, Parquet and the Stanford folders are told apart by their content and names, also inside
     tar and zip archives, and unpacked from gzip, bzip2 or xz on the way. ``text`` and ``label`` name the
-    columns where they are not the usual ones (review or text; sentiment, label or stars). Labels may be
+    columns where they are not the usual ones (review or text; sentiment, label or stars). LabelColumn may be
     words, 0 and 1, signs, or stars: 1 and 2 are -1, 4 and 5 are +1, 3 is None. ``label_map`` says what other
     labels mean, such as ``{"good": 1, "bad": -1, "mixed": None}``. A broken row is a ValueError that names
     file and line.

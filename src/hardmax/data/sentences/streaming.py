@@ -34,7 +34,7 @@ _MARK = codecs.BOM_UTF8
 
 
 @dataclass(frozen=True)
-class Block:
+class FileBlock:
     """Bytes of a file from the beginning of a line, or of a word in it if the line before ``goes_on``.
 
     ``lines`` and ``place`` count lines and bytes of the file in front of it; ``name`` is that of the file,
@@ -65,7 +65,7 @@ def blocks(
     *,
     begins: bool = True,
     punctuation: str = KEEP,
-) -> Iterator[Block]:
+) -> Iterator[FileBlock]:
     """The lines of a stream in blocks of about ``size`` bytes; a longer line is cut between words.
 
     Only where a file ``begins`` may a byte order mark stand; ``largest`` is the most that is read.
@@ -85,7 +85,7 @@ def blocks(
             if marked:
                 buffer, place = buffer[len(_MARK) :], len(_MARK)
                 if not buffer:
-                    yield Block(b"", name, 0, place, marked=True)
+                    yield FileBlock(b"", name, 0, place, marked=True)
                     marked = False
         start = 0
         for stop, more in _cuts(buffer, goes_on, ended):
@@ -93,7 +93,7 @@ def blocks(
             if returned and content.startswith(b"\n"):  # one line end, cut in two
                 lines -= 1
             returned = content.endswith(b"\r")
-            yield Block(content, name, lines, place, more, marked, punctuation)
+            yield FileBlock(content, name, lines, place, more, marked, punctuation)
             lines, place, marked, goes_on, start = (
                 lines + line_ends(content),
                 place + len(content),
@@ -105,7 +105,7 @@ def blocks(
                 most = reading.size_of(largest)
                 raise ValueError(f"text must be at most {most} once unpacked, got more; split it")
         if ended and goes_on:  # the file ends with the space behind a word
-            yield Block(b"", name, lines, place)
+            yield FileBlock(b"", name, lines, place)
         rest = buffer[start:]
         if marked:  # it stands before a line that is not whole yet
             rest, place, started = _MARK + rest, 0, False
@@ -132,7 +132,7 @@ def _cuts(buffer: bytes, goes_on: bool, ended: bool) -> Iterator[tuple[int, bool
             yield cut, True
 
 
-def count(block: Block, max_length: int) -> Distinct:
+def count(block: FileBlock, max_length: int) -> Distinct:
     """The sentences of a block, each as often as it occurs; a refusal names its file."""
     try:
         return _count(block, max_length)
@@ -140,7 +140,7 @@ def count(block: Block, max_length: int) -> Distinct:
         raise ValueError(f"{block.name}: {error}") from None
 
 
-def _count(block: Block, max_length: int) -> Distinct:
+def _count(block: FileBlock, max_length: int) -> Distinct:
     content = block.content
     trouble = -1
     if not content.isascii():
@@ -204,7 +204,7 @@ def _joined(line: Distinct, more: Distinct, max_length: int) -> Distinct:
     """A line and how it goes on, as one sentence."""
     words = [text.encoded[x] for text in (line, more) if text.n for x in text.tokens(0)]
     whole = b" ".join(words[:max_length])
-    made = count(Block(whole), max_length)
+    made = count(FileBlock(whole), max_length)
     lost = line.cut_tokens + more.cut_tokens + len(words) - min(len(words), max_length)
     return Distinct(
         made.encoded,
@@ -222,7 +222,7 @@ def _joined(line: Distinct, more: Distinct, max_length: int) -> Distinct:
 
 
 def gather_distinct(
-    texts: Iterable[Block | Distinct],
+    texts: Iterable[FileBlock | Distinct],
     max_length: int,
     *,
     workers: int | None = None,
@@ -286,7 +286,7 @@ def finished(made: Making, paths: Sequence[str | PathLike[str]]) -> Distinct:
 
 def texts_of(
     path: Path, max_length: int, size: int = BLOCK, punctuation: str = KEEP
-) -> Iterator[Block | Distinct]:
+) -> Iterator[FileBlock | Distinct]:
     """A file in blocks, or all that JSON lists hold; it is opened once, so that a pipe will do."""
     with opened(path) as stream:
         read: list[bytes] = []
@@ -326,9 +326,9 @@ class _Again:
 
 
 def _counted(
-    texts: Iterable[Block | Distinct], max_length: int, workers: int
-) -> Iterator[tuple[Block | None, Distinct]]:
-    waiting: deque[tuple[Block | None, Future[Distinct]]] = deque()
+    texts: Iterable[FileBlock | Distinct], max_length: int, workers: int
+) -> Iterator[tuple[FileBlock | None, Distinct]]:
+    waiting: deque[tuple[FileBlock | None, Future[Distinct]]] = deque()
     threads = ThreadPoolExecutor(workers, thread_name_prefix="hardmax-text")
     try:
         for text in texts:

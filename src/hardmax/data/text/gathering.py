@@ -17,7 +17,7 @@ import numpy as np
 from hardmax._lib.archive import Arrays
 from hardmax.data.reviews import read_reviews
 from hardmax.data.text.cache import Cache, digest_of, digest_of_files, packed, unpacked
-from hardmax.data.text.workers import Workers
+from hardmax.data.text.workers import TextWorkers
 
 
 @dataclass(frozen=True)
@@ -164,7 +164,7 @@ class Passage:
 
 
 def gather(
-    source: Source, cache: Cache, workers: Workers, progress: Callable[[float], None]
+    source: Source, cache: Cache, workers: TextWorkers, progress: Callable[[float], None]
 ) -> tuple[list[Chunk], Passage]:
     """All chunks of a source; those that the cache holds are not made again."""
     passage = Passage()

@@ -23,7 +23,7 @@ from hardmax.data.reviews import find_reviews
 from hardmax.data.text.cache import Cache, digest_of, narrow, packed, unpacked
 from hardmax.data.text.gathering import Chunk, Source, TextReport, gather
 from hardmax.data.text.words import plain
-from hardmax.data.text.workers import Workers
+from hardmax.data.text.workers import TextWorkers
 
 WORDS = "words"
 BLOCK = 5000  # words stemmed at a time
@@ -96,7 +96,7 @@ class TokenTable:
         return self.flat[np.repeat(self.starts[numbers], sizes) + within], sizes
 
 
-def stems(words: list[str], stopped: frozenset[str], stem: bool, workers: Workers) -> list[str]:
+def stems(words: list[str], stopped: frozenset[str], stem: bool, workers: TextWorkers) -> list[str]:
     """The stem of every word; empty for a stop word."""
     kept = [word for word in words if word not in stopped]
     if not stem:
@@ -263,7 +263,7 @@ class TextCorpus:
     corpus: Corpus
     places: np.ndarray  # (n,)
     report: TextReport
-    recipe: Recipe = field(repr=False)
+    recipe: WordRecipe = field(repr=False)
 
     def tokens(self, texts: Iterable[str]) -> list[list[str]]:
         """New texts as the corpus would take them: cleaned, stemmed, and without words it does not know.
@@ -284,12 +284,12 @@ class TextCorpus:
         if odd is not None:
             raise ValueError(f"texts must be a list of strings, got {odd!r:.40}")
         known = set(self.corpus.vocabulary or ())
-        with Workers(1) as pool:
+        with TextWorkers(1) as pool:
             return [[token for token in self.recipe.spell(text, pool) if token in known] for text in listed]
 
 
 @dataclass(frozen=True)
-class Recipe:
+class WordRecipe:
     """What is done with the words."""
 
     stopped: frozenset[str]
@@ -307,7 +307,7 @@ class Recipe:
         settings = {"stopped": sorted(self.stopped), "stem": self.stem, "pieces": pieces}
         return digest_of(settings | {"least": self.least, "most": self.most, "source": source})
 
-    def spell(self, text: str, pool: Workers) -> list[str]:
+    def spell(self, text: str, pool: TextWorkers) -> list[str]:
         """The tokens of one text."""
         words = [word for word in stems(plain(text).split(), self.stopped, self.stem, pool) if word]
         if self.function is not None:
@@ -377,7 +377,7 @@ def text_corpus(
         expect.whole("rng", rng),
     )
     stopped, notes = stop_words(stopwords)
-    recipe = Recipe(
+    recipe = WordRecipe(
         stopped,
         bool(stem),
         None if callable(tokenizer) or tokenizer == WORDS else read_vocabulary(tokenizer),
@@ -391,7 +391,7 @@ def text_corpus(
     whole_key = recipe.key(key)
     made = _from_cache(cache, whole_key, recipe)
     if made is None:
-        with Workers(count_of) as pool:
+        with TextWorkers(count_of) as pool:
             made = _made(source, recipe, cache, pool, report)
         _to_cache(cache, whole_key, made)
     report(1.0)
@@ -439,7 +439,7 @@ def _lengths(char_range: tuple[int, int] | None) -> tuple[int, int] | None:
 
 
 def _made(
-    source: Source, recipe: Recipe, cache: Cache, pool: Workers, report: Callable[[float], None]
+    source: Source, recipe: WordRecipe, cache: Cache, pool: TextWorkers, report: Callable[[float], None]
 ) -> TextCorpus:
     chunks, passage = gather(source, cache, pool, lambda share: report(_READING * share))
     if not chunks:
@@ -495,7 +495,7 @@ def _joined(chunks: list[Chunk]) -> tuple[list[str], list[np.ndarray]]:
 
 
 def _counted(
-    chunks: list[Chunk], numbers: list[np.ndarray], stemmed: list[str], labels: np.ndarray, recipe: Recipe
+    chunks: list[Chunk], numbers: list[np.ndarray], stemmed: list[str], labels: np.ndarray, recipe: WordRecipe
 ) -> Counted:
     if recipe.function is not None:
         found: dict[str, int] = {}
@@ -527,7 +527,7 @@ def _to_cache(cache: Cache, key: str | None, made: TextCorpus) -> None:
     cache.write(f"corpus-{key[:32]}", arrays)
 
 
-def _from_cache(cache: Cache, key: str | None, recipe: Recipe) -> TextCorpus | None:
+def _from_cache(cache: Cache, key: str | None, recipe: WordRecipe) -> TextCorpus | None:
     found = None if key is None else cache.read(f"corpus-{key[:32]}")
     if found is None:
         return None

@@ -14,14 +14,14 @@ from hardmax._lib.pool import Pool, WorkerDied
 from hardmax.data.text import words
 
 
-class Workers:
+class TextWorkers:
     """``count`` processes, one for each core by default, started when there are two blocks to share."""
 
     def __init__(self, count: int | None) -> None:
         self.count = count or cores()
         self._pool = Pool(self.count, [sys.executable, "-P", words.__file__])
 
-    def __enter__(self) -> Workers:
+    def __enter__(self) -> TextWorkers:
         return self
 
     def __exit__(self, *error: object) -> None:

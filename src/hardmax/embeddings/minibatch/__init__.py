@@ -2,7 +2,7 @@
 
 from hardmax.embeddings.following import Deciles
 from hardmax.embeddings.minibatch.loop import epoch_order, rate_at
-from hardmax.embeddings.minibatch.result import EmbeddingTraining, LevelMeans, Observables
+from hardmax.embeddings.minibatch.result import EmbeddingTraining, LevelMeans, TokenObservables
 from hardmax.embeddings.minibatch.train import train_embeddings
 from hardmax.embeddings.minibatch.two_layer import train_two_layer
 
@@ -10,7 +10,7 @@ __all__ = [
     "Deciles",
     "EmbeddingTraining",
     "LevelMeans",
-    "Observables",
+    "TokenObservables",
     "epoch_order",
     "rate_at",
     "train_embeddings",

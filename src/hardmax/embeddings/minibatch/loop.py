@@ -22,7 +22,7 @@ from hardmax._lib.progress import Progress
 from hardmax.data.corpora.corpus import Corpus
 from hardmax.dynamics.optim import Optimizer
 from hardmax.embeddings.minibatch import checkpoint as files
-from hardmax.embeddings.minibatch.result import EmbeddingTraining, Observables, mean_by_epoch, two_layers
+from hardmax.embeddings.minibatch.result import EmbeddingTraining, TokenObservables, mean_by_epoch, two_layers
 
 
 def epoch_order(n: int, seed: int, epoch: int) -> np.ndarray:
@@ -78,7 +78,7 @@ def rate_at(rate: float, milestones: Sequence[int], epoch: int) -> float:
     return rate
 
 
-class Model(Protocol):
+class MinibatchModel(Protocol):
     """Parameters with their step rule."""
 
     def step(self, batch: Corpus, rate: float) -> float:
@@ -95,7 +95,7 @@ class Model(Protocol):
 
 
 @dataclass(frozen=True)
-class Plan:
+class TrainingPlan:
     """How long and how fast to train, and where to keep the work."""
 
     rate: float  # of the first epochs
@@ -119,7 +119,7 @@ class Plan:
         checkpoint: str | os.PathLike[str] | None,
         checkpoint_every: int,
         rng: np.random.Generator,
-    ) -> Plan:
+    ) -> TrainingPlan:
         """What a user asks for, checked."""
         try:
             stages = [expect.whole("milestones", m) for m in milestones]
@@ -146,7 +146,7 @@ class Epochs(NamedTuple):
     """What a loop leaves beside the model."""
 
     losses: np.ndarray  # (steps,)
-    snapshots: tuple[Observables, ...]
+    snapshots: tuple[TokenObservables, ...]
     event: str | None
 
     def training(
@@ -192,7 +192,11 @@ class Epochs(NamedTuple):
 
 
 def run(
-    model: Model, corpus: Corpus, plan: Plan, identity: dict[str, Any], progress: Progress | None
+    model: MinibatchModel,
+    corpus: Corpus,
+    plan: TrainingPlan,
+    identity: dict[str, Any],
+    progress: Progress | None,
 ) -> Epochs:
     """Train, from the checkpoint if there is one; ``identity`` says which training it must be of."""
     same = {
@@ -204,7 +208,7 @@ def run(
         "corpus": files.digest(corpus.tokens, corpus.counts, corpus.offsets, corpus.labels),
     }
     losses: list[float] = []
-    kept: list[Observables] = []
+    kept: list[TokenObservables] = []
     path = plan.checkpoint
     if path is not None and path.exists():
         kinds = {
@@ -220,12 +224,12 @@ def run(
                 f"checkpoint must be whole, {path} is not; name another file, or remove this one"
             )
         marks = zip(held["snapshot_epochs"].tolist(), held["snapshots"], strict=True)
-        kept = [Observables(corpus, epoch, a, c) for epoch, (a, c) in marks]
+        kept = [TokenObservables(corpus, epoch, a, c) for epoch, (a, c) in marks]
     steps = -(-corpus.n // plan.batch)
     epoch = len(losses) // steps
     mean = float(mean_by_epoch(np.array(losses[-steps:]), corpus.n, plan.batch)[0]) if losses else np.inf
     if not kept:
-        kept.append(Observables(corpus, 0, *model.observe()))
+        kept.append(TokenObservables(corpus, 0, *model.observe()))
     if path is not None and epoch < plan.epochs and mean > plan.until_loss:
         files.check_folder(path)
     event = None
@@ -244,7 +248,7 @@ def run(
         mean = float(mean_by_epoch(np.array(losses[-steps:]), corpus.n, plan.batch)[0])
         last = epoch == plan.epochs or mean <= plan.until_loss
         if last or _recorded(epoch):
-            kept.append(Observables(corpus, epoch, a, c))
+            kept.append(TokenObservables(corpus, epoch, a, c))
         if path is not None and (last or epoch % plan.checkpoint_every == 0):
             # An end that is no recorded epoch stays out of the file: a longer training has no such snapshot.
             lasting = [each for each in kept if _recorded(each.epochs)]
@@ -257,7 +261,7 @@ def run(
         if progress is not None:
             progress(epoch, plan.epochs)
     if event is None and kept[-1].epochs != epoch:
-        kept.append(Observables(corpus, epoch, *model.observe()))
+        kept.append(TokenObservables(corpus, epoch, *model.observe()))
     if event is None and mean <= plan.until_loss:
         event = "loss reached"
     return Epochs(np.array(losses), tuple(kept), event)

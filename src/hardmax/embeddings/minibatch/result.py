@@ -19,7 +19,7 @@ from hardmax.embeddings.following import Following, pearson
 from hardmax.problem import Problem
 
 
-class Word(NamedTuple):
+class TrainedWord(NamedTuple):
     """A word: E p, its claim to attention; E v, the verdict it stands for; how often and how one-sided."""
 
     word: str
@@ -29,7 +29,7 @@ class Word(NamedTuple):
     posterior_difference: float
 
 
-class Words(tuple[Word, ...]):
+class Words(tuple[TrainedWord, ...]):
     """Words in order, printed and shown as a table."""
 
     NAMES = ("word", "E p", "E v", "count", "x")
@@ -48,7 +48,7 @@ class Words(tuple[Word, ...]):
         return table("Words", self.NAMES, self)
 
 
-class Verdict(NamedTuple):
+class TextVerdict(NamedTuple):
     """What the model says of a text, and the word that it attends to most.
 
     ``score`` is the output of the model, ``probability`` that of the label +1; ``label`` is their sign. A
@@ -68,10 +68,12 @@ def top_words(corpus: Corpus, a: np.ndarray, c: np.ndarray, count: int, by: str)
     seen = corpus.statistics.total > 0
     best = [s for s in np.argsort(order, kind="stable").tolist() if seen[s]][:count]
     totals, x = corpus.statistics.total, corpus.posterior_difference
-    return Words(Word(corpus.word(s), float(a[s]), float(c[s]), int(totals[s]), float(x[s])) for s in best)
+    return Words(
+        TrainedWord(corpus.word(s), float(a[s]), float(c[s]), int(totals[s]), float(x[s])) for s in best
+    )
 
 
-def verdicts(corpus: Corpus, a: np.ndarray, c: np.ndarray, sequences: Iterable[Any]) -> Iterator[Verdict]:
+def verdicts(corpus: Corpus, a: np.ndarray, c: np.ndarray, sequences: Iterable[Any]) -> Iterator[TextVerdict]:
     """The model's output for each sequence: the mean of E v, weighted by the softmax of E p."""
     number = {word: s for s, word in enumerate(corpus.vocabulary or ())}
     for k, sequence in enumerate(expect.sequences("sequences", sequences)):
@@ -83,7 +85,7 @@ def verdicts(corpus: Corpus, a: np.ndarray, c: np.ndarray, sequences: Iterable[A
         tokens = [_number(each, number, corpus, k) for each in words]
         known = np.array([s for s in tokens if s is not None], np.intp)
         if not known.size:
-            yield Verdict(None, math.nan, math.nan, None, math.nan)
+            yield TextVerdict(None, math.nan, math.nan, None, math.nan)
             continue
         weights = np.exp(a[known] - a[known].max())
         weights /= weights.sum()
@@ -92,7 +94,7 @@ def verdicts(corpus: Corpus, a: np.ndarray, c: np.ndarray, sequences: Iterable[A
         top = int(per_token.argmax())
         small = math.exp(-abs(score))
         probability = (1.0 if score >= 0 else small) / (1 + small)
-        yield Verdict(
+        yield TextVerdict(
             1 if score > 0 else -1 if score < 0 else 0,
             score,
             probability,
@@ -123,7 +125,7 @@ class LevelMeans(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Observables(Following):
+class TokenObservables(Following):
     """Logits a = E p and values c = E v of a corpus's tokens after some epochs of training.
 
     Everything is taken over the tokens that occur, with x the posterior difference (A-DATA-2) minus the mean
@@ -174,7 +176,7 @@ class Observables(Following):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class EmbeddingTraining(Run, Observables):
+class EmbeddingTraining(Run, TokenObservables):
     """A training by mini-batches: its parameters and observables at the end, and the loss of every step.
 
     ``losses`` holds the mean loss of the batch of each step, before it; ``event`` is "loss reached" where the
@@ -193,13 +195,13 @@ class EmbeddingTraining(Run, Observables):
     v: np.ndarray = field(kw_only=True)  # (d,)
     loss: float = field(kw_only=True)  # of the trained model on the whole corpus
     mass: float = field(kw_only=True)  # mean over the sequences of the largest share of attention of a token
-    snapshots: tuple[Observables, ...] = field(kw_only=True)
+    snapshots: tuple[TokenObservables, ...] = field(kw_only=True)
     batch: int = field(kw_only=True)
     layers: int = field(kw_only=True, default=1)
     scale: float = field(kw_only=True, default=1.0)  # before the logits of the readout
     first_scale: float = field(kw_only=True, default=1.0)  # before those of the first softmax of two layers
 
-    def predict(self, sequences: Iterable[Any]) -> list[Verdict]:
+    def predict(self, sequences: Iterable[Any]) -> list[TextVerdict]:
         """What the model says of new sequences, words or token numbers; unknown words are passed over.
 
         Texts that went through `text_corpus` are asked about by their tokens: ``trained.predict(

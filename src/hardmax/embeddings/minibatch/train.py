@@ -27,7 +27,7 @@ from hardmax.dynamics.optim.base import settings
 from hardmax.embeddings.first_step import initial_vectors
 from hardmax.embeddings.minibatch.checkpoint import digest
 from hardmax.embeddings.minibatch.kernels import REST, TILE, advance_tile, extend_rests, finish_tile
-from hardmax.embeddings.minibatch.loop import Plan, run
+from hardmax.embeddings.minibatch.loop import TrainingPlan, run
 from hardmax.embeddings.minibatch.result import EmbeddingTraining
 from hardmax.embeddings.one_layer import evaluate, read_vectors, token_mass
 
@@ -378,7 +378,7 @@ def train_embeddings(
 
     rng = expect.generator(rng)
     vectors = starting_vectors(corpus, d, start, rng)
-    plan = Plan.read(
+    plan = TrainingPlan.read(
         rate=expect.positive("rate", rule.lr),
         milestones=milestones,
         epochs=epochs,

@@ -18,7 +18,7 @@ from hardmax.data.corpora.corpus import Corpus
 from hardmax.dynamics.optim import AdamW, Optimizer
 from hardmax.dynamics.optim.base import settings
 from hardmax.embeddings.minibatch.checkpoint import digest
-from hardmax.embeddings.minibatch.loop import Plan, run
+from hardmax.embeddings.minibatch.loop import TrainingPlan, run
 from hardmax.embeddings.minibatch.result import EmbeddingTraining
 from hardmax.embeddings.minibatch.train import starting_vectors, trainable
 
@@ -77,7 +77,7 @@ def train_two_layer(
 
     rng = expect.generator(rng)
     vectors = starting_vectors(corpus, d, start, rng)
-    plan = Plan.read(
+    plan = TrainingPlan.read(
         rate=expect.positive("rate", rule.lr),
         milestones=milestones,
         epochs=epochs,

@@ -77,7 +77,7 @@ class TwoLayerModel:
         """One step on a batch; returns the batch's loss before it, nan where the parameters overflowed."""
         loss = 0.0
 
-        def work(rows: np.ndarray) -> _Part:
+        def work(rows: np.ndarray) -> _GradientPart:
             return backward(self._forward(batch, rows), batch.n, *self._scales)
 
         for part in self._map(work, self._groups(batch)):
@@ -125,7 +125,7 @@ class TwoLayerModel:
     def _groups(self, corpus: Corpus) -> Iterator[np.ndarray]:
         return similar(np.diff(corpus.offsets), self.W.shape[1])
 
-    def _forward(self, corpus: Corpus, rows: np.ndarray) -> _Layer:
+    def _forward(self, corpus: Corpus, rows: np.ndarray) -> _LayerPass:
         tokens, counts = padded(corpus, rows)
         S = len(self.W) - 2
         places = torch.cat([tokens, torch.tensor([S, S + 1]).expand(len(rows), 2)], dim=1)
@@ -134,7 +134,7 @@ class TwoLayerModel:
         return forward(places, R, counts.log().to(R), signs, *self._scales)
 
 
-class _Layer(NamedTuple):
+class _LayerPass(NamedTuple):
     """Some sequences of U places each: the network up to the loss, with what the way back needs."""
 
     places: torch.Tensor  # (B, U + 2) in W
@@ -155,7 +155,7 @@ class _Layer(NamedTuple):
         return float(torch.logaddexp(torch.zeros_like(self.margins), -self.margins).sum())
 
 
-class _Part(NamedTuple):
+class _GradientPart(NamedTuple):
     """What some sequences add to the gradient of W, and to the loss."""
 
     places: torch.Tensor
@@ -170,7 +170,7 @@ def forward(
     signs: torch.Tensor,
     scale: float = 1.0,
     first_scale: float = 1.0,
-) -> _Layer:
+) -> _LayerPass:
     """A-DEF-5; R comes as rows of W and loses its means here. A place without a token has log count -inf."""
     means = R.mean(dim=2, keepdim=True)
     R -= means
@@ -190,10 +190,10 @@ def forward(
     excess = values - top
     beyond = (Q * excess).sum(dim=1, keepdim=True)
     margins = signs * (top + beyond)[:, 0].double()
-    return _Layer(places, R, s, ac, H, JK, sigma, outputs, Q, excess.sub_(beyond), margins, signs)
+    return _LayerPass(places, R, s, ac, H, JK, sigma, outputs, Q, excess.sub_(beyond), margins, signs)
 
 
-def backward(at: _Layer, n: int, scale: float = 1.0, first_scale: float = 1.0) -> _Part:
+def backward(at: _LayerPass, n: int, scale: float = 1.0, first_scale: float = 1.0) -> _GradientPart:
     """A-DEF-6 for a batch of n sequences; uses up the arrays of the layer."""
     (B, U, _), d = at.H.shape, at.R.shape[2]
     rate = (-at.signs * torch.sigmoid(-at.margins) / n).to(at.R)[:, None]
@@ -218,7 +218,7 @@ def backward(at: _Layer, n: int, scale: float = 1.0, first_scale: float = 1.0) -
     M[:, U:, U:] = 0.0
     by_rows = torch.bmm(M, at.R)
     by_rows[:, :U] += by_means
-    return _Part(at.places.view(-1), by_rows.view(-1, d), at.loss)
+    return _GradientPart(at.places.view(-1), by_rows.view(-1, d), at.loss)
 
 
 def _inner(R: torch.Tensor) -> torch.Tensor:

@@ -144,7 +144,7 @@ class Sorted:
 
 
 @dataclass(frozen=True)
-class Kept:
+class KeptPart:
     """The realizable part of a text: as `RealizablePart` counts it, with its sentences by first word.
 
     >>> from hardmax.nexttoken import Sentences
@@ -219,7 +219,7 @@ class Survey(Verdict):
         """Whether a sentence goes on after two different tokens."""
         return bool(_teaches(self.text.rows, self.text.starts, self.text.lengths))
 
-    def part(self) -> Kept:
+    def part(self) -> KeptPart:
         """The realizable part that `realizable_part` finds."""
         text, (x, y, count, low, high) = self.text, self.pairs
         chosen = heaviest(x, y, count, self.repair)
@@ -232,7 +232,7 @@ class Survey(Verdict):
             table[i, : len(chain)], number[start] = chain, i
         whole, cut, samples = _kept(text.rows, text.starts, text.lengths, text.counts, number, table)
         word = self.text.vocabulary
-        return Kept(
+        return KeptPart(
             whole,
             cut,
             samples,

@@ -49,10 +49,12 @@ def selected(problem: Problem, start: Any, steps: int = STEPS) -> int | None:
         return None
     point = problem.vector("start", start)
     keys = [balls(row) for row in problem.keys[problem.tokens]]
-    return at_precision(BITS, lambda: _follow(Field(keys, balls(problem.scores)), balls(point), steps))
+    return at_precision(
+        BITS, lambda: _follow(EnclosedField(keys, balls(problem.scores)), balls(point), steps)
+    )
 
 
-class Field:
+class EnclosedField:
     """p' of one input, on balls or on power series in time; keys are taken from the first token on."""
 
     def __init__(self, keys: Sequence[Balls], scores: Balls) -> None:
@@ -104,7 +106,7 @@ class Disc:
         return [x + arb(0, 1) * self.radius for x in self.middle]
 
 
-def _follow(field: Field, start: Balls, steps: int) -> int | None:
+def _follow(field: EnclosedField, start: Balls, steps: int) -> int | None:
     """Optimizer by step until a trap shuts."""
     disc, h = Disc(start, arb(0)), arb(1)
     for _ in range(steps):
@@ -118,7 +120,7 @@ def _follow(field: Field, start: Balls, steps: int) -> int | None:
     return None
 
 
-def step(field: Field, disc: Disc, h: Ball) -> Disc | None:
+def step(field: EnclosedField, disc: Disc, h: Ball) -> Disc | None:
     """A disc that holds all solutions from a disc after the time h, or None if the step is too long.
 
     The middle goes by Taylor's formula, and no two solutions part faster than by the largest eigenvalue of
@@ -138,7 +140,7 @@ def step(field: Field, disc: Disc, h: Ball) -> Disc | None:
     return Disc([x.mid() for x in there], (grown + off).upper())
 
 
-def _around(field: Field, p: Balls, h: Ball) -> Balls | None:
+def _around(field: EnclosedField, p: Balls, h: Ball) -> Balls | None:
     """A box that holds all solutions from p up to the time h."""
     time = h / 2 + arb(0, 1) * (h / 2)  # [0, h]
     box = p
@@ -152,7 +154,7 @@ def _around(field: Field, p: Balls, h: Ball) -> Balls | None:
     return None
 
 
-def taylor(field: Field, p: Balls) -> list[Any]:
+def taylor(field: EnclosedField, p: Balls) -> list[Any]:
     """Coefficients of the solution from p, up to that of the order of the remainder."""
     before = ctx.cap
     try:
@@ -166,7 +168,7 @@ def taylor(field: Field, p: Balls) -> list[Any]:
         ctx.cap = before
 
 
-def trapped(field: Field, p: Balls) -> int | None:
+def trapped(field: EnclosedField, p: Balls) -> int | None:
     """The token to which all attention goes from everywhere in the box p, if the conditions above hold."""
     s = field.attention(p)
     u = dot(s, field.scores)

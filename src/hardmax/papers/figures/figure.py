@@ -27,7 +27,7 @@ Logits = Literal["printed", "scaled"]
 SCALES: tuple[Scale, ...] = ("quick", "day", "paper")
 
 
-class Progress(Protocol):
+class FigureProgress(Protocol):
     """Who hears how far a figure is, from 0 to 1, and in long work at what it is."""
 
     def __call__(self, done: float, what: str = "", /) -> None:
@@ -54,7 +54,7 @@ class Setting:
 
     scale: Scale = "quick"
     data: Path | None = None
-    progress: Progress = _ignore
+    progress: FigureProgress = _ignore
     checkpoints: Path | None = None
     logits: Logits = "printed"
 

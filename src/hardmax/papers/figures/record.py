@@ -85,14 +85,14 @@ def _claim(name: str, stored: Any) -> ClaimRecord:
     return ClaimRecord(**stored)
 
 
-def _run(stored: Any) -> Run:
+def _run(stored: Any) -> FigureRun:
     _require("run", isinstance(stored, dict))
     for key in ("command", "started", "system"):
         _text(f"run.{key}", stored[key])
     _require("run.versions", isinstance(stored["versions"], dict))
     for each in stored["versions"].values():
         _text("run.versions", each)
-    return Run(**stored)
+    return FigureRun(**stored)
 
 
 def _require(name: str, holds: bool) -> None:
@@ -132,7 +132,7 @@ MEASURED = "measured"
 
 
 @dataclass(frozen=True)
-class Run:
+class FigureRun:
     """The command that made a figure, when (UTC), on what system, and with which versions."""
 
     command: str
@@ -141,7 +141,7 @@ class Run:
     versions: Mapping[str, str]
 
     @classmethod
-    def now(cls, command: str) -> Run:
+    def now(cls, command: str) -> FigureRun:
         """A run that starts now."""
         versions = {"hardmax": __version__, "Python": platform.python_version()}
         versions |= {name: version(name) for name in PACKAGES}
@@ -201,10 +201,10 @@ class Record:
     files: tuple[str, ...]
     error: str | None
     trace: str | None
-    run: Run
+    run: FigureRun
 
     @classmethod
-    def of(cls, figure: Figure, files: list[Path], seconds: float, run: Run) -> Record:
+    def of(cls, figure: Figure, files: list[Path], seconds: float, run: FigureRun) -> Record:
         """The record of a figure whose files have been written."""
         return cls(
             figure.id,
@@ -223,7 +223,7 @@ class Record:
         )
 
     @classmethod
-    def broken(cls, recipe: Recipe, scale: Scale, error: Exception, seconds: float, run: Run) -> Record:
+    def broken(cls, recipe: Recipe, scale: Scale, error: Exception, seconds: float, run: FigureRun) -> Record:
         """The record of a figure that could not be made."""
         # a ValueError or a missing file says itself what to do; anything else is a bug, which needs its trace
         own = isinstance(error, ValueError | OSError)

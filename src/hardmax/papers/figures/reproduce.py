@@ -25,8 +25,8 @@ from hardmax._lib.archive import read_arrays, write_arrays
 from hardmax._lib.files import refusal, whole, whole_text
 from hardmax.papers.figures.figure import (
     Figure,
+    FigureProgress,
     Logits,
-    Progress,
     Recipe,
     Scale,
     Setting,
@@ -34,7 +34,7 @@ from hardmax.papers.figures.figure import (
     recipes,
     recipes_of,
 )
-from hardmax.papers.figures.record import ClaimRecord, Record, Run, count, read_records, summary, tally
+from hardmax.papers.figures.record import ClaimRecord, FigureRun, Record, count, read_records, summary, tally
 from hardmax.papers.registry import ERRATA, PAPERS
 
 if TYPE_CHECKING:
@@ -233,7 +233,7 @@ def _errata(records: list[Record]) -> str:
 
 
 def _runs(records: list[Record]) -> str:
-    runs: list[tuple[Run, list[str]]] = []
+    runs: list[tuple[FigureRun, list[str]]] = []
     for record in records:
         made = next((ids for run, ids in runs if run == record.run), None)
         if made is None:
@@ -379,7 +379,7 @@ def _save_pictures(figure: Figure, folder: Path) -> Iterable[Path]:
             yield path
 
 
-class Job:
+class FigureJob:
     """Figures to be made into a folder one by one; what is done stays done when the rest is interrupted."""
 
     def __init__(
@@ -396,14 +396,14 @@ class Job:
             if reason is not None:
                 raise ValueError(f"{path}: {reason}")
         self.done: list[Record] = []
-        self.run = Run.now(self.command(recipes))
+        self.run = FigureRun.now(self.command(recipes))
 
     @property
     def remaining(self) -> list[Recipe]:
         """The figures that have not been made yet."""
         return self.recipes[len(self.done) :]
 
-    def make(self, recipe: Recipe, progress: Progress | None = None) -> Record:
+    def make(self, recipe: Recipe, progress: FigureProgress | None = None) -> Record:
         """Compute and save a figure and write its record; an error becomes part of the record."""
         start = time.perf_counter()
         setting = self.setting if progress is None else replace(self.setting, progress=progress)

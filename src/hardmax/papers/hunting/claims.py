@@ -55,7 +55,7 @@ class Judgement:
 
 
 @dataclass(frozen=True)
-class Claim:
+class HuntedClaim:
     """What is hunted and where.
 
     >>> import numpy as np
@@ -116,7 +116,7 @@ class Claim:
         return Judgement("holds", value, slack, measured=found.measured)
 
 
-def need_given(claim: Claim, given: Mapping[str, Any]) -> None:
+def need_given(claim: HuntedClaim, given: Mapping[str, Any]) -> None:
     """Refuse what a claim cannot be told, and what it must be told and is not."""
     asked = list(signature(claim.stated.test).parameters.values())[1:]
     known = [each.name for each in asked]
@@ -145,7 +145,7 @@ def claim_of(
     reading: Reading = "corrected",
     space: str | None = None,
     loss: str | None = None,
-) -> Claim:
+) -> HuntedClaim:
     """A claim by an id, a file and name, an expression or a function, on problems of any or of one loss.
 
     >>> from hardmax.papers.hunting.claims import claim_of
@@ -156,19 +156,19 @@ def claim_of(
     return replace(found, space=found.space.with_loss(loss))
 
 
-def _claim_of(target: str | Callable[..., Any], reading: Reading, space: str | None) -> Claim:
+def _claim_of(target: str | Callable[..., Any], reading: Reading, space: str | None) -> HuntedClaim:
     if callable(target):
         return _own(getattr(target, "__qualname__", "conjecture"), target, space)
     if target in STATEMENTS.places or target in STATEMENTS.entered:
         found = statement_of(target)
-        return Claim(target, reading, space_of_statement(target, found.test, space), found, True)
+        return HuntedClaim(target, reading, space_of_statement(target, found.test, space), found, True)
 
     if target in PRINTED:
         return replace(_own(target, PRINTED[target], space), is_custom=False)
     if any(sign in target for sign in "<>="):
         claim = parse(target)
         known = Space("scores", read_ranges(space, "problem"))
-        return Claim(target, "corrected", known, _statement(target, claim), False)
+        return HuntedClaim(target, "corrected", known, _statement(target, claim), False)
     if ":" in target:
         function, _ = named(target)
         return _own(target, function, space)
@@ -181,9 +181,9 @@ def _claim_of(target: str | Callable[..., Any], reading: Reading, space: str | N
     raise AssertionError
 
 
-def _own(name: str, function: Callable[..., Any], space: str | None) -> Claim:
+def _own(name: str, function: Callable[..., Any], space: str | None) -> HuntedClaim:
     known = space_of_function(function, space)
-    return Claim(name, "corrected", known, _statement(name, function), False, is_custom=True)
+    return HuntedClaim(name, "corrected", known, _statement(name, function), False, is_custom=True)
 
 
 def _statement(name: str, function: Callable[..., Any]) -> Statement:

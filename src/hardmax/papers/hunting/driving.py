@@ -27,7 +27,7 @@ from hardmax._lib.progress import Progress
 from hardmax.directions.position import general_position
 from hardmax.papers.checking.check import Hypothesis, Outcome
 from hardmax.papers.hunting.candidate import Candidate
-from hardmax.papers.hunting.claims import Claim, Judgement
+from hardmax.papers.hunting.claims import HuntedClaim, Judgement
 from hardmax.papers.hunting.search import explore, row_of
 from hardmax.papers.hunting.space import ranges_text
 from hardmax.papers.max_margin.statements.common import distinct_scores, separable_best, strict_best
@@ -44,7 +44,7 @@ ORDERS = 8  # looks at each kind of order, where a custom function may depend on
 NAMES = {"coordinates": "order and signs of the coordinates"}
 
 
-def shrink(claim: Claim, candidate: Candidate, found: Judgement) -> tuple[Candidate, Judgement]:
+def shrink(claim: HuntedClaim, candidate: Candidate, found: Judgement) -> tuple[Candidate, Judgement]:
     """Fewest inputs, tokens and dimensions, then simple numbers, as long as it fails in the same word.
 
     Greedy: the first simpler candidate that fails as well is taken, and all is tried again from there.
@@ -76,7 +76,7 @@ class Second:
     note: str | None = None
 
 
-def look_again(claim: Claim, candidate: Candidate, found: Judgement) -> Second:
+def look_again(claim: HuntedClaim, candidate: Candidate, found: Judgement) -> Second:
     """Judge the same data in other orders of inputs, tokens and coordinates: answers must not depend on it.
 
     A hypothesis that holds in one order and not in another is doubtful. A refutation stands by its proof,
@@ -117,7 +117,7 @@ def _digits(found: Judgement, others: Iterable[Judgement]) -> int:
     return fewest
 
 
-def _by_position(claim: Claim, candidate: Candidate, found: Judgement) -> Second | None:
+def _by_position(claim: HuntedClaim, candidate: Candidate, found: Judgement) -> Second | None:
     """Which orders a custom function depends on, and the digits that agree in the others; None for noise."""
     if not claim.is_custom or found.slack is None or not found.slack < -RESOLVED:
         return None
@@ -138,7 +138,7 @@ def _by_position(claim: Claim, candidate: Candidate, found: Judgement) -> Second
     return Second("suspected", digits, note)
 
 
-def _later(claim: Claim, candidate: Candidate) -> Judgement | None:
+def _later(claim: HuntedClaim, candidate: Candidate) -> Judgement | None:
     """The same with ten times as many steps, where the claim is a limit and its training has a length."""
     asked = signature(claim.stated.test).parameters.get("steps") if claim.stated.kind == "limit" else None
     if asked is None:
@@ -160,7 +160,7 @@ CONDITIONS: dict[str, Callable[[Problem], bool | None]] = {
 }
 
 
-def suggestions(claim: Claim, found: Candidate, word: str, tries: int, seed: int) -> tuple[str, ...]:
+def suggestions(claim: HuntedClaim, found: Candidate, word: str, tries: int, seed: int) -> tuple[str, ...]:
     """A line for each condition that the counterexample breaks and that keeps a hunt from finding another.
 
     Such a hunt has three times the units that the first one took, ten at most; an empty one is a hint. Of a
@@ -186,7 +186,7 @@ def suggestions(claim: Claim, found: Candidate, word: str, tries: int, seed: int
     return tuple(lines)
 
 
-def under(claim: Claim, name: str, holds: Callable[[Problem], bool | None]) -> Claim:
+def under(claim: HuntedClaim, name: str, holds: Callable[[Problem], bool | None]) -> HuntedClaim:
     """The claim with one more hypothesis."""
     test = claim.stated.test
 
@@ -280,7 +280,7 @@ class Drive:
     """Runs units and knows when there are enough."""
 
     def __init__(
-        self, claim: Claim, budget: Budget, named: bool, progress: Progress = lambda done, total: None
+        self, claim: HuntedClaim, budget: Budget, named: bool, progress: Progress = lambda done, total: None
     ) -> None:
         self.claim, self.tries, self.progress = claim, budget.units, progress
         self.end = None if budget.seconds is None else time.monotonic() + budget.seconds

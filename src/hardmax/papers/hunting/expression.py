@@ -60,7 +60,7 @@ SIGNS: dict[type[ast.cmpop], int] = {ast.LtE: -1, ast.Lt: -1, ast.GtE: 1, ast.Gt
 LONGEST = 500  # characters
 
 
-class Measured:
+class Measurements:
     """The measurements of one problem, each made when it is asked for; a flow is run once at most."""
 
     def __init__(self, problem: Problem) -> None:
@@ -160,7 +160,7 @@ class Expression:
     given: ast.Compare | None
 
     def __call__(self, problem: Problem) -> Outcome:
-        seen = Measured(problem)
+        seen = Measurements(problem)
         hypotheses: tuple[Hypothesis, ...] = ()
         if self.given is not None:
             room = _room(self.given, seen)
@@ -183,7 +183,7 @@ class Expression:
             proof=self._proof(seen) if fails else None,
         )
 
-    def _proof(self, seen: Measured) -> str | None:
+    def _proof(self, seen: Measurements) -> str | None:
         """Once more in balls, where every measurement of the line has an enclosure."""
         for bits in (128, 512):
             sure = at_precision(bits, lambda: self._is_false(seen))
@@ -193,7 +193,7 @@ class Expression:
                 return f"fractions and ball arithmetic, {bits} bits"
         return None
 
-    def _is_false(self, seen: Measured) -> bool:
+    def _is_false(self, seen: Measurements) -> bool:
         for part, wanted in ((self.given, True), (self.claim, False)):
             if part is None:
                 continue
@@ -282,7 +282,7 @@ def _is_measured(node: ast.Compare) -> bool:
     return bool(_names(node) - {"n", "T", "d"})
 
 
-def _room(node: ast.Compare, seen: Measured) -> float:
+def _room(node: ast.Compare, seen: Measurements) -> float:
     """How far a comparison is from failing; undefined numbers are nan."""
     values = {name: seen[name] for name in _names(node)}
     try:

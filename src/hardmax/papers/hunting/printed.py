@@ -35,7 +35,7 @@ FAR = 1e3  # times the |p| at which logits move by one
 STEPS = 60  # of coordinate descent
 
 
-class Sentences(list[str]):
+class ListedSentences(list[str]):
     """Names the kind of data for the space: sentences as text."""
 
 
@@ -133,7 +133,7 @@ def short_solutions(corpus: Corpus) -> Outcome:
     return Outcome((condition,), slack, {"|E_s|": shrink}, proof=proof)
 
 
-def next_token_is_reached(data: Sentences) -> Outcome:
+def next_token_is_reached(data: ListedSentences) -> Outcome:
     """C-ERR-02: under Assumption 1 some token of every sentence leads to its next token."""
     found = analyze(data)
     hypotheses = (Hypothesis("C-ASM-1", found.assumptions["C-ASM-1"]),)
@@ -144,7 +144,7 @@ def next_token_is_reached(data: Sentences) -> Outcome:
     return Outcome(hypotheses, -1.0 if missed else 1.0, told, proof="counted" if missed else None)
 
 
-def strangers_are_absent(data: Sentences) -> Outcome:
+def strangers_are_absent(data: ListedSentences) -> Outcome:
     """C-ERR-04: a token that is non-comparable under a query never stands in a sentence with that query."""
     found = analyze(data)
     hypotheses = (Hypothesis("legal data", found.legal),)

@@ -16,16 +16,16 @@ import numpy as np
 from hardmax._lib.parallel import serial_blas
 from hardmax.papers.checking.check import as_reading
 from hardmax.papers.hunting.candidate import Candidate
-from hardmax.papers.hunting.claims import Claim, Judgement, claim_of
+from hardmax.papers.hunting.claims import HuntedClaim, Judgement, claim_of
 
 DRAWS, MOVES, STEPS = 10, 30, 40  # judgements of each stage
 
 
 @dataclass
-class Ledger:
+class BestCandidate:
     """The best candidate so far, and how many were judged."""
 
-    claim: Claim
+    claim: HuntedClaim
     best: Candidate | None = None
     judged: Judgement | None = None
     count: int = 0
@@ -52,9 +52,9 @@ class Ledger:
         return self.judged is not None and self.judged.word == "refuted"
 
 
-def explore(claim: Claim, seed: int) -> Ledger:
+def explore(claim: HuntedClaim, seed: int) -> BestCandidate:
     """One unit of work."""
-    rng, ledger = np.random.default_rng(seed), Ledger(claim)
+    rng, ledger = np.random.default_rng(seed), BestCandidate(claim)
     with serial_blas():
         for _ in range(DRAWS):
             ledger.look(claim.space.draw(rng))
@@ -68,7 +68,7 @@ def explore(claim: Claim, seed: int) -> Ledger:
     return ledger
 
 
-def _climb(ledger: Ledger, rng: np.random.Generator, moves: int) -> None:
+def _climb(ledger: BestCandidate, rng: np.random.Generator, moves: int) -> None:
     """Discrete moves, up to three at once; one that is as good is taken too, so that plateaus are crossed."""
     assert ledger.best is not None
     assert ledger.judged is not None
@@ -84,7 +84,7 @@ def _climb(ledger: Ledger, rng: np.random.Generator, moves: int) -> None:
             here, height = there, found.value
 
 
-def _slide(ledger: Ledger, rng: np.random.Generator, steps: int) -> None:
+def _slide(ledger: BestCandidate, rng: np.random.Generator, steps: int) -> None:
     """Continuous steps: CMA-ES where it is installed, Gaussian steps of an adapted size otherwise."""
     assert ledger.best is not None
     start = ledger.best
@@ -109,7 +109,7 @@ def _slide(ledger: Ledger, rng: np.random.Generator, steps: int) -> None:
     return None
 
 
-def _gauss(ledger: Ledger, rng: np.random.Generator, start: Candidate, steps: int) -> None:
+def _gauss(ledger: BestCandidate, rng: np.random.Generator, start: Candidate, steps: int) -> None:
     """One parent, one child; the step grows with a success and shrinks with a failure."""
     assert ledger.judged is not None
     x, height, size = start.vector(), ledger.judged.value, 0.3
@@ -135,7 +135,7 @@ def strategy() -> Any:
 
 
 @lru_cache(maxsize=8)
-def _claim(target: str, reading: str, space: str, loss: str | None) -> Claim:
+def _claim(target: str, reading: str, space: str, loss: str | None) -> HuntedClaim:
     return claim_of(target, as_reading(reading), space, loss)
 
 
@@ -145,7 +145,7 @@ def unit(parameters: dict[str, Any], seed: int) -> dict[str, Any]:
     return row_of(explore(claim, seed))
 
 
-def row_of(found: Ledger) -> dict[str, Any]:
+def row_of(found: BestCandidate) -> dict[str, Any]:
     """What is kept of a unit."""
     assert found.best is not None
     assert found.judged is not None

@@ -15,7 +15,7 @@ from hardmax._lib.files import whole_text
 from hardmax.directions.enumerate import attractors
 from hardmax.papers.checking.instances import read_subject
 from hardmax.papers.hunting.candidate import Candidate
-from hardmax.papers.hunting.claims import Claim
+from hardmax.papers.hunting.claims import HuntedClaim
 from hardmax.papers.hunting.problems import VECTORS, ProblemCandidate
 from hardmax.papers.hunting.words import VALUES, WordsCandidate, word
 from hardmax.problem import Problem
@@ -89,7 +89,7 @@ def _text(candidate: WordsCandidate) -> str:
     return table.getvalue()
 
 
-def read(claim: Claim, file: Path, given: Mapping[str, Any]) -> Candidate:
+def read(claim: HuntedClaim, file: Path, given: Mapping[str, Any]) -> Candidate:
     """The data of a file as a candidate, and what the claim is told beside it."""
 
     subject = read_subject(claim.space.family, file)

@@ -6,12 +6,12 @@ from hardmax.papers.ledger.evidence import Stored
 from hardmax.papers.ledger.paper_a import ITEMS as PAPER_A
 from hardmax.papers.ledger.paper_b import ITEMS as PAPER_B
 from hardmax.papers.ledger.paper_c import ITEMS as PAPER_C
-from hardmax.papers.ledger.rows import VERDICTS, Item, Result, Row, Verdict
+from hardmax.papers.ledger.rows import VERDICTS, LedgerItem, Row, StoredResult, Verdict
 from hardmax.papers.stored import read_results, read_runs
 
-__all__ = ["ITEMS", "VERDICTS", "Item", "Result", "Row", "Stored", "Verdict", "rows"]
+__all__ = ["ITEMS", "VERDICTS", "LedgerItem", "Row", "Stored", "StoredResult", "Verdict", "rows"]
 
-ITEMS: tuple[Item, ...] = (*PAPER_A, *PAPER_B, *PAPER_C)
+ITEMS: tuple[LedgerItem, ...] = (*PAPER_A, *PAPER_B, *PAPER_C)
 
 
 def rows(stored: Stored | None = None) -> tuple[Row, ...]:

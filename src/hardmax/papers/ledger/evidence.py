@@ -41,7 +41,7 @@ class Evidence:
 
 
 @dataclass(frozen=True)
-class Check(Evidence):
+class CheckEvidence(Evidence):
     """A statement, checked on the instances that it was made for.
 
     The paper's own wording decides: it must hold on an instance, and where it fails on another the
@@ -78,7 +78,7 @@ class Check(Evidence):
 
 
 @dataclass(frozen=True)
-class Figure(Evidence):
+class FigureEvidence(Evidence):
     """A figure, with all its claims; ``quick`` is what differs where it is stored at quick scale."""
 
     id: str
@@ -105,8 +105,8 @@ class Figure(Evidence):
 
 
 @dataclass(frozen=True)
-class Claim(Evidence):
-    """One claim of a figure; ``quick`` as in `Figure`."""
+class ClaimEvidence(Evidence):
+    """One claim of a figure; ``quick`` as in `FigureEvidence`."""
 
     id: str
     quick: str = ""
@@ -151,7 +151,7 @@ FAR_BELOW = 1e-2  # the paper: 1e-5 against 1e-1
 
 
 @dataclass(frozen=True)
-class Trained(Evidence):
+class TrainedEvidence(Evidence):
     """Trainings of paper A by name; each that is finished must pass the test."""
 
     names: tuple[str, ...]

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from hardmax.papers.ledger.evidence import (
-    Check,
+    CheckEvidence,
     Contrast,
     Evidence,
     Fact,
-    Figure,
+    FigureEvidence,
     Test,
-    Trained,
+    TrainedEvidence,
     below,
     of_order,
     shape,
 )
-from hardmax.papers.ledger.rows import Item
+from hardmax.papers.ledger.rows import LedgerItem
 
 CONSTRUCTED = "constructed instances, on which the statement must hold or must not"
 IMDB = "IMDB, the paper's 50,000 reviews"
@@ -29,10 +29,10 @@ READINGS = {"printed": ("as printed", ""), "scaled": ("logits over sqrt(d)", SCA
 
 def _statement(
     item: str, printed: str, *ids: str, aliases: tuple[str, ...] = (), differs: str = "", comments: str = ""
-) -> Item:
+) -> LedgerItem:
     ours = f"checked as {', '.join(ids)}"
-    evidence = tuple(Check(id) for id in ids)
-    return Item("A", item, printed, ours, CONSTRUCTED, evidence, differs, aliases, comments)
+    evidence = tuple(CheckEvidence(id) for id in ids)
+    return LedgerItem("A", item, printed, ours, CONSTRUCTED, evidence, differs, aliases, comments)
 
 
 def _seeds(name: str, seeds: int) -> tuple[str, ...]:
@@ -48,9 +48,9 @@ def _trained(
     test: Test,
     differs: str,
     more: tuple[Evidence, ...] = (),
-) -> Item:
-    evidence = (Trained(names, test), *more)
-    return Item("A", item, printed, ours, data, evidence, differs, (), UNSTATED, SURROGATE)
+) -> LedgerItem:
+    evidence = (TrainedEvidence(names, test), *more)
+    return LedgerItem("A", item, printed, ours, data, evidence, differs, (), UNSTATED, SURROGATE)
 
 
 _SHAPES = "E v rises with the posterior difference x through the origin, E p with |x|; "
@@ -64,7 +64,7 @@ _FIGURES = (
         shape,
         "d = 256 and 28 epochs: at d = 2048 and rate 1e-2 the printed model saturates, and 500 epochs take "
         "ten hours on two cores.",
-        (Figure("A-FIG-1"),),
+        (FigureEvidence("A-FIG-1"),),
     ),
     _trained(
         "Figure 1, logits over sqrt(d)",
@@ -75,7 +75,7 @@ _FIGURES = (
         shape,
         f"{SCALED} 50 epochs, with milestones in proportion.",
     ),
-    Item(
+    LedgerItem(
         "A",
         "Figure 2",
         "positive and negative tokens part in E v, E p grows with importance; one layer on the K-level data, "
@@ -83,7 +83,7 @@ _FIGURES = (
         "the same schedule",
         "the paper's K-level data, with n = 4,096 where the paper gives no n",
         (
-            Figure("A-FIG-2", "The stored result is at quick scale: fewer sequences, smaller d."),
+            FigureEvidence("A-FIG-2", "The stored result is at quick scale: fewer sequences, smaller d."),
             Fact("k-level sizes"),
         ),
         "Levels have 4 + 2^k tokens (A-ERR-1: the printed sizes give 1,538 tokens, not 2,048).",
@@ -97,7 +97,7 @@ _FIGURES = (
             _seeds(f"{source.lower()}-1-{reading}", 1 if reading == "printed" else seeds),
             shape,
             " ".join(each for each in (change, few) if each),
-            (Figure("A-FIG-3"),) if reading == "printed" else (),
+            (FigureEvidence("A-FIG-3"),) if reading == "printed" else (),
         )
         for row, source, data, few, seeds in (("top", "IMDB", IMDB, "", 2), ("bottom", "Yelp", YELP, FEW, 3))
         for reading, (words, change) in READINGS.items()
@@ -111,7 +111,7 @@ _FIGURES = (
             _seeds(f"yelp-2-{reading}", 1 if reading == "printed" else 3),
             shape,
             " ".join(each for each in (change, FEW) if each),
-            (Figure("A-FIG-4"),) if reading == "printed" else (),
+            (FigureEvidence("A-FIG-4"),) if reading == "printed" else (),
         )
         for reading, (words, change) in READINGS.items()
     ),
@@ -157,7 +157,7 @@ _LOSSES = tuple(
 )
 
 _CONTRASTS = tuple(
-    Item(
+    LedgerItem(
         "A",
         f"Appendix E, two layers against one on {source}, {words}",
         f"1e-5 against 1e-1: two layers end far below one, {PROTOCOL}",
@@ -193,7 +193,7 @@ _CONTRASTS = tuple(
 )
 
 _NUMBERS = (
-    Item(
+    LedgerItem(
         "A",
         "Appendix E, IMDB",
         "50,000 reviews of 239 words on average",
@@ -201,7 +201,7 @@ _NUMBERS = (
         IMDB,
         (Fact("IMDB words"),),
     ),
-    Item(
+    LedgerItem(
         "A",
         "Appendix E, sizes of the vocabulary",
         "4 + 2^(k-1) tokens of level k and sign, 964 irrelevant ones, 2,048 in all",
@@ -210,7 +210,7 @@ _NUMBERS = (
         (Fact("k-level sizes"),),
         "A-ERR-1: the printed sizes give 1,538 tokens.",
     ),
-    Item(
+    LedgerItem(
         "A",
         "Equations (34) and (35)",
         "probabilities of tokens given the label, and the posteriors that follow",
@@ -219,7 +219,7 @@ _NUMBERS = (
         (Fact("probabilities of (34)"),),
         "A-ERR-2: the third case is printed with another letter, and does not add up.",
     ),
-    Item(
+    LedgerItem(
         "A",
         "Appendix E, equal frequencies",
         "all tokens of the synthetic data appear equally often",
@@ -289,4 +289,4 @@ _STATEMENTS = (
     _statement("Section 3", "what is proved for the flow extends to descent with small steps", "A-SEC-3"),
 )
 
-ITEMS: tuple[Item, ...] = (*_FIGURES, *_LOSSES, *_CONTRASTS, *_NUMBERS, *_STATEMENTS)
+ITEMS: tuple[LedgerItem, ...] = (*_FIGURES, *_LOSSES, *_CONTRASTS, *_NUMBERS, *_STATEMENTS)

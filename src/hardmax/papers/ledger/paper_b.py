@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from hardmax.papers.ledger.evidence import Check, Claim, Fact, Figure
-from hardmax.papers.ledger.rows import Item
+from hardmax.papers.ledger.evidence import CheckEvidence, ClaimEvidence, Fact, FigureEvidence
+from hardmax.papers.ledger.rows import LedgerItem
 
 CONSTRUCTED = "constructed instances, on which the statement must hold or must not"
 DRAWN = "drawn as the paper says: n = 4, T = 6, tokens and v uniform on the sphere, labels uniform"
@@ -26,19 +26,19 @@ def _figure(
     differs: str = "",
     comments: str = "",
     quick: str = "",
-) -> Item:
-    return Item("B", item, printed, ours, data, (Figure(id, quick),), differs, (), comments)
+) -> LedgerItem:
+    return LedgerItem("B", item, printed, ours, data, (FigureEvidence(id, quick),), differs, (), comments)
 
 
 def _statement(
     item: str, printed: str, *ids: str, differs: str = "", comments: str = "", corrected: bool = False
-) -> Item:
-    evidence = tuple(Check(id, corrected) for id in ids)
+) -> LedgerItem:
+    evidence = tuple(CheckEvidence(id, corrected) for id in ids)
     ours = f"checked as {', '.join(ids)}"
-    return Item("B", item, printed, ours, CONSTRUCTED, evidence, differs, (), comments)
+    return LedgerItem("B", item, printed, ours, CONSTRUCTED, evidence, differs, (), comments)
 
 
-ITEMS: tuple[Item, ...] = (
+ITEMS: tuple[LedgerItem, ...] = (
     _figure(
         "Figure 1(a)",
         "one input, equal other scores: every start goes to the globally best direction; normalised descent, "
@@ -154,38 +154,38 @@ ITEMS: tuple[Item, ...] = (
         "B-FIG-10",
         quick=QUICK,
     ),
-    Item(
+    LedgerItem(
         "B",
         "Appendix E, correlation 0.997",
         "average correlation of p and its max-margin direction: 0.997",
         "with the small constant of the notebooks added to the gradient's norm, in float64",
         DRAWN,
-        (Claim("B-FIG-9a.damped", QUICK),),
+        (ClaimEvidence("B-FIG-9a.damped", QUICK),),
         "B-ERR-11: the number measures that constant; exact normalised descent gives 0.9999 and more.",
     ),
-    Item(
+    LedgerItem(
         "B",
         "Appendix E, below 1 %",
         "a neighbour scores higher in less than 1 % of the problems",
         "the same count",
         DRAWN,
-        (Claim("B-FIG-9b.negative", QUICK), Claim("B-FIG-10.below-zero", QUICK)),
+        (ClaimEvidence("B-FIG-9b.negative", QUICK), ClaimEvidence("B-FIG-10.below-zero", QUICK)),
     ),
-    Item(
+    LedgerItem(
         "B",
         "Appendix E, above 0.99",
         "there the correlation with the max-margin solution is above 0.99 on average",
         "the same mean",
         DRAWN,
-        (Claim("B-FIG-9b.correlation-negative", QUICK),),
+        (ClaimEvidence("B-FIG-9b.correlation-negative", QUICK),),
     ),
-    Item(
+    LedgerItem(
         "B",
         "Appendix E, ATT-SVM'",
         "where a neighbour scores higher, ATT-SVM' is the better proxy",
         "checked as B-APP-E",
         "trials of figure 9 with a negative gap",
-        (Check("B-APP-E"),),
+        (CheckEvidence("B-APP-E"),),
     ),
     _statement("Assumption A", "smooth losses with a bounded, Lipschitz derivative", "B-THM-L6"),
     _statement("Assumption B", "one best token per input, equal other scores", "B-ASM-B"),
@@ -223,7 +223,7 @@ ITEMS: tuple[Item, ...] = (
     _statement("Lemma 9", "a direction whose neighbours score higher is beaten by finite points", "B-THM-L9"),
     _statement("Lemma 10", "at most d directional neighbours", "B-THM-L10"),
     _statement("Lemma 11", "Lemma 2 in the appendix: all labels 1, v in the range of W'", "B-THM-L2"),
-    Item(
+    LedgerItem(
         "B",
         "Lemma 12",
         "once attention tends to the selected tokens, no row of them is below zero along the joint path",
@@ -231,7 +231,7 @@ ITEMS: tuple[Item, ...] = (
         "the data of figure 3(b)",
         (Fact("Lemma 12"),),
     ),
-    Item(
+    LedgerItem(
         "B",
         "Lemma 13",
         "the joint path within the quadrant of the selection tends to v_mm and the relaxed direction",

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from hardmax.papers.ledger.evidence import Check, Figure
-from hardmax.papers.ledger.rows import Item
+from hardmax.papers.ledger.evidence import CheckEvidence, FigureEvidence
+from hardmax.papers.ledger.rows import LedgerItem
 
 CONSTRUCTED = "constructed instances, on which the statement must hold or must not"
 GENERATED = "a realizable dataset from our generator, 20 tokens; the paper says only that it is random"
@@ -11,9 +11,11 @@ SETTING = "|V| = d = 20, 900 steps, eta0 = 0.2/sqrt(d), eta = 0.05/sqrt(d)"
 UNKNOWN = "The paper's dataset is not given (C-ERR-18); ours has chains of a random permutation."
 
 
-def _statement(item: str, printed: str, *ids: str, differs: str = "", comments: str = "") -> Item:
+def _statement(item: str, printed: str, *ids: str, differs: str = "", comments: str = "") -> LedgerItem:
     ours = f"checked as {', '.join(ids)}"
-    return Item("C", item, printed, ours, CONSTRUCTED, tuple(map(Check, ids)), differs, (), comments)
+    return LedgerItem(
+        "C", item, printed, ours, CONSTRUCTED, tuple(map(CheckEvidence, ids)), differs, (), comments
+    )
 
 
 _PANELS = {
@@ -24,44 +26,44 @@ _PANELS = {
     "e": "the direction of W_kq converges",
     "f": "the norm of W_kq grows linearly",
 }
-ITEMS: tuple[Item, ...] = (
-    Item(
+ITEMS: tuple[LedgerItem, ...] = (
+    LedgerItem(
         "C",
         "Figure 1",
         "a sentence, its deciding token and the collocation",
         "the same, from Example 1",
         "the paper's Example 1",
-        (Figure("C-FIG-1"),),
+        (FigureEvidence("C-FIG-1"),),
     ),
     *(
-        Item(
+        LedgerItem(
             "C",
             f"Figure 2, plot {'abcdef'.index(panel) + 1}",
             f"{printed}; {SETTING}",
             "the same setting",
             GENERATED,
-            (Figure(f"C-FIG-2{panel}"),),
+            (FigureEvidence(f"C-FIG-2{panel}"),),
             "" if panel in "abc" else UNKNOWN,
             comments="Stage 1 depends on the collocation only through its size." if panel in "abc" else "",
         )
         for panel, printed in _PANELS.items()
     ),
-    Item(
+    LedgerItem(
         "C",
         "Section 7, rate of stage 2",
         "the experiment confirms log^2 t / t of Theorem 1",
         "trained to 1e6 steps",
         GENERATED,
-        (Figure("C-FIG-RATE"),),
+        (FigureEvidence("C-FIG-RATE"),),
         "C-ERR-18: 900 steps show a transient; the rate is 1/t^2, faster than the bound.",
     ),
-    Item(
+    LedgerItem(
         "C",
         "Constants of the bounds",
         "384 (Corollary 1), 54 (Theorem 1), 1696 in (13), 5 and 12 (Proposition 1)",
         "printed bounds against the truth",
         GENERATED,
-        (Figure("C-FIG-BOUNDS"),),
+        (FigureEvidence("C-FIG-BOUNDS"),),
         "C-ERR-11: 1696 must be 1728; C-ERR-07: the proof gives 12, not 5.",
     ),
     _statement("Assumption 1", "a realizable dataset: next tokens by collocation", "C-THM-STRUCT"),
@@ -75,13 +77,13 @@ ITEMS: tuple[Item, ...] = (
     _statement(
         "Definition 1", "the order of tokens under a query, four types of tokens", "C-THM-STRUCT", "C-LEM-5"
     ),
-    Item(
+    LedgerItem(
         "C",
         "Example 1",
         "sentences of four words, their collocation and orders",
         "the same",
         "the paper's Example 1",
-        (Figure("C-FIG-1"),),
+        (FigureEvidence("C-FIG-1"),),
     ),
     _statement("Example 2", "a sentence that was not seen is continued by its optimal token", "C-THM-3"),
     _statement("Algorithm 1", "two stages of normalised descent from zero", "C-THM-S1", "C-LEM-5"),

@@ -20,7 +20,7 @@ VERDICTS: tuple[Verdict, ...] = (
 
 
 @dataclass(frozen=True)
-class Item:
+class LedgerItem:
     """What is written by hand: the printed setting, ours, the data, what differs, and where to look.
 
     ``differs`` is what we changed; what the errata of a statement say is added to it.
@@ -47,7 +47,7 @@ class Item:
             made = max((each.made for each in found), key=lambda made: made[1])
             missing = len(pieces) - len(found)
             words = [each.text for each in found] + ([f"{missing} more not run"] if missing else [])
-            result = Result("; ".join(words), *made)
+            result = StoredResult("; ".join(words), *made)
         command = "; ".join(dict.fromkeys(each.command for each in self.evidence))
         differs = " ".join(dict.fromkeys(each for each in told if each))
         verdict, ours, data = _verdict(found, bool(self.differs)), self.ours, self.data
@@ -70,7 +70,7 @@ def _verdict(found: list[Found], changed: bool) -> Verdict:
 
 
 @dataclass(frozen=True)
-class Result:
+class StoredResult:
     """The stored result behind a verdict: what was found, by which version, on which day."""
 
     text: str
@@ -90,7 +90,7 @@ class Row:
     differs: str
     verdict: Verdict
     command: str
-    result: Result | None
+    result: StoredResult | None
     aliases: tuple[str, ...] = ()
 
     def fields(self) -> dict[str, Any]:

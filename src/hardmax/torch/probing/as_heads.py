@@ -14,7 +14,7 @@ import numpy as np
 import torch
 
 from hardmax.torch.layers import AttentionLayer
-from hardmax.torch.probing.inputs import Bools, Floats, Head, Inputs, turned
+from hardmax.torch.probing.inputs import Bools, Floats, HeadWeights, Inputs, turned
 from hardmax.torch.probing.seeing import Sight
 
 CLOSE = 2e-3  # between attention weights recomputed in float64 and those of a float32 model
@@ -26,7 +26,7 @@ OTHER = "its attention is no softmax of x.Wz, of rotated queries and keys, or of
 
 def heads_of(
     layer: AttentionLayer, sights: Sequence[Sight], rotary: str = "rotated", causal: bool | None = None
-) -> Iterator[Head]:
+) -> Iterator[HeadWeights]:
     """The heads of a layer as problems; ``rotary`` "rotated" or "lift", ``causal`` for hidden weights."""
     x, z = _padded([s.x for s in sights]), _padded([s.z for s in sights])
     sizes = np.array([len(s.x) for s in sights])
@@ -43,22 +43,24 @@ def heads_of(
     lifted = Inputs(x_one, z_one, visible, turns[1]) if turns is not None and rotary == "lift" else None
     for h in range(layer.heads):
         own = None if weights is None else weights[:, h]
-        head = Head(plain, W_K[h], with_bias[h])
+        head = HeadWeights(plain, W_K[h], with_bias[h])
         if not W_K[h].any() or not with_bias[h].any():
-            yield Head(plain, W_K[h], with_bias[h], why=ZERO)
+            yield HeadWeights(plain, W_K[h], with_bias[h], why=ZERO)
             continue
         if layer.normalized:
             yield _read_off(head, own, NORMALIZED)
             continue
         key = np.concatenate([W_K[h], b_K[h][:, None]], axis=1)
         if lifted is not None:
-            head = Head(lifted, key, with_bias[h])
+            head = HeadWeights(lifted, key, with_bias[h])
         elif turns is not None:
             k, q = turned(x_one @ key.T, turns[0]), turned(z_one @ with_bias[h].T, turns[0]) / layer.scale
             size = k.shape[2]
             # M = scale I; W itself, without the rotation, is what its norms are those of.
             turning = Inputs(k, q, visible)
-            head = Head(turning, np.eye(size), layer.scale * np.eye(size), weights=(W_K[h], with_bias[h]))
+            head = HeadWeights(
+                turning, np.eye(size), layer.scale * np.eye(size), weights=(W_K[h], with_bias[h])
+            )
         if own is None or _agrees(head, own, close):
             yield head
             continue
@@ -66,7 +68,7 @@ def heads_of(
         if offsets is None:
             yield _read_off(head, own, OTHER)
         else:
-            yield Head(head.inputs, head.key_factor, head.query_factor, offsets)
+            yield HeadWeights(head.inputs, head.key_factor, head.query_factor, offsets)
 
 
 def finite(layer: AttentionLayer) -> None:
@@ -116,11 +118,11 @@ def _turns(sights: Sequence[Sight]) -> tuple[Floats, Floats] | None:
     return np.asarray(position, dtype=np.float64), np.asarray(step, dtype=np.float64)
 
 
-def _agrees(head: Head, weights: Floats, close: float) -> bool:
+def _agrees(head: HeadWeights, weights: Floats, close: float) -> bool:
     return bool(np.abs(_softmax(head.logits) - weights).max() <= close)
 
 
-def _offsets(head: Head, weights: Floats, close: float) -> Floats | None:
+def _offsets(head: HeadWeights, weights: Floats, close: float) -> Floats | None:
     """Fixed terms (S, T, T) that explain the attention, the same in every text; None if none do."""
     own = head.bilinear(head.inputs.z @ head.query_factor.T)
     visible = head.inputs.visible & (weights > 1e-12)
@@ -131,16 +133,16 @@ def _offsets(head: Head, weights: Floats, close: float) -> Floats | None:
     if len(apart) < 2 or not np.nanmax(high - low, initial=0.0) <= 10 * close:
         return None
     fixed = np.broadcast_to(np.nan_to_num((low + high) / 2), apart.shape)
-    made = Head(head.inputs, head.key_factor, head.query_factor, np.ascontiguousarray(fixed))
+    made = HeadWeights(head.inputs, head.key_factor, head.query_factor, np.ascontiguousarray(fixed))
     return made.offsets if _agrees(made, weights, close) else None
 
 
-def _read_off(head: Head, weights: Floats | None, why: str) -> Head:
+def _read_off(head: HeadWeights, weights: Floats | None, why: str) -> HeadWeights:
     """A head whose logits are the logarithms of its attention."""
     if weights is None:
         raise ValueError(f"model must show the attention of a head like this ({why}), got a fused kernel")
     logits = np.log(np.where(weights > 0, weights, 1e-45))  # the smallest float32
-    return Head(head.inputs, head.key_factor, head.query_factor, given=logits, why=why)
+    return HeadWeights(head.inputs, head.key_factor, head.query_factor, given=logits, why=why)
 
 
 def _softmax(logits: Floats) -> Floats:

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from hardmax.margin.gram import part, span_of
-from hardmax.torch.probing.inputs import Bools, Floats, Head, Ints
+from hardmax.torch.probing.inputs import Bools, Floats, HeadWeights, Ints
 from hardmax.torch.probing.margins import Margin, margin_of
 from hardmax.torch.probing.null import random_tokens, rank_p, rotated
-from hardmax.torch.probing.rows import HARD, QUERIES, Choices, Rows, choices, hard_queries, rows_of
+from hardmax.torch.probing.rows import HARD, QUERIES, Choices, QueryRows, choices, hard_queries, rows_of
 
 LEAST = 0.5  # mean weight from which a head has the name
 KINDS = {
@@ -101,7 +101,7 @@ class Closeness:
     cosine: float
     agreement: float
     chance: float
-    problem: Rows
+    problem: QueryRows
 
     @property
     def vacuous(self) -> bool:
@@ -113,7 +113,7 @@ class Closeness:
         return self.margin.status != "infeasible" and (self.independent or self.rows < 2 * self.rank)
 
 
-def closeness(found: Choices, bilinear: Floats, rows: Rows) -> Closeness:
+def closeness(found: Choices, bilinear: Floats, rows: QueryRows) -> Closeness:
     """Measure a head with these bilinear logits on the rows of its selection."""
     gram = rows.gram()
     along = rows.gaps(bilinear)
@@ -131,7 +131,7 @@ def closeness(found: Choices, bilinear: Floats, rows: Rows) -> Closeness:
     return Closeness(*counts, independent, best, efficiency, cosine, agreement, chance, rows)
 
 
-def held_out(found: Choices, rows: Rows, gram: Floats) -> tuple[float, float]:
+def held_out(found: Choices, rows: QueryRows, gram: Floats) -> tuple[float, float]:
     """W_mm of every other text, tried on the texts between, both ways; and what a blind guess would get."""
     per, odd = rows.inputs.length, np.arange(rows.inputs.texts) % 2 == 1
     right, asked, blind = 0, 0, 0.0
@@ -150,21 +150,21 @@ def held_out(found: Choices, rows: Rows, gram: Floats) -> tuple[float, float]:
     return (right / asked, blind / asked) if asked else (np.nan, np.nan)
 
 
-def picks(train: Rows, weights: Floats, queries: Ints) -> tuple[Ints, Ints]:
+def picks(train: QueryRows, weights: Floats, queries: Ints) -> tuple[Ints, Ints]:
     """The token (its place in the text) that sum_j weights_j row_j gives each query, and of how many."""
     inputs, per = train.inputs, train.inputs.length
     seen = inputs.visible.reshape(-1, per)[queries] & inputs.representative[queries // per]
     which, token = np.nonzero(seen)
     place = queries[which]
     used = weights != 0
-    few = Rows(inputs, train.queries, train.query[used], train.plus[used], train.minus[used])
+    few = QueryRows(inputs, train.queries, train.query[used], train.plus[used], train.minus[used])
     values = weights[used] @ few.products(place, place // per * per + token, np.full(len(place), -1))
     logits = np.full(seen.shape, -np.inf)
     logits[which, token] = values
     return logits.argmax(axis=1), seen.sum(axis=1)
 
 
-def nuclear(best: Margin, rows: Rows) -> dict[str, float] | None:
+def nuclear(best: Margin, rows: QueryRows) -> dict[str, float] | None:
     """|W_mm| in the nuclear and spectral norm, and the interval for the max margin in the nuclear norm.
 
     W_mm (margin 1) shows a margin of 1/|W_mm|_*; its weights l bound every other by |sum l_j R_j|_2 / sum
@@ -287,7 +287,7 @@ class ProbedHead:
 
 
 @dataclass(frozen=True)
-class Settings:
+class ProbeSettings:
     """How many queries and random heads, from which gap on, and the seed."""
 
     queries: int = QUERIES
@@ -297,8 +297,8 @@ class Settings:
 
 
 def probe_head(
-    head: Head,
-    settings: Settings,
+    head: HeadWeights,
+    settings: ProbeSettings,
     place: tuple[int, int],
     name: str = "",
     ids: Ints | None = None,
@@ -338,7 +338,9 @@ def probe_head(
     )
 
 
-def probe_selection(head: Head, settings: Settings, place: tuple[int, int]) -> dict[str, Selected | None]:
+def probe_selection(
+    head: HeadWeights, settings: ProbeSettings, place: tuple[int, int]
+) -> dict[str, Selected | None]:
     """The problems with and without first-token sink and self, each beside the same rotated heads."""
     inputs = head.inputs
     own = head.bilinear(inputs.z @ head.query_factor.T)
@@ -362,17 +364,17 @@ def probe_selection(head: Head, settings: Settings, place: tuple[int, int]) -> d
     return {kind: made.get(kind) for kind in views}
 
 
-def _closeness(head: Head, found: Choices, bilinear: Floats, queries: Ints) -> Closeness:
+def _closeness(head: HeadWeights, found: Choices, bilinear: Floats, queries: Ints) -> Closeness:
     return closeness(found, bilinear, rows_of(head.inputs, queries, found.top.ravel()[queries]))
 
 
 def _selected(
-    head: Head,
+    head: HeadWeights,
     real: Closeness,
     null: list[Closeness],
     own: Floats,
     rng: np.random.Generator,
-    settings: Settings,
+    settings: ProbeSettings,
 ) -> Selected:
     rows, per = real.problem, head.inputs.length
     against: dict[str, Against] = {}

@@ -113,7 +113,7 @@ class Inputs:
 
 
 @dataclass(frozen=True, eq=False)
-class Head:
+class HeadWeights:
     """One head: W = W_K' W_Q by its factors, ``scale`` inside W_Q, and fixed terms of the logits.
 
     ``offsets[s, i, t]`` are additive position terms. A head that is not bilinear in x and z (its queries or
@@ -121,7 +121,7 @@ class Head:
 
     >>> import numpy as np
     >>> two = Inputs(np.eye(2)[None], np.eye(2)[None], np.ones((1, 2, 2), bool))
-    >>> Head(two, np.eye(2), 3 * np.eye(2)).logits[0].tolist()
+    >>> HeadWeights(two, np.eye(2), 3 * np.eye(2)).logits[0].tolist()
     [[3.0, 0.0], [0.0, 3.0]]
     """
 
@@ -146,7 +146,7 @@ class Head:
         return self.masked(self.bilinear(self.inputs.z @ self.query_factor.T))
 
     @property
-    def inner(self) -> Head:
+    def inner(self) -> HeadWeights:
         """The head on texts without their first token and without the query's own."""
         made = replace(self, inputs=self.inputs.inner)
         made.__dict__["keys"] = self.keys

@@ -10,7 +10,7 @@ from hardmax.margin.gram import Span, pivoted, seen_by
 from hardmax.margin.measure import measure
 from hardmax.margin.solve import EXACT_ROWS, proves, solve
 from hardmax.torch.probing.inputs import Floats
-from hardmax.torch.probing.rows import Rows
+from hardmax.torch.probing.rows import QueryRows
 
 NARROW = 1e-6  # intervals this narrow need no second opinion
 WRITTEN_OUT = 2 * 10**7  # numbers of rows that the exact solver writes out
@@ -64,7 +64,7 @@ def _measured(gram: Floats, weights: Floats) -> Margin:
     return Margin("certified" if proves(found) else "undecided", weights, ends)
 
 
-def margin_of(rows: Rows, gram: Floats, span: Span | None = None) -> Margin:
+def margin_of(rows: QueryRows, gram: Floats, span: Span | None = None) -> Margin:
     """The max margin of rows: by pivoting, else by the exact solver on the rows that matter, if it can."""
     found = by_gram(gram, span)
     low, high = found.interval

@@ -11,10 +11,10 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from hardmax.torch.probing.inputs import Floats, Head, Inputs, Ints
+from hardmax.torch.probing.inputs import Floats, HeadWeights, Inputs, Ints
 
 
-def rotated(head: Head, rng: np.random.Generator, count: int) -> Iterator[Floats]:
+def rotated(head: HeadWeights, rng: np.random.Generator, count: int) -> Iterator[Floats]:
     """Queries (S, T, h) of ``count`` rotated heads.
 
     With Z = 1 mean' + U B (U orthonormal) the rotation R turns U B W_Q' into U R B W_Q'. Only the image of

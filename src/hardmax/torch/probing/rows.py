@@ -64,7 +64,7 @@ def choices(inputs: Inputs, logits: Floats) -> Choices:
 
 
 @dataclass(frozen=True, eq=False)
-class Rows:
+class QueryRows:
     """Rows of chosen queries: query, selected token and rival of each, as places in the flattened batch.
 
     >>> import numpy as np
@@ -101,12 +101,12 @@ class Rows:
         flat = logits.reshape(-1, length)
         return flat[self.query, self.plus % length] - flat[self.query, self.minus % length]
 
-    def of_texts(self, wanted: Bools) -> Rows:
+    def of_texts(self, wanted: Bools) -> QueryRows:
         """The rows of some texts."""
         per = self.inputs.length
         kept = wanted[self.query // per]
         queries = self.queries[wanted[self.queries // per]]
-        return Rows(self.inputs, queries, self.query[kept], self.plus[kept], self.minus[kept])
+        return QueryRows(self.inputs, queries, self.query[kept], self.plus[kept], self.minus[kept])
 
     def constraints(self) -> Constraints:
         """The rows as outer products, for the exact solver; not those of the lift."""
@@ -123,7 +123,7 @@ def hard_queries(found: Choices, count: int | None, least: float = HARD) -> Ints
     return np.sort(order[:count])
 
 
-def rows_of(inputs: Inputs, queries: Ints, selected: Ints) -> Rows:
+def rows_of(inputs: Inputs, queries: Ints, selected: Ints) -> QueryRows:
     """All rows of these queries: the selected token (its place in the text) against each other one."""
     length = inputs.length
     text = queries // length
@@ -131,7 +131,7 @@ def rows_of(inputs: Inputs, queries: Ints, selected: Ints) -> Rows:
     rivals[np.arange(len(queries)), selected] = False
     which, rival = np.nonzero(rivals)
     base = text[which] * length
-    return Rows(inputs, queries, queries[which], base + selected[which], base + rival)
+    return QueryRows(inputs, queries, queries[which], base + selected[which], base + rival)
 
 
 @kernel()

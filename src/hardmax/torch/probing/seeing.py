@@ -40,7 +40,7 @@ def see(model: nn.Module, layers: Sequence[AttentionLayer], items: Sequence[Any]
     found = []
     with _plain_attention(model), torch.no_grad():
         for item in items:
-            with _Watch(layers) as watch:
+            with _HeadHooks(layers) as watch:
                 if isinstance(item, Mapping):
                     model(**item)
                 else:
@@ -73,7 +73,7 @@ def _plain_attention(model: nn.Module) -> Iterator[None]:
             module.training = True
 
 
-class _Watch:
+class _HeadHooks:
     """Hooks on the layers and on their projections, for one pass."""
 
     def __init__(self, layers: Sequence[AttentionLayer]) -> None:
@@ -83,7 +83,7 @@ class _Watch:
         self.turns: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
         self.hooks: list[Any] = []
 
-    def __enter__(self) -> _Watch:
+    def __enter__(self) -> _HeadHooks:
         for k, layer in enumerate(self.layers):
             self.hooks.append(layer.module.register_forward_pre_hook(self._before(k), with_kwargs=True))
             self.hooks.append(layer.module.register_forward_hook(self._after(k)))

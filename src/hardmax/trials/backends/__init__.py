@@ -6,6 +6,7 @@ from collections.abc import Collection
 from typing import Any, Protocol
 
 from hardmax._lib.extras import install
+from hardmax.trials.backends.local import Local
 from hardmax.trials.work import Batch, Job, Report
 
 BACKENDS = ("local", "dask", "ray")
@@ -42,8 +43,6 @@ def check_place(backend: str, address: str | None) -> None:
 def open_backend(name: str, job: Job, workers: int | None, address: str | None) -> Backend:
     """Start one of the BACKENDS, or join the cluster at ``address``."""
     if name == "local":
-        from hardmax.trials.backends.local import Local
-
         return Local(job, workers)
     try:
         if name == "dask":

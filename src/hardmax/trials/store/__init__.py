@@ -225,7 +225,7 @@ class Store:
         """Refuse tallies of other trials than are done; in one query, since a driver may be writing."""
         for cell, lost in self._query(DISAGREEMENT):
             if lost:
-                raise stored.Damaged(f"cell {cell!a:.40} is missing")
+                raise stored.DamagedStore(f"cell {cell!a:.40} is missing")
             raise stored.WrongTally(f"cell {cell!a:.40} has tallies that do not agree with its rows")
 
     def _mend_tallies(self) -> None:
@@ -367,7 +367,7 @@ class Store:
             found = self.connection.execute("SELECT cell, parameters FROM cells ORDER BY cell")
             for number, (cell, parameters) in enumerate(found):
                 if cell != number:
-                    raise stored.Damaged(f"cell {number} is missing")
+                    raise stored.DamagedStore(f"cell {number} is missing")
                 yield cell, stored.scalars("parameters", parameters)
 
     def parameters(self, cell: int) -> Parameters:

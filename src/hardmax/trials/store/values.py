@@ -15,13 +15,13 @@ from hardmax.trials.work import DONE, FAILED
 MOST = 2**63 - 1  # what SQLite holds as a number
 
 
-class Damaged(Exception):
+class DamagedStore(Exception):
     """A value that no sweep wrote, in words; ``remedy`` is what a reader can do about it."""
 
     remedy = "use a copy of it, or another store"
 
 
-class WrongTally(Damaged):
+class WrongTally(DamagedStore):
     """A tally that is not that of its rows, which are the truth."""
 
     remedy = "run the sweep again (hardmax sweep FILE.toml, or hm.sweep): it makes tallies anew from the rows"
@@ -30,13 +30,13 @@ class WrongTally(Damaged):
 def table(what: str, text: Any) -> dict[str, Any]:
     """A JSON object."""
     if not isinstance(text, str):
-        raise Damaged(f"{what} is {type(text).__name__} instead of text")
+        raise DamagedStore(f"{what} is {type(text).__name__} instead of text")
     try:
         found = parse_json(text)
     except NotJson as error:
-        raise Damaged(f"{what} is no JSON: {error}") from None
+        raise DamagedStore(f"{what} is no JSON: {error}") from None
     if not isinstance(found, dict):
-        raise Damaged(f"{what} is a {type(found).__name__} instead of an object")
+        raise DamagedStore(f"{what} is a {type(found).__name__} instead of an object")
     return found
 
 
@@ -47,7 +47,7 @@ def scalars(what: str, text: Any) -> Parameters:
         try:
             scalar(name, value)
         except ValueError as error:
-            raise Damaged(f"{what}: {error}") from None
+            raise DamagedStore(f"{what}: {error}") from None
     return found
 
 
@@ -55,7 +55,7 @@ def provenance(text: Any) -> dict[str, Any]:
     """Where a session's rows come from."""
     found = table("provenance", text)
     if not isinstance(found.get("code"), dict):
-        raise Damaged("provenance says nothing about the code")
+        raise DamagedStore("provenance says nothing about the code")
     return found
 
 
@@ -66,12 +66,12 @@ def meta(pairs: Iterable[tuple[Any, Any]]) -> dict[str, Any]:
         try:
             found[key] = parse_json(text)
         except (NotJson, TypeError) as error:
-            raise Damaged(f"{key} is no JSON: {error}") from None
+            raise DamagedStore(f"{key} is no JSON: {error}") from None
         if key in META and not META[key](found[key]):
-            raise Damaged(f"{key} is {type(found[key]).__name__} and not what a sweep writes there")
+            raise DamagedStore(f"{key} is {type(found[key]).__name__} and not what a sweep writes there")
     absent = META.keys() - found.keys()
     if len(found) > 1 and absent:
-        raise Damaged(f"it does not say its {min(absent)}")
+        raise DamagedStore(f"it does not say its {min(absent)}")
     return found
 
 
@@ -127,7 +127,7 @@ META: dict[str, Callable[[Any], bool]] = {
 }
 
 
-def _number(name: str, of: str = "trial", wrong: type[Damaged] = Damaged) -> Callable[[Any], int]:
+def _number(name: str, of: str = "trial", wrong: type[DamagedStore] = DamagedStore) -> Callable[[Any], int]:
     def read(value: Any) -> int:
         if not _is_count(value):
             raise wrong(f"{name} of a {of} is {value!a:.40}")
@@ -139,7 +139,7 @@ def _number(name: str, of: str = "trial", wrong: type[Damaged] = Damaged) -> Cal
 def _words(name: str) -> Callable[[Any], str | None]:
     def read(value: Any) -> str | None:
         if value is not None and not isinstance(value, str):
-            raise Damaged(f"{name} of a trial is {type(value).__name__} instead of text")
+            raise DamagedStore(f"{name} of a trial is {type(value).__name__} instead of text")
         return value
 
     return read
@@ -147,7 +147,7 @@ def _words(name: str) -> Callable[[Any], str | None]:
 
 def _status(value: Any) -> str:
     if value not in (DONE, FAILED):
-        raise Damaged(f"status of a trial is {value!a:.40}")
+        raise DamagedStore(f"status of a trial is {value!a:.40}")
     return str(value)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import hardmax as hm
 from hardmax._lib.style import BLUE, INK, RED
 from hardmax.directions.critical import CriticalDirections
-from hardmax.limits.field import Field, degree
+from hardmax.limits.field import DescentField, degree
 from hardmax.limits.stationary import StationaryPoint, stationary_points
 from hardmax.papers.figures.claims import near, true
 from hardmax.papers.figures.figure import Findings, Setting, recipe
@@ -71,7 +71,7 @@ def draw_index(tables: Tables, canvas: Canvas) -> None:
 def fig_index(setting: Setting) -> Findings:
     """A random planar problem: infinity in fractions, the finite points by Newton, their balance."""
     problem = hm.data.gaussian(n=3, T=3, d=2, rng=SEED)
-    found, field = hm.critical_directions(problem), Field(problem)
+    found, field = hm.critical_directions(problem), DescentField(problem)
     radius = empty_beyond(problem, found)
     winding = degree(field, radius, found.corners)
     finite = stationary_points(field, radius, found.corners, winding)
@@ -137,7 +137,7 @@ def fig_index(setting: Setting) -> Findings:
     return Findings(tables, claims, notes, seed=SEED)
 
 
-def _flow(field: Field) -> dict[str, np.ndarray]:
+def _flow(field: DescentField) -> dict[str, np.ndarray]:
     line = np.linspace(-1, 1, 81)
     x, y = (each.ravel() for each in np.meshgrid(line, line))
     r = np.hypot(x, y)
@@ -155,7 +155,7 @@ def _flow(field: Field) -> dict[str, np.ndarray]:
 
 
 def _separatrices(
-    problem: hm.Problem, field: Field, found: CriticalDirections, finite: list[StationaryPoint]
+    problem: hm.Problem, field: DescentField, found: CriticalDirections, finite: list[StationaryPoint]
 ) -> dict[str, np.ndarray]:
     """Backwards from every saddle along its stable direction."""
     starts = []
@@ -183,7 +183,7 @@ def _separatrices(
     return {name: np.concatenate(column) for name, column in columns.items()}
 
 
-def _beside(field: Field, q: np.ndarray, far: float = 100.0) -> np.ndarray:
+def _beside(field: DescentField, q: np.ndarray, far: float = 100.0) -> np.ndarray:
     """A point at that distance near a saddle at infinity where minus the gradient points along q."""
     across = np.array([-q[1], q[0]])
     low, high = -20.0, 20.0

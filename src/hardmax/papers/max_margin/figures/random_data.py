@@ -199,13 +199,13 @@ UNDAMPED, SINGLE = "float64, no ε", "float32, ε = 1e-09"
 
 
 @dataclass(frozen=True, eq=False)
-class Tally:
+class TrialTally:
     """Counts and correlations of some trials."""
 
     rows: Table
 
     @classmethod
-    def of(cls, table: Table, **wanted: object) -> Tally:
+    def of(cls, table: Table, **wanted: object) -> TrialTally:
         """The trials whose columns have these values."""
         keep = np.ones(len(table["d"]), dtype=bool)
         for name, value in wanted.items():
@@ -263,10 +263,10 @@ class Tally:
         return 1 - float(self.misalignments.max(initial=-np.inf))
 
     @property
-    def where_negative(self) -> Tally:
+    def where_negative(self) -> TrialTally:
         """The saturated trials in which a neighbour scores higher."""
         keep = self.saturated & (self.rows["score_gap"] < 0)
-        return Tally({name: column[keep] for name, column in self.rows.items()})
+        return TrialTally({name: column[keep] for name, column in self.rows.items()})
 
     def share_below(self, gap: float) -> float:
         """Part of the saturated trials with a score gap below this."""
@@ -276,7 +276,7 @@ class Tally:
 def rates_claims(tables: Tables) -> tuple[Claim, ...]:
     """B-FIG-9a: shares per d, correlations, and what the official arithmetic makes of them."""
     trials, name = tables["trials"], "B-FIG-9a."
-    per_d = {d: Tally.of(trials, d=d) for d in DIMENSIONS}
+    per_d = {d: TrialTally.of(trials, d=d) for d in DIMENSIONS}
     claims = [
         between(
             f"{name}{kind}-{d}",
@@ -312,8 +312,8 @@ def rates_claims(tables: Tables) -> tuple[Claim, ...]:
         )
     )
     plain = tables["arithmetic"]
-    kinds = {kind: Tally.of(plain, arithmetic=kind) for kind in np.unique(plain["arithmetic"])}
-    wide = [Tally.of(plain, arithmetic=UNDAMPED, d=d).correlation for d in DIMENSIONS if d >= 100]
+    kinds = {kind: TrialTally.of(plain, arithmetic=kind) for kind in np.unique(plain["arithmetic"])}
+    wide = [TrialTally.of(plain, arithmetic=UNDAMPED, d=d).correlation for d in DIMENSIONS if d >= 100]
     return (
         *claims,
         near(
@@ -351,7 +351,7 @@ def rates_claims(tables: Tables) -> tuple[Claim, ...]:
 
 def gap_claims(tables: Tables) -> tuple[Claim, ...]:
     """B-FIG-9b: the score gap of the saturated trials."""
-    every, name = Tally.of(tables["trials"]), "B-FIG-9b."
+    every, name = TrialTally.of(tables["trials"]), "B-FIG-9b."
     rare = every.where_negative
     return (
         at_most(
@@ -429,10 +429,10 @@ CDF = {
 
 def control_claims(tables: Tables) -> tuple[Claim, ...]:
     """B-FIG-10: the distribution of the score gap, and every number that is known of the control stream."""
-    name, control, every = "B-FIG-10.", tables["control"], Tally.of(tables["control"])
+    name, control, every = "B-FIG-10.", tables["control"], TrialTally.of(tables["control"])
     count = every.trials // len(DIMENSIONS)
-    per_d, known = [Tally.of(control, d=d) for d in DIMENSIONS], KNOWN[count]
-    swept = Tally.of(tables["trials"])
+    per_d, known = [TrialTally.of(control, d=d) for d in DIMENSIONS], KNOWN[count]
+    swept = TrialTally.of(tables["trials"])
     apart = max(abs(swept.share_below(gap) - share) for gap, share in CDF.items())
     # Kolmogorov and Smirnov's distance of two samples that one in a thousand pairs exceeds
     noise = 1.95 * np.sqrt(1 / max(len(swept.gaps), 1) + 1 / 5262)
@@ -500,13 +500,15 @@ def control_claims(tables: Tables) -> tuple[Claim, ...]:
     return tuple(claims)
 
 
-def _whole_control(name: str, tables: Tables, every: Tally) -> list[Claim]:
+def _whole_control(name: str, tables: Tables, every: TrialTally) -> list[Claim]:
     """What is known of all 6,000 trials."""
     gaps, negative = every.gaps, tables["negative"]
     below, slacks = gaps[gaps < 0], every.rows["slack"][every.saturated]
     bounded = negative["norm_1e5"] < 1.01 * negative["norm_1e4"]
-    kinds = [Tally.of(tables["control_arithmetic"], arithmetic=kind) for kind in (DAMPED, STRONGLY_DAMPED)]
-    by_d = [np.mean([Tally.of(kind.rows, d=d).correlation for d in DIMENSIONS]) for kind in kinds]
+    kinds = [
+        TrialTally.of(tables["control_arithmetic"], arithmetic=kind) for kind in (DAMPED, STRONGLY_DAMPED)
+    ]
+    by_d = [np.mean([TrialTally.of(kind.rows, d=d).correlation for d in DIMENSIONS]) for kind in kinds]
     return [
         near(name + "control-saturated", "control: saturated trials of 6,000", len(gaps), 5262, 0),
         near(
@@ -535,7 +537,7 @@ def _whole_control(name: str, tables: Tables, every: Tally) -> list[Claim]:
         near(
             name + "control-negative-2",
             "control: share of negative gaps given saturation, d = 2",
-            Tally.of(every.rows, d=2).share_below(0.0),
+            TrialTally.of(every.rows, d=2).share_below(0.0),
             0.0316,
             5e-5,
             paper="less than 1 % over all d",
@@ -607,7 +609,7 @@ def _sensitivity_claims(name: str, tables: Tables) -> list[Claim]:
     table, known = tables["sensitivity"], KNOWN[200]
 
     def shares(variant: str, d: int) -> np.ndarray:
-        tally = Tally.of(table, variant=variant, d=d)
+        tally = TrialTally.of(table, variant=variant, d=d)
         return np.array([tally.nonsaturated, tally.lmm, tally.gmm]) / tally.trials
 
     usual = {
@@ -662,7 +664,7 @@ def _sensitivity_claims(name: str, tables: Tables) -> list[Claim]:
         at_least(
             name + "long-correlation",
             "10,000 steps, d of 10 or more: least correlation",
-            [Tally.of(table, variant=long, d=d).least for d in DIMENSIONS[2:]],
+            [TrialTally.of(table, variant=long, d=d).least for d in DIMENSIONS[2:]],
             0.99985,
         ),
     ]
@@ -711,7 +713,7 @@ def fig_9a(setting: Setting) -> Findings:
 def draw_9b(tables: Tables, canvas: Canvas) -> None:
     """Histogram of the score gap over the saturated trials of all d."""
     panel = canvas.subplots()
-    gaps = Tally.of(tables["trials"]).gaps
+    gaps = TrialTally.of(tables["trials"]).gaps
     low, high = np.floor(gaps.min() / 0.1) * 0.1, 0.8
     edges = np.arange(round(low / BIN), round(high / BIN) + 1) * BIN
     heights, _ = np.histogram(gaps, edges)
@@ -759,7 +761,7 @@ def draw_10(tables: Tables, canvas: Canvas) -> None:
     """Distribution function of the score gap: the sweep as a line, the control's known values as dots."""
     panel = canvas.subplots()
     inset = panel.inset_axes((0.5, 0.14, 0.48, 0.4))
-    gaps = np.sort(Tally.of(tables["trials"]).gaps)
+    gaps = np.sort(TrialTally.of(tables["trials"]).gaps)
     gaps, share = np.append(-1.0, gaps), np.linspace(0, 1, len(gaps) + 1)
     for axes in (panel, inset):
         axes.axvline(0.0, color=GRAY, linestyle="--", linewidth=0.8)
@@ -820,7 +822,7 @@ def _draw_shares(tables: Tables, panel: Axes) -> None:
     }
     places = np.arange(len(DIMENSIONS))
     for offset, (kind, (text, color, hatch)) in enumerate(kinds.items()):
-        tallies = [Tally.of(tables["trials"], d=d) for d in DIMENSIONS]
+        tallies = [TrialTally.of(tables["trials"], d=d) for d in DIMENSIONS]
         found = [Proportion(getattr(tally, kind), tally.trials) for tally in tallies]
         share = np.array([each.share for each in found])
         low, high = np.array([each.interval for each in found]).T
@@ -859,7 +861,7 @@ def _draw_arithmetic(tables: Tables, panel: Axes) -> None:
     }
     places = np.arange(len(DIMENSIONS))
     for kind, (color, marker, text, align) in kinds.items():
-        means = [Tally.of(tables["arithmetic"], arithmetic=kind, d=d).misalignment for d in DIMENSIONS]
+        means = [TrialTally.of(tables["arithmetic"], arithmetic=kind, d=d).misalignment for d in DIMENSIONS]
         panel.plot(places, means, marker=marker, color=color)
         panel.annotate(
             text,

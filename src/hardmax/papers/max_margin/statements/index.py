@@ -8,7 +8,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from hardmax.directions.critical import LIMIT, CriticalDirections, critical_directions
-from hardmax.limits.field import Field, degree
+from hardmax.limits.field import DescentField, degree
 from hardmax.limits.stationary import stationary_points
 from hardmax.papers.checking.check import Hypothesis, Outcome, statement, unmet
 from hardmax.papers.max_margin.statements.common import decreasing_loss, fixed_scores, late_radius
@@ -75,7 +75,7 @@ def index_theorem(problem: Problem, *, limit: int = LIMIT) -> Outcome:
     ]
     if unmet(hypotheses):
         return Outcome(tuple(hypotheses))
-    field, radius = Field(problem), empty_beyond(problem, found)
+    field, radius = DescentField(problem), empty_beyond(problem, found)
     reached = radius * field.unit * np.finfo(float).eps <= DIGITS and field.d == found.dimension
     hypotheses += [
         Hypothesis("at most 3 dimensions", found.dimension <= 3 or None, found.dimension),

@@ -31,7 +31,7 @@ SEEDS: Mapping[Scale, Mapping[str, Sequence[int]]] = {
 
 
 @dataclass(frozen=True, eq=False)
-class Run:
+class StageRun:
     """Stage 2 on one dataset: loss, 1 - cos to W_kq* and |W_kq| after every step from 0."""
 
     setting: str
@@ -65,11 +65,11 @@ def samples_of(setting: str, seed: int) -> Samples:
 
 
 @lru_cache(maxsize=64)
-def run_of(setting: str, seed: int) -> Run:
+def run_of(setting: str, seed: int) -> StageRun:
     """Algorithm 1 with the paper's sizes and rates on one dataset; three figures share it."""
     training = train(samples_of(setting, seed), record=1)
     pairs, points = training.pairs, training.points
-    return Run(
+    return StageRun(
         setting,
         seed,
         training,
@@ -79,7 +79,7 @@ def run_of(setting: str, seed: int) -> Run:
     )
 
 
-def runs_of(setting: Setting) -> list[Run]:
+def runs_of(setting: Setting) -> list[StageRun]:
     """All runs of a scale."""
     wanted = [(name, seed) for name, seeds in SEEDS[setting.scale].items() for seed in seeds]
     found = []
@@ -89,7 +89,7 @@ def runs_of(setting: Setting) -> list[Run]:
     return found
 
 
-def curves_table(runs: Sequence[Run], column: str, curves: Sequence[np.ndarray]) -> Table:
+def curves_table(runs: Sequence[StageRun], column: str, curves: Sequence[np.ndarray]) -> Table:
     """The curves of the seeds that are drawn, one row per step; they end at the last step."""
     shown = [(run, curve) for run, curve in zip(runs, curves, strict=True) if SHOWN[run.setting] == run.seed]
     sizes = [len(curve) for _, curve in shown]
@@ -101,7 +101,7 @@ def curves_table(runs: Sequence[Run], column: str, curves: Sequence[np.ndarray])
     }
 
 
-def bands_table(runs: Sequence[Run], curves: Sequence[np.ndarray]) -> Table:
+def bands_table(runs: Sequence[StageRun], curves: Sequence[np.ndarray]) -> Table:
     """Least, median and greatest value over the seeds of a setting, one row per step."""
     columns: dict[str, list[Any]] = {"setting": [], "step": [], "least": [], "median": [], "greatest": []}
     for name in dict.fromkeys(run.setting for run in runs):
@@ -119,7 +119,7 @@ def bands_table(runs: Sequence[Run], curves: Sequence[np.ndarray]) -> Table:
     return {name: np.concatenate(column) for name, column in columns.items()}
 
 
-def runs_table(runs: Sequence[Run], **measured: Sequence[float]) -> Table:
+def runs_table(runs: Sequence[StageRun], **measured: Sequence[float]) -> Table:
     """One row per dataset: what it is, and what was measured on it."""
     return {
         "setting": np.array([run.setting for run in runs]),

@@ -17,7 +17,7 @@ from hardmax.papers.next_token.figures.runs import (
     LONG,
     SHORT,
     TICKS,
-    Run,
+    StageRun,
     bands_table,
     curves_table,
     runs_of,
@@ -56,13 +56,19 @@ def _notes(setting: Setting) -> tuple[str, ...]:
     )
 
 
-def _of(runs: list[Run], values: Sequence[T], setting: str) -> list[T]:
+def _of(runs: list[StageRun], values: Sequence[T], setting: str) -> list[T]:
     """What belongs to the runs of one setting."""
     return [value for run, value in zip(runs, values, strict=True) if run.setting == setting]
 
 
 def _ranges(
-    scale: Scale, id: str, text: str, runs: list[Run], values: list[float], expected: Ranges, tolerance: float
+    scale: Scale,
+    id: str,
+    text: str,
+    runs: list[StageRun],
+    values: list[float],
+    expected: Ranges,
+    tolerance: float,
 ) -> list[Claim]:
     """At the paper's scale: least, median and greatest over the 30 seeds of each setting."""
     if scale == "quick":
@@ -437,7 +443,7 @@ def fig_2f(setting: Setting) -> Findings:
     return Findings(tables, tuple(claims), notes, first.seed)
 
 
-def _least_fit(setting: Setting, name: str, runs: list[Run], fits: list[float]) -> list[Claim]:
+def _least_fit(setting: Setting, name: str, runs: list[StageRun], fits: list[float]) -> list[Claim]:
     if setting.scale == "quick":
         return []
     return [

@@ -16,7 +16,7 @@ from hardmax.nexttoken.analysis import Analysis, Dataset, analyze
 from hardmax.nexttoken.relations import collocation
 from hardmax.nexttoken.training import Training, train
 from hardmax.papers.checking.check import Hypothesis
-from hardmax.papers.next_token.statements.printed import Sizes
+from hardmax.papers.next_token.statements.printed import TextSizes
 
 RELATIVE = 1e-9  # rounding allowed in an inequality that can be tight
 SHARP = 1 / math.sqrt(2)  # a column with one entry -h and others that sum to h is at most sqrt(2) h long
@@ -123,11 +123,11 @@ def late_from(run: Training) -> tuple[Hypothesis, int]:
     return Hypothesis("late enough", True if reached >= needed else None, found, "C-ERR-18"), middle
 
 
-def sizes_of(run: Training, *, least_frequency: bool) -> Sizes:
+def sizes_of(run: Training, *, least_frequency: bool) -> TextSizes:
     """The sizes in the printed bounds; with `least_frequency` N gives way to 1/min pi (C-ERR-06)."""
     samples = run.samples
     N = float(len(np.unique(samples.trie.parent[samples.trie.samples])))
     if least_frequency:
         # one sentence so rare that its frequency is no float makes every bound infinite, as it should be
         N = math.exp(min(-float(run.pairs.log_weight.min()), 700.0))
-    return Sizes(samples.V, N, samples.raw_length, run.star.norm)
+    return TextSizes(samples.V, N, samples.raw_length, run.star.norm)

@@ -11,11 +11,11 @@ MAIN, APPENDIX = 5, 12  # Proposition 1's constant in the main text and in the a
 
 
 @dataclass(frozen=True)
-class Sizes:
+class TextSizes:
     """V tokens, N distinct sentences, L_max, and |W_kq*|.
 
-    >>> from hardmax.papers.next_token.statements.printed import Sizes
-    >>> round(Sizes(V=20, N=46, L=7, star=8.51667**0.5).star_ov ** 2)
+    >>> from hardmax.papers.next_token.statements.printed import TextSizes
+    >>> round(TextSizes(V=20, N=46, L=7, star=8.51667**0.5).star_ov ** 2)
     19
     """
 
@@ -30,80 +30,80 @@ class Sizes:
         return math.sqrt(self.V - 1)
 
 
-def proposition_1(sizes: Sizes, t: float, rate: float, constant: int = MAIN) -> float:
+def proposition_1(sizes: TextSizes, t: float, rate: float, constant: int = MAIN) -> float:
     """What Proposition 1 allows for 1 - cos(W_ov, W_ov*).
 
-    >>> from hardmax.papers.next_token.statements.printed import Sizes, proposition_1
-    >>> round(1 - proposition_1(Sizes(20, 46, 7, 2.918), 900, 0.2 / 20**0.5), 1)
+    >>> from hardmax.papers.next_token.statements.printed import TextSizes, proposition_1
+    >>> round(1 - proposition_1(TextSizes(20, 46, 7, 2.918), 900, 0.2 / 20**0.5), 1)
     -257.2
     """
     return constant * sizes.star_ov**3 * math.log(2 * sizes.V) * math.log(t) / (t * rate)
 
 
-def margin_scale(sizes: Sizes, T: float, rate: float) -> float:
+def margin_scale(sizes: TextSizes, T: float, rate: float) -> float:
     """Delta of Corollary 1, whose margins are said to lie between it and three times it."""
     return T * rate / (4 * sizes.star_ov**2)
 
 
-def steps_asked_of_stage_1(sizes: Sizes, rate: float) -> float:
+def steps_asked_of_stage_1(sizes: TextSizes, rate: float) -> float:
     """The least T of Corollary 1 and Theorem 2: T >= 384 |W_ov*|^5 log(2V) log T/eta0."""
     return first_time(384 * sizes.star_ov**5 * math.log(2 * sizes.V) / rate, 1)
 
 
-def lemma_7(sizes: Sizes, norm: float) -> float:
+def lemma_7(sizes: TextSizes, norm: float) -> float:
     """alpha_t at |W_kq| = norm."""
     scale = 4 * sizes.N * sizes.L**2 * sizes.star**2
     return scale * (1 + math.log(2 * sizes.L * norm)) / norm
 
 
-def lemma_7_from(sizes: Sizes, rate: float) -> int:
+def lemma_7_from(sizes: TextSizes, rate: float) -> int:
     """t_0, from which Lemma 7 speaks."""
     return math.ceil(8 * sizes.L * sizes.star**2 / rate)
 
 
-def theorem_1(sizes: Sizes, t: float, rate: float) -> float:
+def theorem_1(sizes: TextSizes, t: float, rate: float) -> float:
     """What Theorem 1 allows for 1 - cos(W_kq, W_kq*).
 
-    >>> from hardmax.papers.next_token.statements.printed import Sizes, theorem_1
-    >>> f"{theorem_1(Sizes(20, 46, 7, (511 / 60) ** 0.5), 900, 0.05 / 20**0.5):.2e}"
+    >>> from hardmax.papers.next_token.statements.printed import TextSizes, theorem_1
+    >>> f"{theorem_1(TextSizes(20, 46, 7, (511 / 60) ** 0.5), 900, 0.05 / 20**0.5):.2e}"
     '1.99e+09'
     """
     return theorem_1_scale(sizes, rate) * math.log(t) ** 2 / t
 
 
-def theorem_1_scale(sizes: Sizes, rate: float) -> float:
+def theorem_1_scale(sizes: TextSizes, rate: float) -> float:
     """The factor of log^2 t/t in Theorem 1."""
     return 54 * sizes.N * sizes.L**4 * sizes.star**4 / rate
 
 
-def steps_asked_of_stage_2(sizes: Sizes, rate: float) -> float:
+def steps_asked_of_stage_2(sizes: TextSizes, rate: float) -> float:
     """The least t of Theorem 2: t >= 1696 N L^4 |W_kq*|^6 log^2 t/eta."""
     return first_time(1696 * sizes.N * sizes.L**4 * sizes.star**6 / rate, 2)
 
 
-def theorem_2_weight(sizes: Sizes, t: float, rate: float) -> float:
+def theorem_2_weight(sizes: TextSizes, t: float, rate: float) -> float:
     """The least optimal weight that Theorem 2 promises."""
     return 1 / (1 + sizes.L * math.exp(-attention_rate(sizes, rate) * t))
 
 
-def theorem_2_log_loss(sizes: Sizes, t: float, rate: float, margin: float) -> float:
+def theorem_2_log_loss(sizes: TextSizes, t: float, rate: float, margin: float) -> float:
     """The log of (4), with T C_0 = margin/(4 |W_ov*|)."""
     grown = min(attention_rate(sizes, rate) * t, 700.0)
     left = 1 - 2 * sizes.L / (sizes.L + math.exp(grown))
     return math.log(sizes.V) - margin / (4 * sizes.star_ov) * left
 
 
-def attention_rate(sizes: Sizes, rate: float) -> float:
+def attention_rate(sizes: TextSizes, rate: float) -> float:
     """C_1 of Theorem 2."""
     return rate / (4 * sizes.L * sizes.star**2)
 
 
-def loss_at_start(sizes: Sizes) -> float:
+def loss_at_start(sizes: TextSizes) -> float:
     """log V, the loss of a model that knows nothing; a bound above it says nothing."""
     return best_loss(sizes.V, 0.0)
 
 
-def theorem_3(sizes: Sizes, t: float, rate: float, gap: float) -> float:
+def theorem_3(sizes: TextSizes, t: float, rate: float, gap: float) -> float:
     """D.2: the least (x - x')'W_kq q at time t, for tokens that W_kq* holds `gap` apart."""
     off = 108 * t * rate * sizes.N * sizes.L**2 * sizes.star**2
     return t * rate * gap / (2 * sizes.L * sizes.star**2) - math.sqrt(off) * math.log(t)

@@ -223,7 +223,7 @@ def stage_1_converges(
     walked = list(path(n, start, rate, min(steps, BY_STEPS)))
     if steps > BY_STEPS:
         walked.append((steps, stage_1(n, steps, rate)))
-    sizes = printed.Sizes(V, math.nan, 0, math.nan)
+    sizes = printed.TextSizes(V, math.nan, 0, math.nan)
     off, excess, paper = 0.0, -math.inf, math.inf
     for t, W_ov in walked:
         margin = t * rate / sizes.star_ov
@@ -253,7 +253,7 @@ def stage_1_converges(
     )
 
 
-def margin_of(sizes: printed.Sizes, T: int, rate: float) -> float:
+def margin_of(sizes: printed.TextSizes, T: int, rate: float) -> float:
     """The margin after T steps."""
     return 4 * sizes.star_ov * printed.margin_scale(sizes, T, rate)
 
@@ -277,7 +277,7 @@ def margins_of_ov(
     if unmet(hypotheses):
         return Outcome(tuple(hypotheses))
     rate, steps = paper_rate(n, rate), whole("steps", steps, least=1)
-    sizes = printed.Sizes(len(n), math.nan, 0, math.nan)
+    sizes = printed.TextSizes(len(n), math.nan, 0, math.nan)
     asked = printed.steps_asked_of_stage_1(sizes, rate)
     hypotheses.append(Hypothesis("T as large as asked", steps >= asked, {"T": steps, "asked": asked}))
     table = stage_1(n, steps, rate).table

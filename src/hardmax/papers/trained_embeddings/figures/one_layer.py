@@ -10,7 +10,7 @@ from hardmax.papers.figures.tables import Tables
 from hardmax.papers.trained_embeddings.figures.reviews import (
     ONE_LAYER,
     SOURCES,
-    Part,
+    ReviewPart,
     Size,
     Source,
     draw_source,
@@ -61,7 +61,7 @@ def fig_3(setting: Setting) -> Findings:
     return findings(*(part_of(source, setting) for source in SOURCES), layers=1, sources=SOURCES)
 
 
-def part_of(source: Source, setting: Setting) -> Part:
+def part_of(source: Source, setting: Setting) -> ReviewPart:
     """The model trained on one source, with what is claimed about it."""
     size = SIZES[setting.scale][source]
     data = reviews_of(source, setting, sample=size.reviews)
@@ -74,4 +74,4 @@ def part_of(source: Source, setting: Setting) -> Part:
     else:
         case = trained(data, SURROGATE, share, name)
         claims, notes = surrogate_claims(name, case, data.drawn_from, ONE_LAYER), data.notes
-    return Part(case, claims, notes)
+    return ReviewPart(case, claims, notes)

@@ -149,7 +149,7 @@ class Size:
 
 
 @dataclass(frozen=True, eq=False)
-class Part:
+class ReviewPart:
     """What one source gives to a figure: the training that is drawn, and one to compare it with, if any."""
 
     case: Case
@@ -181,7 +181,7 @@ def trained(data: Reviews, schedule: Schedule, share: Share, name: str, by: Trai
     return Case(data.name, line, schedule, found, data.drawn_from)
 
 
-def findings(*parts: Part, layers: int, sources: Sequence[Source]) -> Findings:
+def findings(*parts: ReviewPart, layers: int, sources: Sequence[Source]) -> Findings:
     """One figure of one or two sources, with the stored runs of its sources."""
     cases = [each.case for each in parts] + [each.compared for each in parts if each.compared is not None]
     notes = [note for each in parts for note in (*each.notes, *_about(each.case))]
@@ -247,7 +247,7 @@ def draw_source(
     draw_training(canvas, tables, name, names, letters=letters, control=control, stored=runs)
 
 
-class Seen(NamedTuple):
+class SurrogateNumbers(NamedTuple):
     """Numbers of a training on the surrogate, with how far another draw may be from them."""
 
     r_v: float
@@ -256,11 +256,11 @@ class Seen(NamedTuple):
     r_p_apart: float
 
 
-ONE_LAYER, TWO_LAYERS = Seen(0.979, 0.02, 0.928, 0.04), Seen(0.918, 0.05, 0.821, 0.05)
+ONE_LAYER, TWO_LAYERS = SurrogateNumbers(0.979, 0.02, 0.928, 0.04), SurrogateNumbers(0.918, 0.05, 0.821, 0.05)
 FAR_BELOW = 0.2  # loss of two layers over that of one
 
 
-def surrogate_claims(name: str, case: Case, model: KLevel, seen: Seen) -> tuple[Claim, ...]:
+def surrogate_claims(name: str, case: Case, model: KLevel, seen: SurrogateNumbers) -> tuple[Claim, ...]:
     """The shapes on A-DATA-7: E v rises with x, E p with |x|, level by level."""
     found = case.training
     means, what = found.level_means(model), f"{case.name}: "

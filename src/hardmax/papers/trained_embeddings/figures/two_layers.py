@@ -20,7 +20,7 @@ from hardmax.dynamics.optim.base import settings
 from hardmax.embeddings import Corpus, initial_vectors
 from hardmax.embeddings.minibatch import EmbeddingTraining
 from hardmax.embeddings.minibatch.kernels import update_adamw
-from hardmax.embeddings.minibatch.loop import Plan, run
+from hardmax.embeddings.minibatch.loop import TrainingPlan, run
 from hardmax.embeddings.minibatch.two_layer import train_two_layer
 from hardmax.embeddings.two_layer import TwoLayer
 from hardmax.papers.figures.figure import Findings, Scale, Setting, recipe
@@ -28,7 +28,7 @@ from hardmax.papers.figures.tables import Tables
 from hardmax.papers.trained_embeddings.figures.reviews import (
     SOURCES,
     TWO_LAYERS,
-    Part,
+    ReviewPart,
     Reviews,
     Size,
     Source,
@@ -102,7 +102,7 @@ def train_closed_form(
     assert isinstance(rate, float)
     model = ClosedForm(*initial_vectors(corpus.S, d, rng=draws), rule)
     seed = int(draws.integers(2**63))
-    plan = Plan(rate, milestones, epochs, batch, 0.0, seed, checkpoint, checkpoint_every)
+    plan = TrainingPlan(rate, milestones, epochs, batch, 0.0, seed, checkpoint, checkpoint_every)
     done = run(model, corpus, plan, {"model": "two layers, closed form", **settings(rule)}, progress)
     loss = TwoLayer().gradients(corpus, *model.parameters).loss
     shares = TwoLayer().attention(corpus, *model.parameters)
@@ -147,7 +147,7 @@ def fig_1(setting: Setting) -> Findings:
     return findings(part_of("IMDB", setting, "A-FIG-1"), layers=2, sources=["IMDB"])
 
 
-def part_of(source: Source, setting: Setting, id: str) -> Part:
+def part_of(source: Source, setting: Setting, id: str) -> ReviewPart:
     """The model trained on a source's reviews, beside the one-layer model, or alone on the surrogate."""
     size = SIZES[setting.scale][source]
     if setting.data is not None and find_spec("torch") is None:
@@ -158,10 +158,10 @@ def part_of(source: Source, setting: Setting, id: str) -> Part:
         return _on_text(data, size, setting, id)
     case = trained(data, SURROGATES[setting.scale], Share(setting), id, by=train_closed_form)
     claims = surrogate_claims(id, case, data.drawn_from, TWO_LAYERS)
-    return Part(case, claims, (*data.notes, ALIKE))
+    return ReviewPart(case, claims, (*data.notes, ALIKE))
 
 
-def _on_text(data: Reviews, size: Size, setting: Setting, id: str) -> Part:
+def _on_text(data: Reviews, size: Size, setting: Setting, id: str) -> ReviewPart:
 
     one = replace(trained(data, size.schedule, Share(setting, 0.0, 0.05), f"{id}.one-layer"), name=ONE)
     case = trained(data, size.schedule, Share(setting, 0.05, 1.0), id, by=train_two_layer)
@@ -171,7 +171,7 @@ def _on_text(data: Reviews, size: Size, setting: Setting, id: str) -> Part:
         f"ends at {one.training.loss:.2g}, that of two layers at {case.training.loss:.2g}. The paper reports "
         "about 1e-1 and 1e-5 after 500 epochs with d = 2048.",
     )
-    return Part(case, (*text_claims(id, case), compared_claim(id, case, one)), notes, one)
+    return ReviewPart(case, (*text_claims(id, case), compared_claim(id, case, one)), notes, one)
 
 
 @recipe("A-FIG-4", "Yelp, two layers: as on IMDB", draw=draw_two_layers, size=(8.4, 2.8), errata=("A-ERR-4",))

@@ -236,24 +236,24 @@ DEFINITION = (
 )
 
 
-class Source(NamedTuple):
+class ImageSource(NamedTuple):
     """Real images, or why there are none."""
 
     images: Images | None
     note: str
 
 
-def source_of(setting: Setting) -> Source:
+def source_of(setting: Setting) -> ImageSource:
     """CIFAR-10 of the folder of real data, or the reason why the surrogate stands here."""
     if setting.data is None:
-        return Source(None, NO_FOLDER)
+        return ImageSource(None, NO_FOLDER)
     if find_spec("torch") is None:
-        return Source(None, f"{NO_TORCH}: {install('torch')}.")
+        return ImageSource(None, f"{NO_TORCH}: {install('torch')}.")
     protocol = protocol_of(setting.scale)
     try:
-        return Source(_images(setting.data, protocol.train, protocol.test), "")
+        return ImageSource(_images(setting.data, protocol.train, protocol.test), "")
     except ValueError as missing:
-        return Source(None, f"{missing}; or name another folder by --data DIR.")
+        return ImageSource(None, f"{missing}; or name another folder by --data DIR.")
 
 
 @lru_cache(maxsize=1)

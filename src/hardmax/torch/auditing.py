@@ -1,0 +1,493 @@
+"""An audit of attention functions: outputs and gradients against the truth, where attention is hard."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, cast
+
+import torch
+from torch.nn import functional as F
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+from hardmax import __version__
+from hardmax._lib import expect, notebook
+from hardmax._lib.arguments import check_arguments
+from hardmax._lib.json import plain
+from hardmax._lib.terminal import DONE, INCOMPLETE, NOT_AS_EXPECTED, html, page
+from hardmax.torch.operator import dense, dense_logits, dense_weights, precision
+from hardmax.torch.regimes import Inputs, Regime, inputs, regimes
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+    from rich.console import RenderableType
+
+Attention = Callable[..., Any]
+
+QUANTITIES = ("out", "dq", "dk", "dv")
+DTYPES = ("float64", "float32", "bfloat16", "float16")
+LEVELS = ("usual", "exact")
+USUAL = 4.0  # times the error of PyTorch's math path
+EXACT = 16.0  # units of rounding
+PASSES, FAILS, NOT_RUN = "passes", "fails", "not run"
+
+
+@dataclass(frozen=True)
+class AuditCase:
+    """One quantity in one regime and dtype, compared with the truth row by row.
+
+    Attributes:
+        regime: What is special about the inputs.
+        dtype: Precision of the inputs.
+        quantity: "out", "dq", "dk" or "dv".
+        cosine_distance: Largest 1 - cos of a row.
+        length_ratio: Length of a row over its true length, of the row where it is farthest from 1.
+        max_error: Largest error of an entry relative to its row: to the largest entry that the row would
+            have if the terms that are added up to it had the same sign.
+        bias: Mean of the errors along their leading direction over their spread, over draws.
+        allowed: The largest `max_error` that passes.
+        verdict: "passes", "fails" or "not run".
+        detail: Why a case fails or did not run; empty otherwise.
+
+    >>> import torch, hardmax as hm
+    >>> result = hm.torch.audit(hm.torch.scaled_dot_product_attention, dtypes=["float32"], regimes=["gap 40"])
+    >>> [case.verdict for case in result.cases]
+    ['passes', 'passes', 'passes', 'passes']
+    """
+
+    regime: str
+    dtype: str
+    quantity: str
+    cosine_distance: float | None
+    length_ratio: float | None
+    max_error: float | None
+    bias: float | None
+    allowed: float
+    verdict: str
+    detail: str = ""
+
+
+@dataclass(frozen=True, repr=False)
+class AuditResult:
+    """The result of `hm.torch.audit`: cases, table, heat map, JSON and exit code.
+
+    >>> import torch, hardmax as hm
+    >>> attend = hm.torch.scaled_dot_product_attention
+    >>> hm.torch.audit(attend, ["float32"], regimes=["gap 40", "causal"])
+    AuditResult(scaled_dot_product_attention, level usual: 8 of 8 cases pass)
+    """
+
+    schema: ClassVar[str] = "hardmax.audit/1"
+
+    attention: str
+    level: str
+    seed: int
+    cases: tuple[AuditCase, ...]
+
+    @property
+    def failures(self) -> tuple[AuditCase, ...]:
+        """Cases whose error is larger than allowed."""
+        return tuple(case for case in self.cases if case.verdict == FAILS)
+
+    @property
+    def not_run(self) -> tuple[AuditCase, ...]:
+        """Cases in which the function raised an error."""
+        return tuple(case for case in self.cases if case.verdict == NOT_RUN)
+
+    @property
+    def exit_code(self) -> int:
+        """0 if all cases pass, 1 if one fails, 3 if none fails but one did not run."""
+        if self.failures:
+            return NOT_AS_EXPECTED
+        return INCOMPLETE if self.not_run else DONE
+
+    def json(self) -> dict[str, Any]:
+        """Return the object that ``hardmax audit --json`` prints."""
+        head = {"schema": self.schema, "version": __version__}
+        return plain(
+            head
+            | {"attention": self.attention, "level": self.level, "seed": self.seed}
+            | {"cases": [asdict(case) for case in self.cases]}
+        )
+
+    def table(self) -> RenderableType:
+        """Return the table that ``hardmax audit`` prints: the largest error per regime and dtype."""
+        from rich.console import Group
+        from rich.table import Table
+        from rich.text import Text
+
+        table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+        table.add_column("regime", no_wrap=True)
+        dtypes = list(dict.fromkeys(case.dtype for case in self.cases))
+        for dtype in dtypes:
+            table.add_column(dtype, no_wrap=True)
+        for regime, row in self._by_regime().items():
+            cells = [_cell([case for case in row if case.dtype == dtype]) for dtype in dtypes]
+            table.add_row(regime, *(Text(text, style="" if good else "bold") for text, good in cells))
+        lines = [f"Largest error relative to its row; level {self.level}."]
+        details = dict.fromkeys(f"{case.regime}: {case.detail}" for case in self.cases if case.detail)
+        lines += [*list(details)[:12], *([f"and {len(details) - 12} more"] if len(details) > 12 else [])]
+        return Group(table, Text("\n".join([*lines, self._summary()])))
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw a heat map: regimes down, dtypes and quantities across, errors in units of rounding.
+
+        Args:
+            ax: Axes to draw in; a new figure by default.
+
+        Returns:
+            The axes.
+        """
+        import numpy as np
+        from matplotlib.colors import LogNorm
+
+        rows = self._by_regime()
+        columns = list(dict.fromkeys((case.dtype, case.quantity) for case in self.cases))
+        if ax is None:
+            size = (1.9 + 0.33 * len(columns), 1.2 + 0.19 * len(rows))
+            ax = notebook.picture(size).add_subplot()
+        units = np.full((len(rows), len(columns)), np.nan)
+        for y, cases in enumerate(rows.values()):
+            for case in cases:
+                x = columns.index((case.dtype, case.quantity))
+                if case.max_error is not None:
+                    units[y, x] = case.max_error / rounding(case.dtype)
+                if case.verdict != PASSES:
+                    mark, color = (
+                        "x" if case.verdict == FAILS else "-",
+                        "white" if units[y, x] > 1e4 else "black",
+                    )
+                    ax.text(x, y, mark, color=color, ha="center", va="center", fontsize=7)
+        image = ax.imshow(np.clip(units, 1, 1e9), norm=LogNorm(1, 1e9), cmap="cividis_r", aspect="auto")
+        ax.set_xticks(range(len(columns)), [quantity for _, quantity in columns], fontsize=7)
+        ax.set_yticks(range(len(rows)), list(rows), fontsize=7)
+        ax.tick_params(length=0)
+        dtypes = [dtype for dtype, _ in columns]
+        for dtype in dict.fromkeys(dtypes):
+            first, count = dtypes.index(dtype), dtypes.count(dtype)
+            ax.text(first + (count - 1) / 2, -0.8, dtype, ha="center", va="bottom", fontsize=8)
+            if first:
+                ax.axvline(first - 0.5, color="white", lw=2)
+        ax.set_title(f"{self.attention}: x fails level {self.level}, - did not run", fontsize=9, pad=16)
+        bar = ax.figure.colorbar(image, ax=ax, fraction=0.05, pad=0.02)
+        bar.set_label("error in units of rounding", fontsize=8)
+        return ax
+
+    def _by_regime(self) -> dict[str, list[AuditCase]]:
+        rows: dict[str, list[AuditCase]] = {}
+        for case in self.cases:
+            rows.setdefault(case.regime, []).append(case)
+        return rows
+
+    def _summary(self) -> str:
+        passed = sum(case.verdict == PASSES for case in self.cases)
+        others = [
+            f"{len(cases)} {word}"
+            for cases, word in ((self.failures, "fail"), (self.not_run, "did not run"))
+            if cases
+        ]
+        return ", ".join([f"{passed} of {len(self.cases)} cases pass", *others])
+
+    def __repr__(self) -> str:
+        return f"AuditResult({self.attention}, level {self.level}: {self._summary()})"
+
+    def __str__(self) -> str:
+        return page(self.table()).removesuffix("\n")
+
+    def _repr_html_(self) -> str:
+        return html(self.table()) + notebook.image(cast("Figure", self.plot().figure))
+
+
+def _cell(cases: list[AuditCase]) -> tuple[str, bool]:
+    """The worst of some quantities as text, and whether all pass."""
+    if not cases:
+        return "", True
+    failed = [case for case in cases if case.verdict == FAILS]
+    if any(case.verdict == NOT_RUN for case in cases) and not failed:
+        return "not run", False
+    errors = [case.max_error for case in failed or cases]
+    known = [x for x in errors if x is not None]
+    text = f"{max(known):.1e}" if len(known) == len(errors) else "nan"
+    return (f"{text} FAILS {' '.join(case.quantity for case in failed)}", False) if failed else (text, True)
+
+
+@check_arguments
+def audit(
+    attention: Attention,
+    dtypes: Sequence[str | torch.dtype] = DTYPES,
+    level: str = "usual",
+    *,
+    full: bool = False,
+    regimes: Iterable[str] | None = None,
+    rng: int = 0,
+    device: str = "cpu",
+    progress: Callable[[int, int], None] | None = None,
+) -> AuditResult:
+    """Measure the accuracy of an attention function and of its gradients where attention is hard.
+
+    Each regime varies one factor from a base case: the gap of the logits, exact and near ties, sinks, the
+    scale of the logits, masks, grouped queries, lengths, widths, memory layout. The truth is the zero-sum
+    gradient in float64 of the same rounded inputs. An error in one regime does not end the audit.
+
+    Args:
+        attention: A function with the signature of `torch.nn.functional.scaled_dot_product_attention`.
+        dtypes: Precisions of the inputs.
+        level: "usual" allows 4 times the error of PyTorch's math path in the same dtype; "exact" allows 16
+            units of rounding, plus 16 units of the precision of the logits times the largest logit.
+        full: Audit the product of all factors instead of one factor at a time; takes minutes.
+        regimes: Names of the regimes to audit; all by default.
+        rng: Seed of the inputs.
+        device: Device of the inputs.
+        progress: Called with the number of finished cases and their total.
+
+    Returns:
+        An `AuditResult`.
+
+    Raises:
+        TypeError: If ``attention`` is not callable.
+        ValueError: If a dtype, the level or a regime is unknown.
+
+    See also:
+        hm.torch.assert_accurate: The same as one line in a test.
+
+    >>> import torch, hardmax as hm
+    >>> def by_hand(q, k, v):
+    ...     return torch.softmax(q @ k.transpose(-2, -1) / q.shape[-1] ** 0.5, dim=-1) @ v
+    >>> result = hm.torch.audit(by_hand, ["float32"], "exact", regimes=["base", "gap 40"])
+    >>> result
+    AuditResult(by_hand, level exact: 6 of 8 cases pass, 2 fail)
+    >>> [(case.regime, case.quantity) for case in result.failures]
+    [('gap 40', 'dq'), ('gap 40', 'dk')]
+    """
+    expect.one_of("level", level, LEVELS)
+    kinds = [_dtype(kind) for kind in dtypes]
+    if not kinds:
+        raise ValueError(f"dtypes must name at least one of {', '.join(DTYPES)}, got none")
+    rng = expect.whole("rng", rng)
+    try:
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError) as error:
+        raise ValueError(f"device must be one that PyTorch has here, got {device!r}") from error
+    chosen = _chosen(full, regimes)
+    cases: list[AuditCase] = []
+    for number, (regime, kind) in enumerate((r, k) for r in chosen for k in kinds):
+        given = inputs(regime, kind, rng)
+        cases += _cases(attention, regime, given.to(device), level)
+        if progress is not None:
+            progress(number + 1, len(chosen) * len(kinds))
+    name = getattr(attention, "__name__", type(attention).__name__)
+    return AuditResult(name, level, rng, tuple(cases))
+
+
+@check_arguments
+def assert_accurate(attention: Attention, level: str = "usual", **options: Any) -> None:
+    """Raise an AssertionError that names the regimes in which an attention function is not accurate.
+
+    Args:
+        attention: A function with the signature of `torch.nn.functional.scaled_dot_product_attention`.
+        level: "usual" or "exact", as in `hm.torch.audit`.
+        options: Other arguments of `hm.torch.audit`.
+
+    >>> import hardmax as hm
+    >>> hm.torch.assert_accurate(hm.torch.scaled_dot_product_attention, "exact", regimes=["gap 40"])
+    """
+    result = audit(attention, level=level, **options)
+    if result.exit_code != DONE:
+        bad = [case for case in result.cases if case.verdict != PASSES]
+        lines = [
+            f"  {case.regime}, {case.dtype}, {case.quantity}: {case.detail or _against(case)}"
+            for case in bad[:20]
+        ]
+        rest = [f"  and {len(bad) - 20} more"] if len(bad) > 20 else []
+        raise AssertionError("\n".join([repr(result), *lines, *rest]))
+
+
+def _against(case: AuditCase) -> str:
+    return f"error {case.max_error:.1e}, allowed {case.allowed:.1e}"
+
+
+def math_path(*args: Any, **options: Any) -> Any:
+    """Compute PyTorch's attention by its math path, with which the level "usual" compares."""
+    with sdpa_kernel(SDPBackend.MATH):
+        return F.scaled_dot_product_attention(*args, **options)
+
+
+def rounding(dtype: str) -> float:
+    """Half a unit in the last place of 1: the largest relative error of rounding to a dtype."""
+    return float(torch.finfo(getattr(torch, dtype)).eps) / 2
+
+
+def _dtype(kind: Any) -> torch.dtype:
+    name = str(kind).removeprefix("torch.")
+    if name not in DTYPES:
+        raise ValueError(f"dtypes must be among {', '.join(DTYPES)}, got {name!r}")
+    return getattr(torch, name)
+
+
+def _chosen(full: bool, names: Iterable[str] | None) -> list[Regime]:
+    known = {regime.name: regime for regime in regimes(full)}
+    if names is None:
+        return list(known.values())
+    names = [names] if isinstance(names, str) else list(names)
+    for name in names:
+        if name not in known:
+            raise ValueError(f"regimes must be among {', '.join(known)}, got {name!r}")
+    return [known[name] for name in names]
+
+
+@dataclass(frozen=True, eq=False)
+class _Truth:
+    """A quantity in float64, and for each row the size of what is added up to it."""
+
+    value: torch.Tensor  # (draws, heads, rows, width)
+    size: torch.Tensor  # (draws, heads, rows)
+
+
+def _cases(attention: Attention, regime: Regime, given: Inputs, level: str) -> list[AuditCase]:
+    dtype = str(given.query.dtype).removeprefix("torch.")
+    truth, largest = _truth(given)
+    inner = torch.finfo(precision(given.query)).eps / 2
+    exact = EXACT * (rounding(dtype) + inner * largest)
+    usual, _ = _run(math_path, given) if level == "usual" else ({}, "")
+    found, error = _run(attention, given)
+    cases = []
+    for quantity, true in truth.items():
+        allowed = exact
+        if quantity in usual:
+            allowed = max(exact, USUAL * (_error(usual[quantity], true) or 0.0))
+        if quantity in found:
+            cases.append(_case(regime.name, dtype, quantity, found[quantity], true, allowed))
+        else:
+            nothing = (None, None, None, None)
+            cases.append(AuditCase(regime.name, dtype, quantity, *nothing, allowed, NOT_RUN, error))
+    return cases
+
+
+def _case(regime: str, dtype: str, quantity: str, found: Any, true: _Truth, allowed: float) -> AuditCase:
+    problem = ""
+    error = None
+    if not isinstance(found, torch.Tensor):
+        problem = f"is of the type {type(found).__name__}, not a tensor"
+    elif found.shape != true.value.shape:
+        problem = f"has the shape {tuple(found.shape)} instead of {tuple(true.value.shape)}"
+    else:
+        error = _error(found, true)
+        problem = "is not finite" if error is None else ""
+    if error is None:
+        nothing = (None, None, None, None)
+        return AuditCase(regime, dtype, quantity, *nothing, allowed, FAILS, f"{quantity} {problem}")
+    cosine, length = _direction(found.double(), true)
+    bias = _bias(found.double() - true.value)
+    verdict = PASSES if error <= allowed else FAILS
+    return AuditCase(regime, dtype, quantity, cosine, length, error, bias, allowed, verdict)
+
+
+def _truth(given: Inputs) -> tuple[dict[str, _Truth], float]:
+    """All quantities from the zero-sum form in float64, and the largest logit."""
+    mask = given.options.get("attn_mask")
+    mask = None if mask is None else mask[None, None]
+    if mask is not None and mask.dtype != torch.bool:
+        mask = mask.double()
+    scale = given.options.get("scale", given.query.shape[-1] ** -0.5)
+    causal = given.options.get("is_causal", False)
+    wide = [x.detach().double().requires_grad_() for x in (given.query, given.key, given.value)]
+    g = given.by_out.double()
+    query, key, value = wide
+    out = dense(query, key, value, mask, None, None, causal, scale, 0.0)
+    values = (out.detach(), *torch.autograd.grad(out, wide, g))
+    q, k, v = (x.detach() for x in wide)
+    weights = dense_weights(q, k, mask, None, causal, scale)
+    sizes = _sizes(q, k, v, g, weights, scale)
+    floor = float(torch.finfo(given.query.dtype).tiny)  # below this a dtype may flush to zero
+    logits, bias = dense_logits(q, k, mask, causal, scale)
+    logits = logits if bias is None else logits + bias
+    largest = float(logits.masked_fill(logits == -torch.inf, 0.0).abs().amax())
+    pairs = zip(QUANTITIES, values, sizes, strict=True)
+    return {name: _Truth(value, size.clamp(min=floor)) for name, value, size in pairs}, largest
+
+
+def _sizes(
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, g: torch.Tensor, weights: torch.Tensor, scale: float
+) -> list[torch.Tensor]:
+    """For each row of each quantity, its largest entry if all terms of the zero-sum form had the same sign.
+
+    An error is large if it is large compared with this: where terms cancel, no arithmetic keeps all digits.
+    A query that sees one token has gradients of zero; then the terms of the usual form are the measure.
+    """
+    heads, shared = q.shape[1], k.shape[1]
+    group = heads // shared
+    q, k, v, g = (x.abs() for x in (q, k.repeat_interleave(group, 1), v.repeat_interleave(group, 1), g))
+    by_weights = g @ v.transpose(-2, -1)
+    top = weights.argmax(dim=-1, keepdim=True)
+    relative = (by_weights + by_weights.gather(-1, top)).scatter(-1, top, 0.0)
+    zero_sum = weights * (relative + (weights * relative).sum(dim=-1, keepdim=True))
+    usual = weights * by_weights
+
+    def largest(rows: torch.Tensor) -> torch.Tensor:
+        return rows.amax(dim=-1)
+
+    def grouped(rows: torch.Tensor) -> torch.Tensor:
+        return rows.unflatten(1, (shared, group)).sum(dim=2).amax(dim=-1)
+
+    by_query, by_query_usual = (scale * largest(x @ k) for x in (zero_sum, usual))
+    by_key, by_key_usual = (scale * grouped(x.transpose(-2, -1) @ q) for x in (zero_sum, usual))
+    return [
+        largest(weights @ v),
+        torch.where(by_query > 0, by_query, by_query_usual),
+        torch.where(by_key > 0, by_key, by_key_usual),
+        grouped(weights.transpose(-2, -1) @ g),
+    ]
+
+
+def _run(attention: Attention, given: Inputs) -> tuple[dict[str, Any], str]:
+    """Output and gradients, as far as they could be computed, and why the others could not."""
+    found: dict[str, Any] = {}
+    try:
+        tensors = [x.clone().requires_grad_() for x in (given.query, given.key, given.value)]
+        out = attention(*tensors, **given.options)
+        found["out"] = out.detach() if isinstance(out, torch.Tensor) else out
+        if not isinstance(out, torch.Tensor) or out.shape != given.by_out.shape:
+            return found, "no gradients: the output is not a tensor of the right shape"
+        gradients = torch.autograd.grad(out, tensors, given.by_out.to(out.dtype))
+        found |= dict(zip(QUANTITIES[1:], gradients, strict=True))
+    except Exception as error:  # of a function that is under test
+        first = next(iter(str(error).splitlines()), "")
+        return found, f"{type(error).__name__}: {first[:200]}"
+    return found, ""
+
+
+def _error(found: torch.Tensor, true: _Truth) -> float | None:
+    """Largest error of an entry over the size of its row; None if it is not finite."""
+    floor = float(torch.finfo(found.dtype).tiny)
+    off = ((found.double() - true.value).abs().amax(dim=-1) - floor).clamp(min=0.0)
+    error = float((off / true.size).amax())
+    return error if math.isfinite(error) else None
+
+
+def _direction(found: torch.Tensor, true: _Truth) -> tuple[float | None, float | None]:
+    """Largest 1 - cos of a row that does not cancel, and the ratio of lengths that is farthest from 1."""
+    rows = true.value.abs().amax(dim=-1) > 1e-3 * true.size
+    if not rows.any():
+        return None, None
+    a, b = found[rows], true.value[rows]
+    a_size, b_size = (x.abs().amax(dim=-1, keepdim=True) for x in (a, b))  # squares of small rows underflow
+    a, b = a / torch.where(a_size > 0, a_size, 1.0), b / b_size
+    a_norm, b_norm = a.norm(dim=-1, keepdim=True), b.norm(dim=-1, keepdim=True)
+    unit = a / torch.where(a_norm > 0, a_norm, 1.0)
+    cosine = torch.where(a_norm > 0, (unit - b / b_norm).square().sum(dim=-1, keepdim=True) / 2, 1.0)
+    ratio = (a_size * a_norm / (b_size * b_norm)).flatten()
+    return float(cosine.amax()), float(ratio[ratio.log().abs().argmax()])
+
+
+def _bias(error: torch.Tensor) -> float | None:
+    """Mean of the draws' errors along their leading direction, over the spread around that mean."""
+    rows = error.flatten(1)
+    largest = rows.abs().amax()
+    if not largest > 0 or len(rows) < 2:
+        return None
+    rows = rows / largest
+    along = torch.linalg.eigh(rows @ rows.T)[1][:, -1]  # of the draws: the error is `along` times a direction
+    spread = along.std()
+    return float(along.mean().abs() / spread) if spread > 0 else None
