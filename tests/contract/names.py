@@ -440,6 +440,7 @@ def neighbors(problem, selection):
 
 
 def plane_plot(problem, found):
+    assert hm.plot_basins(problem, cells=3).get_xlabel() == "p, coordinate 0"
     return hm.directions.PlaneDisplay.of(problem, found).plot()
 
 

@@ -159,7 +159,7 @@ def test_a_selection_is_read_and_never_guessed() -> None:
         assert score_gap(problem, chosen) == 1.0
         assert neighbors(problem, chosen).pairs == ((0, 1),)
     with pytest.raises(ValueError, match="other rows"):
-        _ = attracts(problem, replace(best, selection=(0, 0))).verdict
+        attracts(problem, replace(best, selection=(0, 0)))
     other = max_margin(Constraints.dense(2 * best.constraints.rows(), labels=best.constraints.labels))
     with pytest.raises(ValueError, match="other rows"):
         score_gap(problem, replace(other, selection=(0, 1)))

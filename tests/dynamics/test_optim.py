@@ -1,4 +1,4 @@
-"""Optimizers: against the formulas of torch.optim, in the log domain, in units, and by a user."""
+"""Optimizers: against the formulas of torch.optim, in the log domain, in units, and written by a user."""
 
 import math
 from dataclasses import dataclass

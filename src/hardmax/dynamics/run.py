@@ -452,7 +452,7 @@ def _collected(run: Run, step: Optimizer, labels: Sequence[Any]) -> np.ndarray:
     rule = Rule.of(step, int(run.times[-1]), scale, by_update=True)
     p, totals = np.array(scale.point(run.points[0])), np.zeros(len(slots.tokens))
     ends = np.array([0, len(rule.rates)])
-    by_rule(scale.problem, p, rule, ends, "primal", run.batch or 0, totals)
+    by_rule(scale.problem, p, rule, ends, "primal", run.batch or 0, totals=totals)
     at = np.array([problem.offsets[i] + t for i, t in labels])
     if slots.group is None:
         return -totals[at]

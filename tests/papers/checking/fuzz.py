@@ -17,7 +17,7 @@ import time
 from typing import Any
 
 import numpy as np
-from hardmax.papers.checking.check_statement import Check, check_statement
+from hardmax.papers.checking.check import Check, check_statement
 
 import hardmax as hm
 from hardmax.papers.checking.check import statements

@@ -7,7 +7,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from flint import arb
-from hardmax.papers.checking.check_statement import Outcome, outcome_of, paper_verdict_of, verdict_of
+from hardmax.papers.checking.check import Outcome, outcome_of, paper_verdict_of, verdict_of
 
 import hardmax as hm
 from hardmax.papers.checking.check import Hypothesis, check_statement, statements

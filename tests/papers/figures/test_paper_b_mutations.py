@@ -31,7 +31,7 @@ def test_a_damped_normalisation(monkeypatch):
     def train(problem, step, **options):
         return damped(problem, hm.optim.Normalized(step.lr, 1e-6), **options)
 
-    monkeypatch.setattr(runs.hm, "descend", descend, raising=False)
+    monkeypatch.setattr(runs.hm, "train", train, raising=False)
     assert {"norm", "cosine-1000"} <= fails("B-FIG-1a")
 
 

@@ -102,7 +102,14 @@ class EdgeSteps:
         return self._taken(p, rule, record, piece, told)
 
     def loop(
-        self, problem: Problem, p: Floats, rule: Rule, record: np.ndarray, wanted: object, batch: int
+        self,
+        problem: Problem,
+        p: Floats,
+        rule: Rule,
+        record: np.ndarray,
+        wanted: object,
+        batch: int,
+        watch: object,
     ) -> tuple[np.ndarray, str | None]:
         """Normalised steps as `train` asks for them: points and event."""
         found = self._taken(p, rule, record)
@@ -127,7 +134,7 @@ class EdgeSteps:
                 before = some.taken
                 some.run(before + piece if told else -1)
                 ends = told is not None and told(some.taken - before)
-            points[len(record) - len(ahead) :] = some.points[len(kept) - len(ahead) :]
+            points[len(record) - len(ahead) :] = some.rows[len(kept) - len(ahead) :]
             done, plain = done + some.taken, plain + (0 if along else some.taken)
             if ends or some.status != LEFT_FORM:
                 return Taken(points, some.event, done, plain)
