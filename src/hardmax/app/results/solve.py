@@ -574,7 +574,7 @@ def solve(
     """List the directions that attract training, each with a proof.
 
     Args:
-        problem: File of a problem (.json, .npz or .csv) or the name of an example. In Python also a `Problem`.
+        problem: File of a problem (.json, .npz, .csv) or the name of an example. In Python also a `Problem`.
         all: List every feasible selection, not only those that attract.
         limit: Stop after this many feasible selections. None searches all of them.
         seconds: Stop the search after this many seconds. None sets no limit.
