@@ -3,7 +3,7 @@
 # The name of 0.2, the name of 0.3 or the module that has it, and why.
 ROWS = [
     (
-        "hm.data.example(name)",
+        "hm.data.named(name)",
         "hm.data.example(name), hm.data.examples()",
         "names that can be guessed and listed; ids of figures stay accepted",
     ),
@@ -52,7 +52,11 @@ ROWS = [
         "sweep files: optimizer, lr, eps",
         "both are read; stores keep the names of 0.2, and so do seeds",
     ),
-    ("hm.torch.probe(told=)", "hm.probe(progress=)", "one signature of callbacks"),
+    (
+        "hm.torch.probe(model, told=), hm.answers.probe_file",
+        "hm.probe(model_or_path, progress=)",
+        "one probe",
+    ),
     (
         "hm.embeddings.train_embeddings(corpus, d, step, epochs=)",
         "hm.train(corpus.model(d=), optimizer, epochs=)",

@@ -29,7 +29,8 @@ RESULTS = {
     "playground": "Serving",
     "text": "Explanation TextStatistics TokenRanking TopKReport WordMap",
     "torch": "AttentionLayer AuditCase AuditResult Heads ProbedHead Watch",
-    "dynamics": "AttentionModel AttentionRun FactorRun Factors Gradient Joint Matrix Remainder Smoothness WeightRun",
+    "dynamics": "AttentionModel AttentionRun FactorRun Factors Gradient Joint Matrix Remainder Smoothness "
+    "WeightRun",
 }
 
 # Words that differ from the public name in nothing else.

@@ -1,4 +1,4 @@
-"""`hm.directions.plot_basins`: from which starts training ends at which selection, for keys in two dimensions."""
+"""`hm.directions.plot_basins`: from which starts training ends at which selection, for planar keys."""
 
 from __future__ import annotations
 
