@@ -58,6 +58,21 @@ ROWS = [
         "one probe",
     ),
     (
+        "hm.torch.attention, hm.torch.ExactAttention",
+        "hm.torch.scaled_dot_product_attention, hm.torch.MultiheadAttention",
+        "a drop-in has the same name",
+    ),
+    ("hm.torch.watch(given=, most=)", "hm.torch.watch(layers=, max_inputs=)", "as in hm.probe"),
+    (
+        "hm.answers.{Solved, Hunted, Checked, ...}",
+        "SolveResult, HuntResult, NextTokenReport, ..., which the functions return",
+        "nouns, next to their functions",
+    ),
+    ("told=, tell=, ready=", "progress=f(done, total)", "one signature of callbacks"),
+    ("seed=", "rng=", "random_state= on estimators, seed in files"),
+    ("hm.answers.text_train", "hm.text.train_classifier", "no name for two things"),
+    ("hm.answers.ntp_train", "hm.nexttoken.train_file", "a result, next to its package"),
+    (
         "hm.embeddings.train_embeddings(corpus, d, step, epochs=)",
         "hm.train(corpus.model(d=), optimizer, epochs=)",
         "one function trains",
