@@ -1,4 +1,4 @@
-"""`hm.directions.plot_basins`: from which starts training ends at which selection, for planar keys."""
+"""Basins of attraction in the plane: which selection training from each start ends at."""
 
 from __future__ import annotations
 

@@ -274,7 +274,8 @@ def sweep_file(
     >>> import hardmax as hm, pathlib, tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     file = pathlib.Path(folder, "small.toml")
-    ...     _ = file.write_text('experiment = "sphere"\\ntrials = 5\\n[grid]\\nd = [4]\\n')
+    ...     plan = 'experiment = "sphere"\\ntrials = 5\\n[grid]\\nn = [2]\\nT = [3]\\nd = [4]\\n'
+    ...     _ = file.write_text(plan)
     ...     found = hm.trials.sweep_file(file, seconds=60)
     >>> found.exit_code
     0
