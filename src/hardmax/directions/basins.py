@@ -34,7 +34,7 @@ def plot_basins(problem: Problem, ax: Any = None, *, reach: float = 4.0, cells: 
         The axes.
 
     >>> import hardmax as hm
-    >>> ax = hm.directions.plot_basins(hm.data.example("B-FIG-8"), cells=8)
+    >>> ax = hm.plot_basins(hm.data.example("B-FIG-8"), cells=8)
     >>> [text.get_text() for text in ax.get_legend().get_texts()]
     ['tokens 0 0', 'tokens 0 1']
     """

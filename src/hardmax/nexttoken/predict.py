@@ -156,6 +156,7 @@ class Predictor:
     star: Floats | None = None
     residual: Floats | None = None
 
+    @check_arguments
     def save(self, path: str | PathLike[str]) -> None:
         """Write the model to one file, which `load` reads; the name may have any ending.
 
@@ -173,6 +174,7 @@ class Predictor:
         save(path, self)
 
     @classmethod
+    @check_arguments
     def load(cls, path: str | PathLike[str]) -> Predictor:
         """Read a model that `save` or ``hardmax ntp train`` wrote.
 
