@@ -573,7 +573,7 @@ def solve(
     """List the directions that attract training, each with a proof.
 
     Args:
-        problem: File of a problem: .json, .npz or .csv. In Python also a `Problem`.
+        problem: File of a problem (.json, .npz or .csv), or name of an example. In Python also a `Problem`.
         all: List every feasible selection, not only those that attract.
         limit: Stop after this many feasible selections. None searches all of them.
         seconds: Stop the search after this many seconds. None sets no limit.
@@ -597,6 +597,7 @@ def solve(
     """
     from hardmax._lib import expect
     from hardmax._lib.notebook import save_picture
+    from hardmax.data.small import load_problem
     from hardmax.problem import Problem
 
     started = time.monotonic()
@@ -611,7 +612,7 @@ def solve(
     norm = norm_of_file(norm) if isinstance(norm, str) else norm
     name = "problem" if isinstance(problem, Problem) else os.fspath(problem)
     inputs = [] if isinstance(problem, Problem) else [name]
-    posed = problem if isinstance(problem, Problem) else Problem.load(name)
+    posed = problem if isinstance(problem, Problem) else load_problem(name)
     begin, start_name = _start(posed, start)
     inputs += [] if start_name in ("zero", "given") else [start_name]
     if plot is not None:
