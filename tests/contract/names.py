@@ -28,8 +28,9 @@ RESULTS = {
     "papers": "Check Claim Figure Paper Statement",
     "playground": "Serving",
     "text": "Explanation TextStatistics TokenRanking TopKReport WordMap",
-    "torch": "AttentionLayer Heads ProbedHead Watch",
-    "dynamics": "FactorRun Gradient Smoothness WeightRun",
+    "torch": "AttentionLayer AuditCase AuditResult Heads ProbedHead Watch",
+    "dynamics": "AttentionModel AttentionRun FactorRun Factors Gradient Joint Matrix Remainder Smoothness "
+    "WeightRun",
 }
 
 # Words that differ from the public name in nothing else.
@@ -135,7 +136,7 @@ WORDS = {
     "yelp_corpus": "embeddings.yelp_corpus",
     "load_classifier": "text.AttentionClassifier.load",
     "vectorizer": "text.NgramVectorizer",
-    "text_train": "text.train_file",
+    "text_train": "text.train_classifier",
     "text_explain": "text.explain",
     "sentences": "nexttoken.Sentences.from_lists",
     "read_sentences": "nexttoken.read_sentences",
@@ -173,7 +174,6 @@ WORDS = {
     "torch_layers": "torch.attention_layers",
     "torch_projection": "torch.Projection",
     "torch_watch": "torch.watch",
-    "probe": "torch.probe",
     "probe_file": "probe",
     "torch_padded": "torch.padded",
     "torch_problem": "torch.problem_of",
@@ -271,6 +271,13 @@ def random_trials(d, trials):
 
 
 # Measures
+
+
+def probe(*given, **options):
+    """Probe a model in memory: its heads, without the report of `hm.probe`."""
+    from hardmax.torch.prober import probe
+
+    return probe(*given, **options)
 
 
 def gradient(problem, p, block="p"):

@@ -6,6 +6,7 @@ from .assumptions import AssumptionD as AssumptionD
 from .assumptions import assumption_b as assumption_b
 from .assumptions import assumption_c as assumption_c
 from .assumptions import assumption_d as assumption_d
+from .basins import plot_basins as plot_basins
 from .critical import CriticalDirection as CriticalDirection
 from .critical import CriticalDirections as CriticalDirections
 from .direction import Direction as Direction

@@ -1,4 +1,4 @@
-"""`hm.plot_basins`: from which starts training ends at which selection, for keys in two dimensions."""
+"""Basins of attraction in the plane: which selection training from each start ends at."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def plot_basins(problem: Problem, ax: Any = None, *, reach: float = 4.0, cells: 
         The axes.
 
     >>> import hardmax as hm
-    >>> ax = hm.plot_basins(hm.data.example("B-FIG-8"), cells=8)
+    >>> ax = hm.directions.plot_basins(hm.data.example("B-FIG-8"), cells=8)
     >>> [text.get_text() for text in ax.get_legend().get_texts()]
     ['tokens 0 0', 'tokens 0 1']
     """
