@@ -43,7 +43,12 @@ class Logits(NamedTuple):
 
 
 class Attended(NamedTuple):
-    """What a link answers: minus the sign is that of a token that lowers the prediction."""
+    """What a link answers: predictions, and their derivatives by the logits as signs and logarithms.
+
+    >>> import numpy as np, hardmax as hm
+    >>> hm.dynamics.Attended(np.zeros(1), np.zeros(2), np.ones(2)).predictions.tolist()
+    [0.0]
+    """
 
     predictions: np.ndarray  # (n,)
     logs: np.ndarray  # log of the size of d prediction / d logit, -inf where it is zero
@@ -75,7 +80,12 @@ class Link:
 
 
 class Softmax(Link):
-    """The attention of transformers, seen from the largest logit of each input (see `softmax.settle`)."""
+    """The attention of transformers, seen from the largest logit of each input (see `softmax.settle`).
+
+    >>> import hardmax as hm
+    >>> hm.data.example("B-FIG-8").with_attention(hm.dynamics.Softmax()).blocks
+    ('p',)
+    """
 
     is_relative = True
 
@@ -94,6 +104,11 @@ class AttentionRun(Run):
     """A training of `with_attention`: ``heads`` holds every p at every snapshot, (S, heads, d).
 
     Points, norms and selections are those of the first head, losses those of the model.
+
+    >>> import hardmax as hm
+    >>> model = hm.data.example("B-FIG-8").with_attention([hm.dynamics.Softmax()] * 2)
+    >>> hm.train(model, hm.optim.Normalized(0.1), steps=10).heads.shape
+    (11, 2, 2)
     """
 
     model: AttentionModel | None = None
