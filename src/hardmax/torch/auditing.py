@@ -44,8 +44,7 @@ class AuditCase:
         quantity: "out", "dq", "dk" or "dv".
         cosine_distance: Largest 1 - cos of a row.
         length_ratio: Length of a row over its true length, of the row where it is farthest from 1.
-        max_error: Largest error of an entry relative to its row: to the largest entry that the row would
-            have if the terms that are added up to it had the same sign.
+        max_error: Largest error of an entry, relative to the largest entry of its row with terms of one sign.
         bias: Mean of the errors along their leading direction over their spread, over draws.
         allowed: The largest `max_error` that passes.
         verdict: "passes", "fails" or "not run".
