@@ -10,6 +10,7 @@ PAGES = {
     "CITATION.cff": "citing.md",
     "CONTRIBUTING.md": "contributing.md",
     "README.md": "start.md",
+    "SECURITY.md": "security.md",
     "examples/tutorials": "tutorials/index.rst",
 }
 

@@ -134,7 +134,7 @@ class Norm(ABC):
         return {}
 
     def speed(self, F: Floats, parts: Callable[[], Floats] | None = None) -> tuple[Floats, Floats]:
-        """Return N*(F) times the step of F, the gradient of N*(F)^2/2, and its derivative: what a flow follows.
+        """Return N*(F) step(F), the gradient of N*(F)^2/2, and its derivative: what a flow follows.
 
         ``parts`` gives, per coordinate, the sum of the sizes of what F is summed from.
         """
