@@ -4,8 +4,8 @@ import subprocess
 import sys
 
 import pytest
-from hardmax.papers.checking.check_statement import STATEMENTS, statements
 
+from hardmax.papers.checking.check import STATEMENTS, statements
 from hardmax.papers.figures.figure import RECIPES, recipes
 from hardmax.papers.registry import ERRATA, PAPERS, Registry, places
 

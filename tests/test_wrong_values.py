@@ -251,7 +251,7 @@ def valid(name: str, folder: pathlib.Path) -> dict:
         return hm.nexttoken.training.train(samples, steps=1).predictor
 
     def classifier():
-        return hm.text.train_file(PAIRS, held_out=0, epochs=1, workers=1).classifier
+        return hm.text.train_classifier(PAIRS, held_out=0, epochs=1, workers=1).classifier
 
     def model_file():
         predictor().save(folder / "model.npz")
@@ -281,7 +281,7 @@ def valid(name: str, folder: pathlib.Path) -> dict:
         "probe": lambda: {"model": folder / "none"},
         "text.explain": lambda: {"model": classifier(), "text": "good"},
         "text.important": lambda: {"model": classifier()},
-        "text.train_file": lambda: {"data": PAIRS, "held_out": 0, "epochs": 1, "workers": 1},
+        "text.train_classifier": lambda: {"data": PAIRS, "held_out": 0, "epochs": 1, "workers": 1},
         "certify": lambda: {"certificate": best.to_dict()},
         "check_statement": lambda: {"id": "B-THM-2", "data": plane},
         "data.fig9_oracle": lambda: {"d": 2, "trials": 2},
@@ -298,8 +298,12 @@ def valid(name: str, folder: pathlib.Path) -> dict:
             "steps": 3,
             "workers": 1,
         },
-        "directions.assumption_c": lambda: {"problem": labels, "selection": [1, 1, 1], "draws": 10},
-        "directions.in_cone": lambda: {"mu": 0.1},
+        "directions.assumptions.assumption_c": lambda: {
+            "problem": labels,
+            "selection": [1, 1, 1],
+            "draws": 10,
+        },
+        "directions.direction.in_cone": lambda: {"mu": 0.1},
         "directions.interpolated_max_margin": lambda: {"problem": labels, "rho": 1.0, "selection": "best"},
         "directions.label_max_margin": lambda: {"problem": labels, "selection": [1, 1, 1]},
         "directions.relaxed_max_margin": lambda: {"problem": labels, "selection": [1, 1, 1]},
@@ -490,7 +494,6 @@ def torch_calls(corpus, layer) -> dict:
             "module": query_model(),
             "problem": hm.torch.problem_of(query_model(), batch),
         },
-        "torch.probe": lambda: {"model": layer(), "texts": torch.randn(6, 5, 8), "null": 1, "workers": 1},
         "torch.problem_of": lambda: {"module": query_model(), "batch": batch},
         "torch.softmax": lambda: {"logits": torch.zeros(3)},
         "torch.watch": lambda: {"model": layer()},

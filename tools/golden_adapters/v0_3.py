@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 
 import hardmax as hm
+from hardmax.nexttoken.unmerged import Unmerged
 
 _spec = importlib.util.spec_from_file_location("golden_adapter_before", Path(__file__).with_name("v0_2.py"))
 _before = importlib.util.module_from_spec(_spec)
@@ -107,48 +108,42 @@ def margin_list(q):
 
 
 def embeddings(q):
-    from hardmax.embeddings import gram, minibatch, one_layer, two_layer
-
-    corpus, (E, p, v) = _before.corpus_of(q), q["start"]
-    how = {"steps": q["steps"], "rate": q.get("lr")}
-    if q["way"] == "vectors":
-        run = one_layer.descend_embeddings(corpus, E, p, v, train=q["blocks"], **how)
+    corpus, way = _before.corpus_of(q), q["way"]
+    if way == "mini-batches":
+        model = corpus.model(start=q["start"])
+        options = {"epochs": q["steps"], "batch": 3, "rng": 0, "dtype": "float64"}
+        run = hm.train(model, optimizer_of(q["optimizer"]), **options)
         return {"point.p": run.p, "float": run.losses}
-    if q["way"] == "gram":
-        state = gram.GramState.from_vectors(E, p, v)
-        run = gram.descend_gram(corpus, state, train=q["blocks"], **how)
-        return {"point.a": run.a[-1], "point.c": run.c[-1], "float": run.losses}
-    if q["way"] == "flow":
-        state = gram.GramState.from_vectors(E, p, v)
-        run = gram.flow_gram(corpus, state, times=[0, 1, 100], train=q["blocks"])
+    if way == "two layers":
+        model = corpus.model(layers=2, start=q["start"])
+        return {"float": hm.train(model, hm.optim.GD(lr=q["lr"]), steps=q["steps"]).losses}
+    start = q["start"] if way == "vectors" else hm.embeddings.GramState.from_vectors(*q["start"])
+    model = corpus.model(blocks=q["blocks"], start=start)
+    if way == "flow":
+        run = hm.flow(model, times=[0, 1, 100])
         return {"direction.a": run.state.a, "float": run.losses}
-    if q["way"] == "two layers":
-        return {
-            "float": two_layer.descend_two_layer(
-                corpus, two_layer.TwoLayerGram.from_vectors(E, p, v), **how
-            ).losses
-        }
-    options = {"epochs": q["steps"], "batch": 3, "rng": 0, "start": (E, p, v), "dtype": "float64"}
-    run = minibatch.train_embeddings(corpus, len(p), optimizer_of(q["optimizer"]), **options)
-    return {"point.p": run.p, "float": run.losses}
+    run = hm.train(model, hm.optim.GD(lr=q["lr"]), steps=q["steps"])
+    moved = {"point.p": run.p} if way == "vectors" else {"point.a": run.a[-1], "point.c": run.c[-1]}
+    return moved | {"float": run.losses}
 
 
 def next_tokens(q):
-    from hardmax.nexttoken import flow as flows
-    from hardmax.nexttoken import training, unmerged
-
     samples = hm.nexttoken.Samples.from_sentences(q["sentences"])
+    model, optimizer = samples.model(), hm.optim.Normalized(lr=q["lr"])
+    stages = model.optimizers | {"W_kq": optimizer}
     if q["way"] == "stages":
-        run = training.train(samples, steps=q["steps"], rate=q["lr"])
+        run = hm.train(model, stages, steps=q["steps"])
         found = {"point": run.a, "float": run.loss, "float.kq": run.misalignment_kq}
         return found | {"star": str(run.star.norm_squared)}
     if q["way"] == "flow":
-        run = flows.train_by_flow(samples, 1e8, rate=q["lr"])
+        run = hm.flow(model, until=1e8, optimizer=stages)
         return {"direction": run.a / np.linalg.norm(run.a), "float": run.misalignment_kq}
     if q["way"] == "joint":
-        return {"float": unmerged.train_jointly(samples, q["steps"], q["lr"]).losses}
-    start = unmerged.Unmerged.random(samples, np.eye(samples.V), 4, 4, scale=0.1, rng=0)
-    return {"float": unmerged.train_unmerged(start, q["steps"], q["lr"]).losses}
+        model = samples.model(joint=True)
+    else:
+        drawn = {"scale": 0.1, "rng": 0}
+        model = samples.model(weights=Unmerged.random(samples, np.eye(samples.V), 4, 4, **drawn))
+    return {"float": hm.train(model, optimizer, steps=q["steps"]).losses}
 
 
 def figures():

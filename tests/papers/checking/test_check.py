@@ -7,10 +7,17 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from flint import arb
-from hardmax.papers.checking.check_statement import Outcome, outcome_of, paper_verdict_of, verdict_of
 
 import hardmax as hm
-from hardmax.papers.checking.check import Hypothesis, check_statement, statements
+from hardmax.papers.checking.check import (
+    Hypothesis,
+    Outcome,
+    check_statement,
+    outcome_of,
+    paper_verdict_of,
+    statements,
+    verdict_of,
+)
 from hardmax.papers.max_margin.statements.instances import opposed
 
 MET, UNMET, OPEN = (Hypothesis("h", holds) for holds in (True, False, None))
@@ -84,7 +91,7 @@ def test_a_hypothesis_of_the_paper_itself_excuses_its_reading_too():
 
 
 def test_a_reading_that_does_not_exist_is_refused():
-    with pytest.raises(ValueError, match="no reading of the paper's own"):
+    with pytest.raises(ValueError, match="has no wording of the paper here; use reading='corrected'"):
         check_statement("B-ASM-B", hm.data.example("B-FIG-1a"), reading="paper")
 
 

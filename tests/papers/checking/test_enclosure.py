@@ -7,7 +7,7 @@ import pytest
 from flint import arb
 
 import hardmax as hm
-from hardmax.papers.checking.check import enclosure
+from hardmax.papers.checking import enclosure
 from hardmax.papers.checking.enclosure import Disc, EnclosedField, selected, step, trapped
 from hardmax.papers.checking.proof import at_precision, balls
 

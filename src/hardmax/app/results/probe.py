@@ -300,7 +300,7 @@ def probe(
         inner: Show numbers without the first token and the query's own token.
         page: Write a page with a map of the heads, the texts and the selected tokens.
         progress: Called with the number of heads done and of all heads.
-        options: Further arguments of `hm.torch.probe`.
+        options: Further arguments of a model in memory: `causal`, `heads`.
 
     Raises:
         ImportError: If the extra `probe` is not installed.
