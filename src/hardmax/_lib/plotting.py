@@ -39,8 +39,12 @@ def plane_of(keys: Sequence[np.ndarray]) -> np.ndarray:
 def axes_of(ax: Axes | None) -> Axes:
     """Return the axes given, or new ones in the house style."""
     if ax is not None:
-        if not hasattr(ax, "add_patch"):
-            raise WrongType(f"ax must be matplotlib axes or None, got {type(ax).__name__}")
+        from matplotlib.axes import Axes
+
+        if not isinstance(ax, Axes):
+            raise WrongType(
+                f"ax must be matplotlib Axes, got {type(ax).__name__}; make them with plt.subplots"
+            )
         return ax
     with style():
         made: Axes = picture((4.0, 4.0)).subplots()
