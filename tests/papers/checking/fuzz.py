@@ -17,10 +17,9 @@ import time
 from typing import Any
 
 import numpy as np
-from hardmax.papers.checking.check import Check, check_statement
 
 import hardmax as hm
-from hardmax.papers.checking.check import statements
+from hardmax.papers.checking.check import Check, check_statement, statements
 from hardmax.papers.hunting.space import FIXED, LABELS, QUERIES
 
 # Samples are as small as those of a hunt: many problems show more than many draws.

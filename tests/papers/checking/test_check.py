@@ -7,10 +7,17 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from flint import arb
-from hardmax.papers.checking.check import Outcome, outcome_of, paper_verdict_of, verdict_of
 
 import hardmax as hm
-from hardmax.papers.checking.check import Hypothesis, check_statement, statements
+from hardmax.papers.checking.check import (
+    Hypothesis,
+    Outcome,
+    check_statement,
+    outcome_of,
+    paper_verdict_of,
+    statements,
+    verdict_of,
+)
 from hardmax.papers.max_margin.statements.instances import opposed
 
 MET, UNMET, OPEN = (Hypothesis("h", holds) for holds in (True, False, None))
