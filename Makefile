@@ -2,7 +2,7 @@
 # again until pyproject.toml or constraints.txt changes.
 
 .DEFAULT_GOAL := help
-.PHONY: help reproduce check test test-extras coverage mutations docs torch bench clean
+.PHONY: help reproduce check test test-extras coverage mutations docs torch bench words release-check clean
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
 
@@ -40,6 +40,8 @@ help:
 	@echo "make coverage    all tests once more, and the lines that none of them runs"
 	@echo "make mutations   four deliberate mistakes in a copy, and the tests that notice them"
 	@echo "make docs        build the documentation site, tutorials included: build/docs/index.html"
+	@echo "make words       words that readers stumble over, in pages and docstrings"
+	@echo "make release-check  build the wheel, install it elsewhere, run the first commands"
 	@echo "make torch       install PyTorch, as make bench does"
 	@echo "make bench       all benchmarks, one table (installs PyTorch and cvxpy to compare with)"
 	@echo "make clean       remove what builds, tests and compilation left (.venv stays)"
@@ -89,6 +91,14 @@ docs: $(docs)
 	@$(python) -m sphinx -q -W --keep-going -d build/doctrees docs build/docs
 	@$(python) docs/_tools/check_site.py build/docs
 	@echo build/docs/index.html
+
+words: $(dev)
+	@$(python) docs/_tools/words.py
+
+# The wheel by itself, in an empty environment outside this folder.
+release-check: $(dev)
+	@rm -rf dist && $(python) -m pip wheel --quiet --no-deps --wheel-dir dist .
+	@$(python) tools/release_check.py dist/hardmax-*.whl
 
 torch: $(torch)
 

@@ -2,7 +2,7 @@
 
     python benchmarks/all.py                  # all, as make bench does; the table also as build/bench.json
     python benchmarks/all.py margin trainer   # those of bench_margin.py and bench_trainer.py
-    python benchmarks/all.py --store          # put the last table into measured.json and docs/benchmarks.md
+    python benchmarks/all.py --store          # write measured.json and docs/benchmarks.md
 
 Each benchmark runs in a process of its own and prints its own tables; its numbers are kept in build/bench.
 Both sides of a ratio come from one process, or from processes that take turns. A benchmark that cannot run

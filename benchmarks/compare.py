@@ -35,12 +35,21 @@ def _descend(d: int, coordinates: str) -> Callable[[], object]:
 
 
 def _normalized(problem: object, steps: int, rate: float, **options: object) -> object:
-    """Normalised descent, by a step rule where there are rules."""
+    return _trained(problem, "Normalized", rate, steps=steps, **options)
+
+
+def _trained(
+    problem: object, name: str, rate: float, *, factors: int = 0, joint: bool = False, **options: object
+) -> object:
+    """Training by an optimizer, in the names of 0.3 or of 0.2."""
     import hardmax as hm
 
-    if hasattr(hm, "steps"):
-        return hm.train(problem, hm.optim.Normalized(rate), steps=steps, **options)
-    return hm.train(problem, steps, rate, **options)
+    if hasattr(hm, "optim"):
+        model = problem.factors(rank=factors) if factors else problem.joint() if joint else problem
+        return hm.train(model, getattr(hm.optim, name)(rate), **options)
+    verb = hm.descend_batch if isinstance(problem, list) else hm.descend
+    more = {"factors": factors} if factors else {"wrt": ("p", "v")} if joint else {}
+    return verb(problem, getattr(hm.steps, name)(rate), **more, **options)
 
 
 def primal() -> Callable[[], object]:
@@ -55,9 +64,7 @@ def batch() -> Callable[[], object]:
     import hardmax as hm
 
     problems = list(hm.data.fig9_oracle(100, 50))
-    if hasattr(hm, "steps"):
-        return lambda: hm.train(problems, hm.optim.Normalized(1.0), steps=1000, workers=1)
-    return lambda: hm.train(problems, 1000, 1.0, workers=1)
+    return lambda: _trained(problems, "Normalized", 1.0, steps=1000, workers=1)
 
 
 def flow() -> Callable[[], object]:
@@ -117,14 +124,14 @@ def adam_batch() -> Callable[[], object]:
     import hardmax as hm
 
     problems = [hm.data.sphere(4, 6, 10, rng=seed) for seed in range(50)]
-    return lambda: hm.train(problems, hm.optim.Adam(0.1), steps=1000, workers=1)
+    return lambda: _trained(problems, "Adam", 0.1, steps=1000, workers=1)
 
 
 def joint() -> Callable[[], object]:
     import hardmax as hm
 
     problem = hm.data.sphere(4, 6, 10, rng=0)
-    return lambda: hm.train(problem.joint(), hm.optim.Normalized(0.1), steps=5000, record=())
+    return lambda: _trained(problem, "Normalized", 0.1, joint=True, steps=5000, record=())
 
 
 def factors() -> Callable[[], object]:
@@ -136,9 +143,7 @@ def factors() -> Callable[[], object]:
     tokens, queries, scores = rng.normal(size=(6, 5, 8)), rng.normal(size=(6, 8)), rng.normal(size=(6, 5))
     problem = hm.Problem.from_queries(tokens, queries, scores)
     start = rng.normal(size=(8, 3)), rng.normal(size=(8, 3))
-    return lambda: hm.train(
-        problem.factors(rank=3), hm.optim.Normalized(0.1), steps=5000, start=start, record=()
-    )
+    return lambda: _trained(problem, "Normalized", 0.1, factors=3, steps=5000, start=start, record=())
 
 
 def _corpus(n: int, d: int) -> tuple[object, tuple[object, object, object]]:

@@ -28,8 +28,7 @@ def follow_one_problem() -> None:
     search = hm.attractors(problem)
     attracting = list(search)
     print(
-        f"  directions that can attract: {len(attracting)}, "
-        f"found with {search.problems_solved} quadratic programs\n"
+        f"  directions that can attract: {len(attracting)}, by {search.problems_solved} quadratic programs\n"
     )
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from matplotlib.lines import Line2D
 
 import hardmax as hm
-from hardmax.papers.figures.style import RED, style
+from hardmax._lib.style import RED, style
 from hardmax.trials.plan import read_plan
 
 HERE = Path(__file__).parent

@@ -182,7 +182,7 @@ def test_a_statement(tmp_path):
     assert [each.check.verdict for each in answer.checks] == ["consistent"]
     assert answer.exit_code == 0
     assert "MINE-1" in str(hm.check_statement("MINE-1", problem))
-    assert list(hm.statements())[-1] == "MINE-1"
+    assert hm.statements()[-1].id == "MINE-1"
 
 
 @pytest.mark.parametrize("test", [test_a_head, test_a_step_rule, test_a_statement])

@@ -56,7 +56,7 @@ def test_where_does_gradient_descent_go(run):
     # the two tight rows, by hand: p = (-2, -18)/13
     assert best.margin == pytest.approx(13 / np.hypot(2, 18), rel=1e-12)
     assert path.cosine_distance(best) < 1e-13
-    assert (names["search"].found, names["search"].status) == (11, "complete")
+    assert (names["search"].feasible, names["search"].status) == (11, "complete")
     assert names["selections"] == [(2, 2, 3), (1, 3, 0), (1, 1, 0)]
     margins = [each.max_margin.margin for each in names["found"]]
     assert margins == pytest.approx([0.7178, 0.6472, 0.6059], abs=5e-5)
@@ -189,11 +189,11 @@ def test_which_words_decide(run, monkeypatch, capsys):
 def test_what_a_newcomer_gets_wrong_is_answered():
     problem = hm.data.example("B-FIG-8")
     with pytest.raises(
-        ValueError, match=r"B-THM-L7: missing .*'selection'; ask check\('B-THM-L7', problem, sel"
+        ValueError, match=r"B-THM-L7: missing .*'selection'; call check_statement\('B-THM-L7', problem, sel"
     ):
         hm.check_statement("B-THM-L7", problem)
     with pytest.raises(
-        ValueError, match=r"unexpected keyword argument 'tokens'; ask check\('B-THM-3', problem"
+        ValueError, match=r"unexpected keyword argument 'tokens'; call check_statement\('B-THM-3', problem"
     ):
         hm.check_statement("B-THM-3", problem, tokens=(0, 1))
     assert hm.attracts(problem, hm.Selection(((0,), (1,)))).verdict  # tokens will do

@@ -78,7 +78,8 @@ print("repaired:", mended.words(mended.repaired))
 # other, for 900 and 10,000 steps.
 
 samples = hm.nexttoken.Samples.from_sentences(kept)
-run = hm.nexttoken.training.train(samples, steps=10_000, n=mended.n)
+model = samples.model()
+run = hm.train(model, model.optimizers, steps=10_000, n=mended.n)
 print(f"loss {run.loss:.1e}; attention on the word that decides: at least {run.masses.min():.6f}")
 print(f"1 - cos between W_kq and its max-margin solution: {run.misalignment_kq:.2e}")
 print(f"the law of late training predicts {run.late.predicted_misalignment(run.rate * 10_000):.2e}")

@@ -20,10 +20,9 @@ import hardmax as hm
 # Theorem 2 of the max-margin paper is about training from anywhere, say p = 0: under which conditions must
 # p grow without bound, and how fast?
 
-statement = hm.statements()["B-THM-2"]
+statement = hm.statements("B-THM-2")[0]
 print(f"{len(hm.statements())} statements can be checked; this one is {statement.title}, {statement.label}.")
 print(statement.claim)
-print("errata that concern it:", statement.errata)
 
 # %%
 # The label says how a statement is known: *proved* in the paper or after correction, *derived* for this

@@ -75,9 +75,7 @@ print(f"{lemma.title}: {lemma.verdict}, slack {lemma.slack:.3f}")
 #
 # Now AdamW, the optimiser of practice, on all parameters, 60 times through the sentences.
 
-trained = hm.embeddings.minibatch.train_embeddings(
-    corpus, 512, hm.optim.AdamW(1e-3), epochs=60, batch=8, rng=0
-)
+trained = hm.train(corpus.model(d=512), hm.optim.AdamW(lr=1e-3), epochs=60, batch=8, rng=0)
 print(f"loss {trained.loss:.4f}")
 print(f"rank correlation of x and E.v: {trained.r_v:.2f}, of |x| and E.p: {trained.r_p:.2f}")
 for word, row in zip(shown, rows, strict=True):

@@ -8,7 +8,7 @@ import pytest
 from hardmax._lib import compiling
 from hardmax._lib.compiling import MESSAGE, Compiled
 from hardmax.app import cli
-from hardmax.app.results import Diagnosis, Finding
+from hardmax.app.results.doctor import DoctorReport, Finding
 
 COLD = "import hardmax as hm; hm.train(hm.data.example('B-FIG-1a'), hm.optim.Normalized(0.1), steps=2)"
 
@@ -44,10 +44,10 @@ def test_it_is_said_once_and_of_own_kernels_only(fresh, capsys):
 
 @pytest.mark.parametrize("arguments", [["doctor", "--quiet"], ["--quiet", "doctor"]])
 def test_quiet_takes_it_back(fresh, capsys, monkeypatch, arguments):
-    def examined() -> Diagnosis:
+    def examined() -> DoctorReport:
         compiling._note("hardmax.dynamics.loop")
-        return Diagnosis((Finding("cores", True, "2"),))
+        return DoctorReport((Finding("cores", True, "2"),))
 
-    monkeypatch.setattr("hardmax.app.results.doctor.examine", examined)
+    monkeypatch.setattr("hardmax.app.results.doctor.doctor", examined)
     assert cli.run(arguments) == 0
     assert (capsys.readouterr().err, Compiled.count) == ("", 1)

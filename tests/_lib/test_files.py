@@ -14,7 +14,7 @@ import hardmax as hm
 from hardmax import nexttoken
 from hardmax._lib import files
 from hardmax._lib.files import whole, whole_text
-from hardmax.app.cli.output import writable
+from hardmax.app.results.session import writable
 
 
 def _half(text, error: BaseException) -> None:
@@ -82,7 +82,7 @@ def test_a_link_is_refused_whatever_it_leads_to(tmp_path: Path, target: str) -> 
     link = tmp_path / "link.txt"
     link.symlink_to(tmp_path / target)
     with pytest.raises(ValueError, match=r"link\.txt: this is a link to .*; give the name of a file itself"):
-        writable("--csv", link)
+        writable("csv", link)
     with pytest.raises(ValueError, match="this is a link to"), whole(link):
         raise AssertionError
     assert (tmp_path / "real.txt").read_text() == "real"
@@ -133,7 +133,7 @@ def test_a_disk_and_a_socket_are_refused(tmp_path: Path, monkeypatch) -> None:
         monkeypatch.chdir(tmp_path)  # their names must be short
         made.bind("socket")
         with pytest.raises(ValueError, match="this is a disk or a socket"):
-            writable("--out", Path("socket"))
+            writable("out", Path("socket"))
 
 
 @posix
@@ -203,9 +203,9 @@ def test_what_a_command_needs_is_not_overwritten(tmp_path: Path) -> None:
     mine.write_text("")
     for same in (mine, tmp_path / "x" / ".." / "mine.py"):
         (tmp_path / "x").mkdir(exist_ok=True)
-        with pytest.raises(ValueError, match=r"--csv .*mine\.py: this file is needed; choose another name"):
-            writable("--csv", same, tmp_path / "a.toml", mine)
+        with pytest.raises(ValueError, match=r"`csv` .*mine\.py: this file is needed; choose another name"):
+            writable("csv", same, tmp_path / "a.toml", mine)
     (tmp_path / "twin.py").hardlink_to(mine)
     with pytest.raises(ValueError, match="this file is needed"):
-        writable("--csv", tmp_path / "twin.py", mine)
-    writable("--csv", tmp_path / "new.csv", mine, tmp_path / "not-yet.csv")
+        writable("csv", tmp_path / "twin.py", mine)
+    writable("csv", tmp_path / "new.csv", mine, tmp_path / "not-yet.csv")

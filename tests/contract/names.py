@@ -16,8 +16,8 @@ import hardmax as hm
 RESULTS = {
     "": "MaxMargin Run Sweep",
     "data": "Labelled Review",
-    "directions": "Attraction AssumptionB AssumptionC AssumptionD CriticalDirection CriticalDirections "
-    "Direction SelectionList FeasibleSelection GeneralPosition LocalConstants Neighbors",
+    "directions": "Attraction CriticalDirection CriticalDirections "
+    "Direction SelectionList FeasibleSelection Neighbors",
     "embeddings": "Assumption4 EmbeddingDescent EmbeddingModel EmbeddingTraining FirstStep GramDescent "
     "GramFlow TextCorpus TextReport TokenSelection TwoLayerDescent",
     "readouts": "Attention",
@@ -28,8 +28,9 @@ RESULTS = {
     "papers": "Check Claim Figure Paper Statement",
     "playground": "Serving",
     "text": "Explanation TextStatistics TokenRanking TopKReport WordMap",
-    "torch": "AttentionLayer Heads ProbedHead Watch",
-    "dynamics": "FactorRun Gradient Smoothness WeightRun",
+    "torch": "AttentionLayer AuditCase AuditResult Heads ProbedHead Watch",
+    "dynamics": "AttentionModel AttentionRun FactorRun Factors Gradient Joint Matrix Remainder Smoothness "
+    "WeightRun",
 }
 
 # Words that differ from the public name in nothing else.
@@ -76,13 +77,13 @@ WORDS = {
     "certify": "certify",
     "critical_directions": "critical_directions",
     "score_gap": "directions.score_gap",
-    "assumption_b": "directions.assumption_b",
-    "assumption_c": "directions.assumption_c",
-    "assumption_d": "directions.assumption_d",
+    "assumption_b": "directions.assumptions.assumption_b",
+    "assumption_c": "directions.assumptions.assumption_c",
+    "assumption_d": "directions.assumptions.assumption_d",
     "directional_margin": "directions.directional_margin",
-    "general_position": "directions.general_position",
-    "in_cone": "directions.in_cone",
-    "local_constants": "directions.local_constants",
+    "general_position": "directions.position.general_position",
+    "in_cone": "directions.direction.in_cone",
+    "local_constants": "directions.direction.local_constants",
     "label_max_margin": "directions.label_max_margin",
     "relaxed_max_margin": "directions.relaxed_max_margin",
     "interpolated_max_margin": "directions.interpolated_max_margin",
@@ -135,7 +136,7 @@ WORDS = {
     "yelp_corpus": "embeddings.yelp_corpus",
     "load_classifier": "text.AttentionClassifier.load",
     "vectorizer": "text.NgramVectorizer",
-    "text_train": "text.train_file",
+    "text_train": "text.train_classifier",
     "text_explain": "text.explain",
     "sentences": "nexttoken.Sentences.from_lists",
     "read_sentences": "nexttoken.read_sentences",
@@ -173,7 +174,6 @@ WORDS = {
     "torch_layers": "torch.attention_layers",
     "torch_projection": "torch.Projection",
     "torch_watch": "torch.watch",
-    "probe": "torch.probe",
     "probe_file": "probe",
     "torch_padded": "torch.padded",
     "torch_problem": "torch.problem_of",
@@ -271,6 +271,13 @@ def random_trials(d, trials):
 
 
 # Measures
+
+
+def probe(*given, **options):
+    """Probe a model in memory: its heads, without the report of `hm.probe`."""
+    from hardmax.torch.prober import probe
+
+    return probe(*given, **options)
 
 
 def gradient(problem, p, block="p"):
@@ -434,6 +441,7 @@ def neighbors(problem, selection):
 
 
 def plane_plot(problem, found):
+    assert hm.plot_basins(problem, cells=3).get_xlabel() == "p, coordinate 0"
     return hm.directions.PlaneDisplay.of(problem, found).plot()
 
 

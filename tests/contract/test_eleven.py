@@ -1,4 +1,4 @@
-"""The eleven tasks of a new user run as a PyTorch or scikit-learn user guesses them."""
+"""The eleven tasks of a new user, run as a PyTorch or scikit-learn user guesses them."""
 
 import numpy as np
 import pytest

@@ -27,6 +27,22 @@ def test_sign_descent_above_its_threshold(part_d, posed, rate, deficit):
         np.testing.assert_allclose(run.points[1], known, rtol=1e-13)
 
 
+def test_a_forecast_without_a_law_says_why():
+    problem = hm.data.example("B-FIG-8")
+    said = {
+        name: hm.limits.forecast(problem, rule).why_none
+        for name, rule in {
+            "adam": optim.Adam(lr=0.1),
+            "pure": optim.Adam(lr=0.1, eps=0.0),
+            "gd": optim.GD(lr=0.1),
+        }.items()
+    }
+    assert said["adam"].startswith("with eps = 1e-08 the steps shrink")
+    assert (said["pure"], said["gd"][:16]) == ("", "its steps shrink")
+    run = hm.train(problem, optim.Adam(lr=0.1), steps=100)
+    assert "no law is known here: with eps" in str(run.forecast())
+
+
 def test_the_trap_of_coordinate_descent(part_d, posed):
     """From step 4 on an exact cycle: the norm does not even diverge."""
     known = part_d["findings"]["coordinate_trap"]

@@ -189,3 +189,45 @@ def test_next_tokens_jointly_by_adam():
 def test_one_loop_per_layout():
     assert isinstance(compiled, CompiledLoop)
     assert len(compiled.signature.args) == len(edge_loop.signature.args) == 9
+
+
+def models(rng):
+    tokens, queries = tokens_problem(rng), queries_problem(rng)
+    start = rng.normal(size=(4, 2)), rng.normal(size=(3, 2))
+    yield tokens, {}
+    yield tokens.joint(), {}
+    yield tokens.matrix(prompt=rng.normal(size=5)), {}
+    yield queries, {}
+    yield queries.factors(rank=2), {"start": start}
+
+
+@pytest.mark.parametrize("optimizer", [hm.optim.Normalized(0.1), hm.optim.Adam(0.1)], ids=repr)
+def test_progress_and_until_loss(optimizer):
+    """A watched run has the points of the other, up to the first recorded step whose loss is low enough."""
+    for model, options in models(np.random.default_rng(8)):
+        whole, told = hm.train(model, optimizer, steps=100, record=10, **options), []
+        losses = whole.losses
+        until = float(losses[4])
+        run = hm.train(
+            model,
+            optimizer,
+            steps=100,
+            record=10,
+            until_loss=until,
+            progress=lambda done, total, told=told: told.append((done, total)),
+            **options,
+        )
+        ends = int(np.flatnonzero(losses <= until)[0])
+        assert run.times.tolist() == whole.times.tolist()[: ends + 1]
+        np.testing.assert_allclose(run.points, whole.points[: ends + 1], rtol=1e-14)
+        assert told == [(10 * k, 100) for k in range(ends + 1)]
+
+
+@pytest.mark.parametrize("coordinates", ["primal", "gram", "qr"])
+def test_until_loss_in_all_coordinates(coordinates):
+    problem = hm.data.sphere(n=4, T=6, d=10, rng=0)
+    how = {"steps": 200, "record": 10, "coordinates": coordinates}
+    whole = hm.train(problem, hm.optim.Normalized(0.1), **how)
+    run = hm.train(problem, hm.optim.Normalized(0.1), until_loss=0.8 * whole.losses[0], **how)
+    assert run.losses[-1] <= 0.8 * whole.losses[0] < run.losses[-2]
+    assert hm.train([problem], hm.optim.Normalized(0.1), until_loss=1e9, record=10)[0].times.tolist() == [0]

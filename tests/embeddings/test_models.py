@@ -49,6 +49,15 @@ def test_two_layers(corpus):
         np.testing.assert_array_equal(ours.losses, theirs.losses)
 
 
+def test_the_whole_corpus_by_adam(corpus):
+    """A batch of all inputs is the whole corpus; mini-batches have single precision."""
+    model = corpus.model(start=initial_vectors(corpus.S, 4, rng=0))
+    ours = hm.train(model, AdamW(0.1), steps=3)
+    theirs = hm.train(model, AdamW(0.1), epochs=3, batch=corpus.n, rng=0)
+    for name in ("E", "p", "v"):
+        np.testing.assert_allclose(getattr(ours, name), getattr(theirs, name), rtol=0, atol=1e-6)
+
+
 def test_flow(corpus):
     state = GramState.infinite(corpus.S)
     ours = hm.flow(corpus.model(start=state, blocks=("E", "p")), times=[0, 1, 10])
@@ -67,8 +76,11 @@ def test_refusals(corpus):
     model = corpus.model(d=2)
     with pytest.raises(ValueError, match=r"give epochs .* or steps"):
         hm.train(model, GD(0.1))
-    with pytest.raises(TypeError, match=r"optimizer must be GD .*; give epochs for AdamW"):
-        hm.train(model, AdamW(0.1), steps=3, rng=0)
+    for start, layers in ((GramState.infinite(3), 1), (initial_vectors(3, 2, rng=0), 2)):
+        with pytest.raises(
+            TypeError, match=r"optimizer must be GD .* for inner products.* give epochs for AdamW"
+        ):
+            hm.train(corpus.model(start=start, layers=layers), AdamW(0.1), steps=3)
     with pytest.raises(TypeError, match="rng must be given where the start is drawn"):
         hm.train(model, GD(0.1), steps=3)
     with pytest.raises(ValueError, match="mini-batches train all of E, p and v"):

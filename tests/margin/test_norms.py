@@ -410,7 +410,7 @@ def test_norms_that_do_not_fit() -> None:
         hm.max_margin(hm.data.example("B-FIG-8"), norm="l1.5", exact=True)
     problem = hm.data.example("B-FIG-8")
     with pytest.raises(ValueError, match="norm must be that of the solution, 'l1', got 'l2'"):
-        _ = hm.attracts(problem, hm.max_margin(problem, norm="l1"), norm="l2").verdict
+        hm.attracts(problem, hm.max_margin(problem, norm="l1"), norm="l2")
     face = hm.max_margin(problem, norm="l1").face
     with pytest.raises(ValueError, match="u must be 2 finite numbers, not all zero"):
         face.distance([0.0, 0.0])

@@ -56,7 +56,7 @@ def test_refusals(samples):
         hm.train(model, GD(0.1), steps=1)
     with pytest.raises(ValueError, match="optimizer must have the blocks"):
         hm.train(model, {"p": Normalized(0.1)}, steps=1)
-    with pytest.raises(ValueError, match="one learning rate where blocks move together"):
+    with pytest.raises(ValueError, match="optimizer must be one where blocks move together"):
         hm.train(samples.model(joint=True), model.optimizers, steps=1)
     with pytest.raises(ValueError, match="blocks must be"):
         samples.model(blocks=("W_kq",))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import io
+from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hardmax.app.results.next_token_check import check as ntp_check
+from hardmax.app.results.session import Session
 from hardmax.data.sentences import counting, streaming
 from hardmax.data.sentences.distinct import Distinct, Making
 from hardmax.data.sentences.gathering import Decoded
@@ -236,7 +238,13 @@ def test_an_interrupt_keeps_what_was_read(tmp_path, monkeypatch):
         streaming.read_distinct, "__kwdefaults__", {**streaming.read_distinct.__kwdefaults__, "size": 8}
     )
     asked = iter([False] * 3 + [True] * 9)
-    found = ntp_check(path, interrupted=lambda: next(asked))
+
+    @contextmanager
+    def noted(_):
+        yield lambda: next(asked)
+
+    monkeypatch.setattr(Session, "noted", noted)
+    found = ntp_check(path)
     assert (found.exit_code, found.realizable, found.sentences.n) == (130, None, 8)
     assert found.status == "interrupted: checked the first 8 sentences"
     described = (Path(__file__).parents[2] / "docs" / "cli.md").read_text()

@@ -1,6 +1,8 @@
 """Problem: constructors, files, and refusals that name what is wrong."""
 
+import copy
 import json
+import pickle
 
 import numpy as np
 import pytest
@@ -51,6 +53,28 @@ def test_bad_scores_problem(arguments, message):
 def test_bad_token_problem(arguments, message):
     with pytest.raises(ValueError, match=message):
         hm.Problem.from_tokens(**({"tokens": KEYS, "labels": [1, -1], "readout": [1.0, 0.0]} | arguments))
+
+
+def test_copies_and_pickles_are_the_problem():
+    problem = hm.Problem(
+        [[[1.0, 0.0], [0.0, 0.0]], [[-1.0, 1.0], [1.0, 0.0], [0.0, 2.0]]], [[1, 0], [1, 0, 0]]
+    )
+    _ = problem.groups  # what is cached must not get in the way
+    for same in (copy.copy(problem), copy.deepcopy(problem), pickle.loads(pickle.dumps(problem))):
+        assert (repr(same), same.scores.tolist()) == (repr(problem), problem.scores.tolist())
+        assert same.keys.tolist() == problem.keys.tolist()
+        assert hm.loss(same, np.ones(problem.d)) == hm.loss(problem, np.ones(problem.d))
+    changed = problem._with(weights=np.full(problem.n, 2.0))
+    assert (changed.weights.tolist(), problem.weights) == ([2.0] * problem.n, None)
+    with pytest.raises(AttributeError):
+        problem.W = 3
+
+
+def test_a_forgotten_list_of_inputs_is_asked_about():
+    with pytest.raises(ValueError, match=r"did you forget the outer list of inputs\?"):
+        hm.Problem([[1, 0], [0, 0]], [1, 0])
+    with pytest.raises(ValueError, match=r"did you forget the outer list of inputs\?"):
+        hm.Problem([[[1, 0], [0, 0]]], [1, 0])
 
 
 def test_bad_gram():

@@ -389,15 +389,12 @@ def test_the_result():
 
 def test_bad_arguments():
     for error, message, call in [
-        (
-            TypeError,
-            "attention must be a function of query, key and value, got int",
-            lambda: hm.torch.audit(3),
-        ),
+        (TypeError, "attention must be a function, got 3", lambda: hm.torch.audit(3)),
         (ValueError, "dtypes must be among float64", lambda: hm.torch.audit(kernel, ["int8"])),
         (ValueError, "dtypes must name at least one", lambda: hm.torch.audit(kernel, [])),
         (ValueError, "level must be one of usual, exact", lambda: hm.torch.audit(kernel, level="best")),
         (ValueError, "regimes must be among base", lambda: hm.torch.audit(kernel, regimes=["gap 41"])),
+        (ValueError, "device must be one that PyTorch has here", lambda: hm.torch.audit(kernel, device="x")),
         (ValueError, "rng must be an integer", lambda: hm.torch.audit(kernel, rng=-1)),
     ]:
         with pytest.raises(error, match=message):

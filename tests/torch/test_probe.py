@@ -1,4 +1,4 @@
-"""hm.torch.probe on real architectures: the heads of the model's own attention, refusals in a sentence."""
+"""The probe on real architectures: the heads of the model's own attention, refusals in a sentence."""
 
 import json
 import os
@@ -13,6 +13,7 @@ from hardmax.app import cli
 
 torch = pytest.importorskip("torch", reason="this is about PyTorch: make test-extras")
 transformers = pytest.importorskip("transformers", reason="real architectures need it: make test-extras")
+prober = pytest.importorskip("hardmax.torch.prober")
 pytestmark = [
     pytest.mark.extra,
     pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore:[0-9]+ random heads cannot reach"),
@@ -98,7 +99,7 @@ def test_architectures(make):
     model = make().train()
     given, layers = batch(model), hm.torch.attention_layers(model)
     before = getattr(getattr(model, "config", None), "_attn_implementation", None)
-    found = hm.torch.probe(model, given, **FEW)
+    found = prober.probe(model, given, **FEW)
     assert model.training
     assert torch.backends.mha.get_fastpath_enabled()
     assert getattr(getattr(model, "config", None), "_attn_implementation", None) == before
@@ -132,8 +133,8 @@ def test_the_lift_is_a_relaxation():
     """Every distance may have its own matrix, so the margin can only grow beside |W| of the same head."""
     torch.manual_seed(0)
     model = llama()
-    lifted = hm.torch.probe(model, {"input_ids": IDS}, rotary="lift", **FEW)
-    plain = hm.torch.probe(model, {"input_ids": IDS}, **FEW)
+    lifted = prober.probe(model, {"input_ids": IDS}, rotary="lift", **FEW)
+    plain = prober.probe(model, {"input_ids": IDS}, **FEW)
     for one, other in zip(lifted.heads, plain.heads, strict=True):
         assert (one.gap, one.hard) == pytest.approx((other.gap, other.hard))
         assert np.array_equal(one.top, other.top)
@@ -146,12 +147,12 @@ def test_position_terms_normalized_keys_and_grouped_keys():
     bloom = sharpened(
         transformers.BloomModel(transformers.BloomConfig(hidden_size=24, n_layer=1, n_head=3, **WORDS))
     )
-    found = hm.torch.probe(bloom, {"input_ids": IDS}, **FEW)  # ALiBi: fixed terms
+    found = prober.probe(bloom, {"input_ids": IDS}, **FEW)  # ALiBi: fixed terms
     assert {head.why for head in found.heads} == {""}
     config = transformers.Qwen3Config(
         **{**TINY, "num_attention_heads": 4}, num_key_value_heads=2, head_dim=6, **WORDS
     )
-    found = hm.torch.probe(sharpened(transformers.Qwen3Model(config)), {"input_ids": IDS}, **FEW)
+    found = prober.probe(sharpened(transformers.Qwen3Model(config)), {"input_ids": IDS}, **FEW)
     assert all("normalized" in head.why and head.all is None for head in found.heads)
     assert all(head.gap > 0 for head in found.heads)
 
@@ -161,7 +162,7 @@ def test_a_batch_with_padding_is_the_same_as_without():
     model = bert()
     mask = torch.ones_like(IDS)
     mask[::2, 6:] = 0
-    padded = hm.torch.probe(model, {"input_ids": IDS, "attention_mask": mask}, workers=1, **FEW)
+    padded = prober.probe(model, {"input_ids": IDS, "attention_mask": mask}, workers=1, **FEW)
     rows = [IDS[b, : int(mask[b].sum())] for b in range(8)]
 
     class Numbers:
@@ -171,7 +172,7 @@ def test_a_batch_with_padding_is_the_same_as_without():
         def convert_ids_to_tokens(self, ids):
             return ids
 
-    plain = hm.torch.probe(model, [str(b) for b in range(8)], Numbers(), workers=2, **FEW)
+    plain = prober.probe(model, [str(b) for b in range(8)], Numbers(), workers=2, **FEW)
     for one, other in zip(padded.heads, plain.heads, strict=True):
         assert np.array_equal(one.top, other.top)
         assert one.gap == pytest.approx(other.gap, rel=1e-12)
@@ -211,25 +212,25 @@ def test_refusals():
         (encoder(), 3, "texts must be sentences or a batch of tensors"),
     ]:
         with pytest.raises(ValueError, match=sentence):
-            hm.torch.probe(model, given, **FEW)
-    assert len(hm.torch.probe(Silent(), x, causal=False, **FEW).heads) == 2
+            prober.probe(model, given, **FEW)
+    assert len(prober.probe(Silent(), x, causal=False, **FEW).heads) == 2
     broken = encoder()
     broken.layers[1].self_attn.in_proj_weight.data[0, 0] = float("nan")
     with pytest.raises(
         ValueError, match=r"finite weights, got nan or inf in the query projection of layers\.1"
     ):
-        hm.torch.probe(broken, torch.randn(4, 5, 24), **FEW)
+        prober.probe(broken, torch.randn(4, 5, 24), **FEW)
 
 
 def test_too_few_random_heads_are_a_warning():
     torch.manual_seed(0)
     model = encoder()
     with pytest.warns(UserWarning, match=r"9 random heads cannot reach p = 0\.05: the least p is 1/10; set"):
-        few = hm.torch.probe(model, batch(model), null=9, queries=12)
+        few = prober.probe(model, batch(model), null=9, queries=12)
     assert len(few.notes) == 1
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        enough = hm.torch.probe(model, batch(model), null=19, queries=12)
+        enough = prober.probe(model, batch(model), null=19, queries=12)
     assert enough.notes == []
     assert min(head.all.random.p for head in few.heads if head.all) >= 0.05
     assert min(one.p for head in few.heads if head.all for one in head.all.null.values()) >= 0.1
@@ -239,7 +240,7 @@ def test_a_head_of_zero_weights():
     model = encoder()
     model.layers[0].self_attn.in_proj_weight.data[:8] = 0.0  # the queries of head 0
     model.layers[0].self_attn.in_proj_bias.data[:8] = 0.0
-    found = hm.torch.probe(model, batch(model), **FEW)
+    found = prober.probe(model, batch(model), **FEW)
     zero = found.heads[0]
     assert (zero.why, zero.gap, zero.hard) == ("its weights are zero: it looks at all tokens alike", 0.0, 0)
     assert zero.mass == pytest.approx(1 / 9)
@@ -359,7 +360,7 @@ def test_smollm2(real_models):
     assert tokenizer.convert_ids_to_tokens([best]) == [
         "ĠParis"
     ]  # rows of queries and keys are in their places
-    found = hm.torch.probe(model, None, tokenizer, null=3, queries=16, layers=["layers.18.self_attn"])
+    found = prober.probe(model, None, tokenizer, null=3, queries=16, layers=["layers.18.self_attn"])
     assert (len(found.heads), {head.layer for head in found.heads}) == (9, {18})
     assert {head.why for head in found.heads} == {""}
     assert found.ranked[0].named[0] == "first"

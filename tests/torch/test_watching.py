@@ -10,6 +10,7 @@ import pytest
 import hardmax as hm
 
 torch = pytest.importorskip("torch", reason="this is about PyTorch: make test-extras")
+prober = pytest.importorskip("hardmax.torch.prober")
 pytestmark = pytest.mark.extra
 
 SIZES = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 32}
@@ -388,7 +389,7 @@ def test_heads_that_a_module_does_not_declare(packed):
     for call in (
         lambda: hm.torch.watch(model),
         lambda: hm.torch.watch(model, layers=["block"]),
-        lambda: hm.torch.probe(model, torch.randn(4, 5, 8)),
+        lambda: prober.probe(model, torch.randn(4, 5, 8)),
     ):
         with pytest.raises(ValueError, match=message):
             call()

@@ -34,7 +34,7 @@ def test_on_known_data():
 
 def test_other_parameters_are_refused():
     with pytest.raises(
-        ValueError, match="start is not a parameter of optimizers; it has n, T, d, loss, rate"
+        ValueError, match="start is not a parameter of optimizers; it has n, T, d, loss, lr, decay, steps"
     ):
         built_in({**PARAMETERS, "start": 1.0}, seeds=[0])
 

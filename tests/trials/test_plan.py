@@ -157,13 +157,13 @@ def test_the_worked_example_is_valid() -> None:
         ('function = "broken.py:toss"\ntrials = 3', "broken.py cannot be run: SyntaxError"),
         (
             'function = "subprocess:call"\ntrials = 3',
-            "a file alone may not choose a module.*--allow subprocess",
+            "a file alone may not choose a module.*'subprocess', pass it in `allow`",
         ),
-        ('function = "../own.py:toss"\ntrials = 3', "../own.py does not lie beside this file"),
-        ('function = "/usr/lib/x.py:toss"\ntrials = 3', "/usr/lib/x.py does not lie beside this file"),
+        ('function = "../own.py:toss"\ntrials = 3', "../own.py is not next to this file"),
+        ('function = "/usr/lib/x.py:toss"\ntrials = 3', "/usr/lib/x.py is not next to this file"),
         ('function = "own.py:subprocess.call"\ntrials = 3', "subprocess.call is only imported in own.py"),
         ('function = "own.py:run"\ntrials = 3', "run is only imported in own.py"),
-        ('function = "linked.py:call"\ntrials = 3', "linked.py does not lie beside this file"),
+        ('function = "linked.py:call"\ntrials = 3', "linked.py is not next to this file"),
         ("function = " + "[" * 100_000 + "]" * 100_000, "nested too deeply"),
         ("a = " + "9" * 5000, "Exceeds the limit"),
     ],
@@ -189,7 +189,7 @@ def test_code_is_run_that_lies_beside_the_file_or_that_its_reader_names(plan, tm
     assert found.function == f"{tmp_path / 'own.py'}:toss"
     (tmp_path / "module.toml").write_text('function = "math:hypot"\ntrials = 1')
     assert read_plan(tmp_path / "module.toml", allow=["math"]).function == "math:hypot"
-    with pytest.raises(ValueError, match="--allow math"):
+    with pytest.raises(ValueError, match="'math', pass it in `allow`"):
         read_plan(tmp_path / "module.toml", allow=["os", "math:hypot"])
 
 

@@ -1,4 +1,4 @@
-"""`hm.plot_basins`: from which starts training ends at which selection, for keys in two dimensions."""
+"""Basins of attraction in the plane: which selection training from each start ends at."""
 
 from __future__ import annotations
 

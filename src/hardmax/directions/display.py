@@ -40,8 +40,8 @@ class PlaneDisplay(Pictured):
 
     Several paths show which starts go where:
 
-    >>> rule, starts = hm.optim.Normalized(0.1), ([0.0, 2.0], [2.0, -2.0])
-    >>> paths = [hm.train(problem, rule, steps=300, start=start) for start in starts]
+    >>> starts = [0.0, 2.0], [2.0, -2.0]
+    >>> paths = [hm.train(problem, hm.optim.Normalized(0.1), steps=300, start=each) for each in starts]
     >>> len(hm.directions.PlaneDisplay.of(problem, list(hm.attractors(problem)), paths).paths)
     2
     """

@@ -43,7 +43,13 @@ class Logits(NamedTuple):
 
 
 class Attended(NamedTuple):
-    """What a link answers: minus the sign is that of a token that lowers the prediction."""
+    """What a link returns: predictions, and their derivatives by the logits as logarithms and signs.
+
+    >>> import numpy as np, hardmax as hm
+    >>> found = hm.dynamics.Attended(np.array([0.5]), np.log([0.25, 0.25]), np.array([1.0, -1.0]))
+    >>> (found.signs * np.exp(found.logs)).tolist()   # d prediction / d logit
+    [0.25, -0.25]
+    """
 
     predictions: np.ndarray  # (n,)
     logs: np.ndarray  # log of the size of d prediction / d logit, -inf where it is zero
@@ -75,7 +81,14 @@ class Link:
 
 
 class Softmax(Link):
-    """The attention of transformers, seen from the largest logit of each input (see `softmax.settle`)."""
+    """The attention of transformers, seen from the largest logit of each input.
+
+    >>> import hardmax as hm
+    >>> problem = hm.data.example("B-FIG-8")
+    >>> model = problem.with_attention(hm.dynamics.Softmax())
+    >>> abs(model.loss([3.0, 1.0]) - hm.loss(problem, [3.0, 1.0])) < 1e-15
+    True
+    """
 
     is_relative = True
 
@@ -94,6 +107,12 @@ class AttentionRun(Run):
     """A training of `with_attention`: ``heads`` holds every p at every snapshot, (S, heads, d).
 
     Points, norms and selections are those of the first head, losses those of the model.
+
+    >>> import hardmax as hm
+    >>> model = hm.data.example("B-FIG-8").with_attention([hm.dynamics.Softmax()] * 2)
+    >>> run = hm.train(model, hm.optim.GD(lr=0.1), steps=10)
+    >>> run.heads.shape, bool((run.heads[:, 0] == run.points).all())
+    ((11, 2, 2), True)
     """
 
     model: AttentionModel | None = None

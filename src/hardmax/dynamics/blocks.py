@@ -7,18 +7,20 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import accumulate, pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba.extending import is_jitted
 
 from hardmax._lib import expect
 from hardmax._lib.arguments import WrongType
+from hardmax._lib.progress import Progress
 from hardmax.dynamics.forces import (
     EMPTY,
     LOOKING,
     MOVES,
     PAUSE,
+    SAVED,
     STEP,
     WEIGHTS,
     CompiledForce,
@@ -225,8 +227,8 @@ class Trainer:
         # A cycle is looked for where an update moves something, and all rates stay the same.
         steady = all((rule.rates == rule.rates[:1]).all() for rule in rules)
         self._work.clock[LOOKING] = steady and any(rule.kind == BY_RULE for rule in rules)
-        self.points = np.empty((len(record), len(x) if width is None else width))
-        self._arguments = plan, layout, self._work, x, self._states, fixed(record, np.intp), self.points
+        self.rows = np.empty((len(record), len(x) if width is None else width))
+        self._arguments = plan, layout, self._work, x, self._states, fixed(record, np.intp), self.rows
         updates: Any = [rule.update if rule.is_compiled else rule.plain for rule in rules]
         if totals is not None and rules[0].has_own_norm:  # the loop can take powers only
             updates[0] = self._sharing(updates[0], layout.offsets, float(log_total))
@@ -253,6 +255,11 @@ class Trainer:
             update(direction, exponents, constants, state, rate, *rest)
 
         return sharing
+
+    @property
+    def points(self) -> np.ndarray:
+        """What was kept of x, up to the step at which it paused."""
+        return self.rows[: self._work.clock[SAVED]] if self.status == PAUSED else self.rows
 
     @property
     def taken(self) -> int:
@@ -327,6 +334,28 @@ def _rates(step: Optimizer, steps: int) -> np.ndarray:
         if (rates <= 0).any():
             raise ValueError(f"lr must be positive at every step, got {rates[rates <= 0][0]:g}")
     return rates / np.arange(1.0, steps + 1.0) ** step.decay if step.decay else rates
+
+
+class RunWatch(NamedTuple):
+    """What a run is watched for: ``progress(done, total)`` is told, and a loss may be low enough to stop."""
+
+    progress: Progress | None = None
+    until_loss: float | None = None
+
+    def run(self, trainer: Trainer, record: np.ndarray, loss: Callable[[], float]) -> Trainer:
+        """Take the steps, pausing at those that ``record`` names if there is anything to watch."""
+        if self == NOTHING:
+            return trainer.run()
+        for k in record.tolist():
+            trainer.run(k)
+            if self.progress is not None:
+                self.progress(trainer.taken, int(record[-1]))
+            if trainer.status != PAUSED or (self.until_loss is not None and loss() <= self.until_loss):
+                break
+        return trainer
+
+
+NOTHING = RunWatch()
 
 
 def observed(

@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hardmax._lib import expect
-from hardmax.dynamics.blocks import PlainForce, Rule, Trainer, need_optimizer, steps_to_record
+from hardmax.dynamics.blocks import (
+    NOTHING,
+    PlainForce,
+    Rule,
+    RunWatch,
+    Trainer,
+    need_optimizer,
+    steps_to_record,
+)
 from hardmax.dynamics.forces import (
     EXPONENTS,
     MOVES,
@@ -22,7 +30,7 @@ from hardmax.dynamics.forces import (
     spread,
 )
 from hardmax.dynamics.forces import factors as factors_force
-from hardmax.dynamics.gradient import pull_of, settle_at
+from hardmax.dynamics.gradient import pull_of, risk_of, settle_at
 from hardmax.dynamics.optim import Optimizer
 from hardmax.dynamics.run import Run
 from hardmax.dynamics.stepping import need_batch, of_batch
@@ -103,6 +111,7 @@ def train_factors(
     record: int | Sequence[int] | None = None,
     coordinates: str = "auto",
     batch: int | None = None,
+    watch: RunWatch = NOTHING,
 ) -> FactorRun:
     """Steps of K and Q: one rule for both together, or one for each, or a rule of matrices on each."""
     K, Q = _start(problem, factors, start)
@@ -133,7 +142,14 @@ def train_factors(
         layout, force = slots, _plain_force(problem, K.shape[1], few)
     sizes = [K.size, Q.size] if len(rules) == 2 else None
     size = {"slots": len(slots.tokens), "n": problem.n, "room": problem.n * K.shape[1] + len(K), "batch": few}
-    found = Trainer(force, layout, x, rules, kept, sizes=sizes, **size).run()
+    found = Trainer(force, layout, x, rules, kept, sizes=sizes, **size)
+
+    def loss() -> float:
+        k, q = x[: K.size].reshape(K.shape), x[K.size :].reshape(Q.shape)
+        return risk_of(problem, settle_at(problem, (k @ q.T).ravel(), slots))
+
+    watch.run(found, kept, loss)
+    kept = kept[: len(found.points)]
     Ks, Qs = (
         part.reshape(len(kept), *of.shape)
         for part, of in zip(np.split(found.points, [K.size], axis=1), (K, Q), strict=True)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from hardmax._lib.arrays import exponent
-from hardmax.dynamics.blocks import PlainForce, Rule, Trainer, steps_to_record
+from hardmax.dynamics.blocks import NOTHING, PlainForce, Rule, RunWatch, Trainer, steps_to_record
 from hardmax.dynamics.forces import (
     EXPONENTS,
     MOVES,
@@ -22,7 +22,7 @@ from hardmax.dynamics.forces import (
     layout_of,
     pair,
 )
-from hardmax.dynamics.gradient import pull_of, readout_pull, settle_at
+from hardmax.dynamics.gradient import pull_of, readout_pull, risk_of, settle_at
 from hardmax.dynamics.optim import Optimizer
 from hardmax.dynamics.run import Run
 from hardmax.dynamics.stepping import need_batch, of_batch
@@ -50,6 +50,7 @@ def train_both(
     record: int | Sequence[int] | None = None,
     coordinates: Coordinates = "auto",
     batch: int | None = None,
+    watch: RunWatch = NOTHING,
 ) -> Run:
     """Steps of p and v together; v starts at the problem's head, and each has its own rule."""
     p = problem.vector("start", start)
@@ -81,10 +82,11 @@ def train_both(
         force = pair
     else:
         layout, force = slots, _plain_force(seen, few, total)
+    x = np.concatenate([p, head.v])
     found = Trainer(
         force,
         layout,
-        np.concatenate([p, head.v]),
+        x,
         rules,
         kept,
         sizes=[seen.d, len(head.v)],
@@ -92,7 +94,10 @@ def train_both(
         n=problem.n,
         batch=few,
         log_total=math.log(total),
-    ).run()
+    )
+    d = seen.d
+    watch.run(found, kept, lambda: risk_of(now := with_readout(seen, x[d:]), settle_at(now, x[:d], slots)))
+    kept = kept[: len(found.points)]
     points, heads = scale.back(found.points[:, : seen.d]), by_head.back(found.points[:, seen.d :])
     name = step_p.name if step_p.name == step_v.name else f"{step_p.name} of p, {step_v.name} of v"
     return Run(

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from hardmax.dynamics.blocks import need_optimizer
+from hardmax.dynamics.blocks import NOTHING, RunWatch, need_optimizer
 from hardmax.dynamics.factors import FactorRun, train_factors
 from hardmax.dynamics.joint import train_both
 from hardmax.dynamics.optim import Optimizer
@@ -24,6 +24,7 @@ from hardmax.problem import Problem
 Optimizers = Optimizer | tuple[Optimizer, Optimizer] | Mapping[str, Optimizer]
 Record = int | Sequence[int] | None
 STEPS = 1000  # unless the caller says how many
+WATCHED = RunWatch._fields  # options of every model here
 
 
 def known_options(model: str, given: Iterable[str], known: Sequence[str]) -> None:
@@ -31,6 +32,13 @@ def known_options(model: str, given: Iterable[str], known: Sequence[str]) -> Non
     for name in given:
         if name not in known:
             raise TypeError(f"{name} is not an option for {model}; the options are {', '.join(known)}")
+
+
+def watched(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Put what a run is watched for into one option."""
+    rest = {name: x for name, x in options.items() if name not in WATCHED}
+    watch = RunWatch(**{name: options[name] for name in WATCHED if name in options})
+    return rest if watch == NOTHING else {**rest, "watch": watch}
 
 
 class Model:
@@ -52,12 +60,11 @@ class Model:
         """Follow the gradient flow of the blocks."""
         raise TypeError(
             f"hm.flow has no gradient flow of {type(self).__name__}; train it with hm.train, or take the "
-            "flow "
-            "of a Problem or of decomposition.remainder"
+            "flow of a Problem or of decomposition.remainder"
         )
 
     def each(self, optimizer: Any) -> tuple[Optimizer, ...]:
-        """Return one optimizer for every block: given once, in the order of the blocks, or by names."""
+        """Return an optimizer for each block, given once for all, in their order, or by their names."""
         if isinstance(optimizer, Mapping):
             if sorted(optimizer) != sorted(self.blocks):
                 raise ValueError(f"optimizer must have the blocks {self.blocks}, got {tuple(optimizer)}")
@@ -106,9 +113,9 @@ class Joint(OfProblem):
         **options: Any,
     ) -> Run:
         """Train p and v; p starts at ``start``, v at the problem's readout."""
-        known_options("p and v", options, ("coordinates", "batch"))
+        known_options("p and v", options, ("coordinates", "batch", *WATCHED))
         p, v = self.each(optimizer)
-        return train_both(self.problem, p, v, steps, start=start, record=record, **options)
+        return train_both(self.problem, p, v, steps, start=start, record=record, **watched(options))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -134,9 +141,11 @@ class Matrix(OfProblem):
         **options: Any,
     ) -> WeightRun:
         """Train W from ``start``, the problem's own W by default."""
-        known_options("W", options, ("coordinates",))
+        known_options("W", options, ("coordinates", *WATCHED))
         (step,) = self.each(optimizer)
-        return train_W(self.problem, step, steps, prompt=self.prompt, start=start, record=record, **options)
+        return train_W(
+            self.problem, step, steps, prompt=self.prompt, start=start, record=record, **watched(options)
+        )
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -165,10 +174,10 @@ class Factors(OfProblem):
         **options: Any,
     ) -> FactorRun:
         """Train K and Q from ``start``, a pair that has no default."""
-        known_options("K and Q", options, ("coordinates", "batch"))
+        known_options("K and Q", options, ("coordinates", "batch", *WATCHED))
         by: Any = self.each(optimizer) if isinstance(optimizer, Mapping | tuple | list) else optimizer
         return train_factors(
-            self.problem, by, steps, factors=self.rank, start=start, record=record, **options
+            self.problem, by, steps, factors=self.rank, start=start, record=record, **watched(options)
         )
 
 
@@ -224,7 +233,7 @@ class Remainder(Model):
         **options: Any,
     ) -> Run:
         """Train r by an optimizer that does not leave its space."""
-        known_options("a remainder", options, ("coordinates",))
+        known_options("a remainder", options, ("coordinates", *WATCHED))
         (step,) = self.each(optimizer)
         if not step.in_span:
             raise ValueError(
@@ -233,7 +242,7 @@ class Remainder(Model):
             )
         begin = self._beside(start)
         return self._lifted(
-            train_p(self.decomposition.late, step, steps, start=begin, record=record, **options)
+            train_p(self.decomposition.late, step, steps, start=begin, record=record, **watched(options))
         )
 
     def _flow(self, *, start: Any = None, **options: Any) -> Run:

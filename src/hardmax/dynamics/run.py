@@ -15,6 +15,7 @@ from hardmax._lib import expect, notebook
 from hardmax._lib.archive import read_arrays, write_arrays
 from hardmax._lib.arrays import as_matrix, cosine_distance, lengths
 from hardmax._lib.plotting import axes_of, draw_path
+from hardmax._lib.style import BLUE
 from hardmax.dynamics.blocks import Rule, need_optimizer
 from hardmax.dynamics.display import RunDisplay
 from hardmax.dynamics.gradient import risk_of, settle_at
@@ -360,11 +361,18 @@ class Run:
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw p in the plane of `Problem.plot`, its length on a logarithmic scale; return the axes.
 
+        A run that did not keep its points is drawn by its losses.
+
         >>> import hardmax as hm
         >>> hm.flow(hm.data.example("B-FIG-8")).plot().get_title()
         'p, with log radius'
         """
-        return draw_path(axes_of(ax), self._every_point(), self.problem.plane)
+        ax = axes_of(ax)
+        if self.points is not None:
+            return draw_path(ax, self._every_point(), self.problem.plane)
+        ax.plot(self.times, self.losses, color=BLUE)
+        ax.set(xlabel=self.clock, ylabel="loss")
+        return ax
 
     def display(self, target: Any = None) -> RunDisplay:
         """Curves of the norm, the attention off the top token and 1 - cos to a target, to ``plot()``.
@@ -452,7 +460,7 @@ def _collected(run: Run, step: Optimizer, labels: Sequence[Any]) -> np.ndarray:
     rule = Rule.of(step, int(run.times[-1]), scale, by_update=True)
     p, totals = np.array(scale.point(run.points[0])), np.zeros(len(slots.tokens))
     ends = np.array([0, len(rule.rates)])
-    by_rule(scale.problem, p, rule, ends, "primal", run.batch or 0, totals)
+    by_rule(scale.problem, p, rule, ends, "primal", run.batch or 0, totals=totals)
     at = np.array([problem.offsets[i] + t for i, t in labels])
     if slots.group is None:
         return -totals[at]

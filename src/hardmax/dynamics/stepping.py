@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from hardmax._lib import expect
-from hardmax.dynamics.blocks import PlainForce, Rule, Trainer
+from hardmax.dynamics.blocks import NOTHING, PlainForce, Rule, RunWatch, Trainer
 from hardmax.dynamics.edges.steps import EdgeSteps
 from hardmax.dynamics.forces import (
     CANCELLED,
@@ -30,7 +30,7 @@ from hardmax.dynamics.forces import (
     layout_of,
     log_weights,
 )
-from hardmax.dynamics.gradient import Settled, pull_of, settle_at
+from hardmax.dynamics.gradient import Settled, pull_of, risk_of, settle_at
 from hardmax.dynamics.loop import BY_RULE, UNIT_ALONG
 from hardmax.dynamics.softmax import DEEP, LEAN, LOG_SCALE
 from hardmax.problem import Problem
@@ -40,12 +40,15 @@ from hardmax.problem.problem import Slots, slots_of
 
 # From a scaled problem, p(0), the rule, the steps to keep, the coordinates asked for and the number of inputs
 # of a step (0 for all of them): points and event.
-Loop = Callable[[Problem, np.ndarray, Rule, np.ndarray, Coordinates, int], tuple[np.ndarray, str | None]]
+Loop = Callable[
+    [Problem, np.ndarray, Rule, np.ndarray, Coordinates, int, RunWatch], tuple[np.ndarray, str | None]
+]
 
 
-def fast_path(problem: Problem, rule: Rule) -> Loop:
+def fast_path(problem: Problem, rule: Rule, watch: RunWatch = NOTHING) -> Loop:
     """The loop for this structure of problem and rule; the plain one can do everything."""
-    if problem.readout.cross_entropy is not None and rule.kind == UNIT_ALONG and not rule.constants.any():
+    along = rule.kind == UNIT_ALONG and not rule.constants.any()
+    if problem.readout.cross_entropy is not None and along and watch == NOTHING:
         steps = EdgeSteps(problem)
         if steps.edges is not None:
             return steps.loop
@@ -54,12 +57,22 @@ def fast_path(problem: Problem, rule: Rule) -> Loop:
 
 
 def _along(
-    problem: Problem, p: np.ndarray, rule: Rule, record: np.ndarray, wanted: Coordinates, batch: int
+    problem: Problem,
+    p: np.ndarray,
+    rule: Rule,
+    record: np.ndarray,
+    wanted: Coordinates,
+    batch: int,
+    watch: RunWatch = NOTHING,
 ) -> tuple[np.ndarray, str | None]:
     """GD and Normalized in l2, in the coordinates that cost least."""
     slots = slots_of(problem)
     spans = differences(slots)
     m, M = len(spans.plus), len(slots.tokens)
+
+    def loss(point: np.ndarray) -> float:
+        return risk_of(problem, settle_at(problem, point, slots))
+
     chosen = choose(wanted, m, M, problem.d, len(rule.rates))
     if chosen == "gram":
         logits, normalized = spans.along(slots.table, p), rule.kind == UNIT_ALONG
@@ -74,11 +87,12 @@ def _along(
             normalized=normalized,
         )
         x = np.concatenate([np.zeros(m), logits, [0.0]])
-        found = Trainer(by_inner_products, layout, x, [rule], record, width=m, slots=M, n=problem.n).run()
+        found = Trainer(by_inner_products, layout, x, [rule], record, width=m, slots=M, n=problem.n)
+        watch.run(found, record, lambda: loss(p + spans.combine(slots.table, x[None, :m])[0]))
         if found.status != CANCELLED:
             return p + spans.combine(slots.table, found.points), found.event
         chosen = "qr"  # near a stationary point inner products lose the direction; coordinates do not
-    return by_rule(problem, p, rule, record, chosen, 0)
+    return by_rule(problem, p, rule, record, chosen, 0, watch)
 
 
 def by_rule(
@@ -88,6 +102,7 @@ def by_rule(
     record: np.ndarray,
     wanted: Coordinates,
     batch: int,
+    watch: RunWatch = NOTHING,
     totals: np.ndarray | None = None,
 ) -> tuple[np.ndarray, str | None]:
     """Any rule on any problem, in the coordinates of p or of an orthonormal basis of the keys' span.
@@ -98,25 +113,25 @@ def by_rule(
     total = float(batch) if batch and problem.weights is None else problem.total
     options: dict[str, Any] = {"slots": len(slots.tokens), "n": problem.n, "batch": batch, "totals": totals}
     options["log_total"] = math.log(total)
+
+    def loss(point: np.ndarray) -> float:
+        return risk_of(problem, settle_at(problem, point, slots))
+
     if not runs_compiled(problem, rule):
-        found = Trainer(
-            plain_force(problem, slots, rule, batch, total), slots, p, [rule], record, **options
-        ).run()
+        plain = plain_force(problem, slots, rule, batch, total)
+        found = Trainer(plain, slots, p, [rule], record, **options)
+        watch.run(found, record, lambda: loss(p))
         return found.points, found.event
     force = by_coordinate if rule.kind == BY_RULE and rule.step.by_coordinate else dense
     if wanted not in ("gram", "qr"):
-        found = Trainer(force, layout_of(problem, slots, batch=batch), p, [rule], record, **options).run()
+        found = Trainer(force, layout_of(problem, slots, batch=batch), p, [rule], record, **options)
+        watch.run(found, record, lambda: loss(p))
         return found.points, found.event
     basis = orthonormal_basis(slots)  # moves are no multiples of V: a Gram matrix is no use
     q = basis.T @ p
-    found = Trainer(
-        force,
-        layout_of(problem, slots, keys=slots.keys @ basis, batch=batch),
-        q.copy(),
-        [rule],
-        record,
-        **options,
-    ).run()
+    x, layout = q.copy(), layout_of(problem, slots, keys=slots.keys @ basis, batch=batch)
+    found = Trainer(force, layout, x, [rule], record, **options)
+    watch.run(found, record, lambda: loss(p + basis @ (x - q)))
     return np.stack([p + basis @ (point - q) for point in found.points]), found.event
 
 

@@ -12,7 +12,7 @@ from hardmax._lib.arguments import WrongType, check_arguments
 from hardmax._lib.parallel import cores
 from hardmax.dynamics.blocks import need_optimizer
 from hardmax.dynamics.lanes.batches import train_side_by_side
-from hardmax.dynamics.models import STEPS, Model, Optimizers, Record, known_options
+from hardmax.dynamics.models import STEPS, WATCHED, Model, Optimizers, Record, known_options, watched
 from hardmax.dynamics.optim import Optimizer
 from hardmax.dynamics.run import Run
 from hardmax.dynamics.vector import train_p
@@ -84,7 +84,8 @@ def train(
             ..., k b + b - 1, and after the last input comes the first.
         coordinates: "auto", "primal", "gram" or "qr"; they change the speed only.
         workers: threads for a list of models; all cores by default.
-        options: what other models take besides.
+        options: ``progress(done, total)`` is told at the recorded steps; ``until_loss`` ends the run at the
+            first of them where the loss is at most that. Other models may take more.
 
     Returns:
         A `Run`, or a list of them. Where a constant learning rate is beyond the threshold at which the
@@ -140,15 +141,15 @@ def train_quietly(model: Any, optimizer: Any, *, steps: int = STEPS, **options: 
         return model._train(optimizer, steps=steps, **options)
     if not isinstance(model, Problem):
         raise WrongType(f"model must be a hardmax.Problem or a model, got {type(model).__name__}")
-    known_options("p of a Problem", options, ("start", "record", "batch", "coordinates"))
-    return train_p(model, need_optimizer(optimizer), steps, **options)
+    known_options("p of a Problem", options, ("start", "record", "batch", "coordinates", *WATCHED))
+    return train_p(model, need_optimizer(optimizer), steps, **watched(options))
 
 
 def _side_by_side(
     chunk: Sequence[Any], optimizer: Any, *, steps: int = STEPS, batch: Any = None, **options: Any
 ) -> dict[int, Run]:
     """The runs that lanes can take, by their places; none where there is more to train than p."""
-    if batch is not None or not isinstance(optimizer, Optimizer):
+    if batch is not None or not isinstance(optimizer, Optimizer) or any(name in options for name in WATCHED):
         return {}
     if not all(isinstance(model, Problem) for model in chunk):
         return {}

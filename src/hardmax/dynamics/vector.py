@@ -10,9 +10,9 @@ import numpy as np
 
 from hardmax._lib import expect
 from hardmax._lib.arrays import exponent, lengths
-from hardmax.dynamics.blocks import Rule, Trainer, step_sizes, steps_to_record
+from hardmax.dynamics.blocks import NOTHING, Rule, RunWatch, Trainer, step_sizes, steps_to_record
 from hardmax.dynamics.forces import EXPONENTS, MOVES, NO_COMPETITOR, STATIONARY, V, Workspace, spread
-from hardmax.dynamics.gradient import pull_of, settle_at
+from hardmax.dynamics.gradient import pull_of, risk_of, settle_at
 from hardmax.dynamics.optim import GD, Normalized, Optimizer
 from hardmax.dynamics.run import Run
 from hardmax.dynamics.stepping import fast_path, need_batch, pull_by_coordinate
@@ -32,6 +32,7 @@ def train_p(
     coordinates: Coordinates = "auto",
     shift: int = 0,
     batch: Any = None,
+    watch: RunWatch = NOTHING,
 ) -> Run:
     """Steps of p, with rates times 2^shift, which as numbers may leave the range of float64."""
     problem.need_decreasing_loss()
@@ -46,8 +47,9 @@ def train_p(
             f'coordinates must be "auto" or "primal" for {type(step).__name__}, which leaves the span of the '
             f"keys, got {coordinates!r}"
         )
-    loop = fast_path(scale.problem, rule)
-    points, event = loop(scale.problem, p, rule, kept, coordinates, few)
+    loop = fast_path(scale.problem, rule, watch)
+    points, event = loop(scale.problem, p, rule, kept, coordinates, few, watch)
+    kept = kept[: len(points)]  # fewer if a loss was low enough
     return Run(
         problem, "step", kept, scale.back(points), event, method=step.name, optimizer=step, batch=batch
     )
@@ -67,7 +69,7 @@ def points_from(
     rule = Rule.of(step, steps, scale)
     loop = fast_path(scale.problem, rule)
     begun = [np.array(scale.point(problem.vector("start", start), "start")) for start in starts]
-    return scale.back(np.stack([loop(scale.problem, p, rule, kept, "auto", 0)[0] for p in begun]))
+    return scale.back(np.stack([loop(scale.problem, p, rule, kept, "auto", 0, NOTHING)[0] for p in begun]))
 
 
 def need_shape(problem: Problem, step: Optimizer) -> None:
@@ -111,6 +113,7 @@ def train_W(
     start: Any = None,
     record: int | Sequence[int] | None = None,
     coordinates: Coordinates = "auto",
+    watch: RunWatch = NOTHING,
 ) -> WeightRun:
     """Steps of W with the prompt u fixed, in the Frobenius norm (B-DEF-1b).
 
@@ -133,7 +136,7 @@ def train_W(
     W = W if start is None else expect.finite_array("start", start, W.shape)
     seen = problem._with(table=Dense(values), W=None)
     if not isinstance(step, GD | Normalized) or step.norm != "l2" or step.damping:
-        return _train_W_itself(seen, step, steps, u, W, steps_to_record(record, steps))
+        return _train_W_itself(seen, step, u, W, steps_to_record(record, steps), watch)
     # The step of q is the rate times |u| or its square, in a float and a power of two.
     power, times = exponent(u), 1 if isinstance(step, Normalized) else 2
     size, shift = float(np.linalg.norm(np.ldexp(u, -power))) ** times, power * times
@@ -149,6 +152,7 @@ def train_W(
         record=record,
         shift=shift,
         coordinates=coordinates,
+        watch=watch,
     )
     return WeightRun(
         seen, q.clock, q.times, q.points, q.event, None, q.method, optimizer=step, prompt=u, start=W
@@ -156,7 +160,7 @@ def train_W(
 
 
 def _train_W_itself(
-    seen: Problem, step: Optimizer, steps: int, u: np.ndarray, W: np.ndarray, kept: np.ndarray
+    seen: Problem, step: Optimizer, u: np.ndarray, W: np.ndarray, kept: np.ndarray, watch: RunWatch
 ) -> WeightRun:
     """Steps of all entries of W, whose gradient is u times that by q = W'u."""
     if scaled(seen).exponent:
@@ -165,7 +169,7 @@ def _train_W_itself(
             "their size, or choose GD or Normalized"
         )
     seen.need_decreasing_loss()
-    slots, rule, x = slots_of(seen), Rule.unscaled(step, steps, W.shape), W.ravel().copy()
+    slots, rule, x = slots_of(seen), Rule.unscaled(step, int(kept[-1]), W.shape), W.ravel().copy()
 
     def force(_: Any, at: np.ndarray, work: Workspace) -> int:
         settled = settle_at(seen, at.reshape(W.shape).T @ u, slots)
@@ -183,12 +187,13 @@ def _train_W_itself(
             return MOVES
         return NO_COMPETITOR if np.isneginf(settled.log_scale).all() else STATIONARY
 
-    trainer = Trainer(force, slots, x, [rule], kept, slots=0, n=seen.n).run()
-    Ws = trainer.points.reshape(len(kept), *W.shape)
+    trainer = Trainer(force, slots, x, [rule], kept, slots=0, n=seen.n)
+    watch.run(trainer, kept, lambda: risk_of(seen, settle_at(seen, x.reshape(W.shape).T @ u, slots)))
+    Ws = trainer.points.reshape(-1, *W.shape)
     return WeightRun(
         seen,
         "step",
-        kept,
+        kept[: len(Ws)],
         np.stack([each.T @ u for each in Ws]),
         trainer.event,
         None,

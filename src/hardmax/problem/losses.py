@@ -78,6 +78,12 @@ class LossFunction:
         if _is_jitted(self.log_slope):
             object.__setattr__(self, "log_slope", CompiledSlope(self.log_slope.py_func))  # type: ignore[attr-defined]
 
+    def __reduce__(self) -> Any:
+        """Pickle a built-in loss by its name, as its functions have none; copies are the loss itself."""
+        if self is LOG or LOSSES.get(self.name) is self:
+            return _built_in, (self.name,)
+        return super().__reduce__()
+
     def decreases(self, lo: float, hi: float) -> bool:
         """Whether l falls everywhere on [lo, hi], as its values on a grid show.
 
@@ -142,6 +148,10 @@ def _is_jitted(function: Any) -> bool:
     from numba.extending import is_jitted
 
     return bool(is_jitted(function))
+
+
+def _built_in(name: str) -> LossFunction:
+    return LOG if name == "log" else LOSSES[name]
 
 
 def as_loss(loss: str | LossFunction) -> LossFunction:

@@ -339,7 +339,7 @@ class Problem(Layout):
         W: Any = None,
         loss: str | LossFunction = "logistic",
     ) -> Problem:
-        """Make a problem from keys, values, labels and a readout psi with its gradient, both on (n, e) arrays.
+        """Keys, values, labels and a nonlinear readout psi, its gradient too, on (n, e) arrays (B-DEF-1d).
 
         Where the keys equal the values, ``W`` maps them to the keys W x, as in `from_tokens`.
 
@@ -501,8 +501,7 @@ class Problem(Layout):
             raise ValueError(
                 f"loss {self.loss.name!r} must decrease on the range of the predictions, [{lo:g}, {hi:g}], "
                 "and its values do not fall everywhere there (see LossFunction.decreases); give a decreasing "
-                "loss, "
-                "with the scores or labels turned round if yours increases"
+                "loss, with the scores or labels turned round if yours increases"
             )
 
     @cached_property

@@ -2,7 +2,7 @@
 
 All that a dynamic needs of a readout is, at an attention s, the prediction u_i of every input and the scores
 h_it = du_i/ds_it of every slot (only their differences within an input matter). With fixed scores both follow
-from these; other readouts return them in `Readout.attend`, which is all that a new readout needs.
+from these; other readouts compute them in `Readout.attend` (B-DEF-4), all that a new readout needs.
 ``values`` is a table with one row per token of the problem's key table.
 """
 

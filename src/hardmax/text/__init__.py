@@ -17,7 +17,7 @@ _NAMES = {
     "WordMap": "word_map",
     "explain": ".app.results.text",
     "important": ".app.results.text",
-    "train_file": ".app.results.text",
+    "train_classifier": ".app.results.text",
 }
 
 _get, __dir__, __all__ = lazy(__name__, _NAMES)

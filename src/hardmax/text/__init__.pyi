@@ -2,7 +2,7 @@
 
 from ..app.results.text import explain as explain
 from ..app.results.text import important as important
-from ..app.results.text import train_file as train_file
+from ..app.results.text import train_classifier as train_classifier
 from .classifier import AttentionClassifier as AttentionClassifier
 from .counting.vectorizer import NgramVectorizer as NgramVectorizer
 from .explanations import Explanation as Explanation

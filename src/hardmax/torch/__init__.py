@@ -29,7 +29,6 @@ _NAMES = {
     "exact_attention": "replacement",
     "padded": "embedding_models",
     "point_of": "problems",
-    "probe": "prober",
     "problem_of": "problems",
     "register_with_transformers": "replacement",
     "scaled_dot_product_attention": "dot_product",

@@ -1,4 +1,4 @@
-"""hm.torch.probe: what each head of a trained model selects, how hard, and whether chance does as well."""
+"""The engine of `hm.probe`: what each head of a trained model selects, how hard, and compared with chance."""
 
 from __future__ import annotations
 
@@ -70,9 +70,10 @@ def probe(
         progress: called as ``progress(done, total)`` with numbers of heads.
 
     >>> import torch, hardmax as hm
+    >>> from hardmax.torch.prober import probe
     >>> _ = torch.manual_seed(0)
     >>> layer = torch.nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)
-    >>> found = hm.torch.probe(layer, torch.randn(6, 5, 8), null=19)
+    >>> found = probe(layer, torch.randn(6, 5, 8), null=19)
     >>> len(found.heads), found.texts
     (2, 6)
     """

@@ -124,5 +124,5 @@ def _array(x: torch.Tensor) -> np.ndarray:
 def _refused(module: Any) -> ValueError:
     return ValueError(
         f"module must be one of the models of hm.torch, got {type(module).__name__}; "
-        "heads of other models are read by hm.torch.probe"
+        "heads of other models are read by hm.probe"
     )

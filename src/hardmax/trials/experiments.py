@@ -59,7 +59,7 @@ def rule_of(parameters: Mapping[str, Any]) -> Optimizer:
 
     >>> from hardmax.trials.experiments import rule_of
     >>> rule_of({"experiment": "sphere", "rule": "Adam", "rate": 0.01, "betas": "0.9 0.99"})
-    Adam(rate=0.01, decay=0.0, betas=(0.9, 0.99), epsilon=1e-08)
+    Adam(lr=0.01, decay=0.0, betas=(0.9, 0.99), eps=1e-08)
     """
     name = parameters.get("rule", "Normalized")
     stored = rule_parameters(name)

@@ -1,6 +1,7 @@
 """Commands are made from functions: help, option tables and messages agree with the signatures."""
 
 import inspect
+import json
 import re
 import sys
 from pathlib import Path
@@ -110,3 +111,9 @@ def test_lists(capsys, validated):
     assert "--on cannot be combined with --list" in capsys.readouterr().err
     assert cli.run(["verify", "--list"]) == 0
     assert re.search(r"(\d+) statements", capsys.readouterr().out)
+
+
+def test_solve_accepts_the_name_of_an_example(capsys, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    assert cli.run(["solve", "three-inputs", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["feasible"] == 11

@@ -42,6 +42,11 @@ kept = local.distance_kept
 compose, sandwich = several_optimal.composed_loss, several_optimal.sandwich
 
 
+def turned(found: Any) -> Any:
+    """The opposite answer."""
+    return type(found).NO if found else type(found).STRONG
+
+
 def without_log_T(log_T: Any, margin: Any, R: Any) -> tuple[Any, Any]:
     return -margin * R, -margin * R
 

@@ -113,7 +113,7 @@ COMMANDS = {
         metavars={"model": "MODEL", "sentence": "SENTENCE"},
     ),
     "text train": Command(
-        "results.text:train_file",
+        "results.text:train_classifier",
         (
             "hardmax text train reviews.csv --out model.npz",
             "hardmax text train reviews.csv --top-k 10 --test new.csv",

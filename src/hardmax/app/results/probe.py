@@ -12,7 +12,6 @@ from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from hardmax._lib import expect
 from hardmax._lib.arguments import check_arguments
 from hardmax._lib.json import plain
 from hardmax._lib.terminal import columns, fitted, shown
@@ -301,7 +300,7 @@ def probe(
         inner: Show numbers without the first token and the query's own token.
         page: Write a page with a map of the heads, the texts and the selected tokens.
         progress: Called with the number of heads done and of all heads.
-        options: Further arguments of `hm.torch.probe`.
+        options: Further arguments of a model in memory: `causal`, `heads`.
 
     Raises:
         ImportError: If the extra `probe` is not installed.
@@ -311,6 +310,8 @@ def probe(
     Traceback (most recent call last):
     FileNotFoundError: [Errno 2] No such file or directory: 'no-such-model'
     """
+    from hardmax._lib import expect
+
     for name, number, least in (
         ("queries", queries, 1),
         ("null", null, 1),

@@ -18,6 +18,7 @@ from hardmax._lib.terminal import DONE, INCOMPLETE, INTERRUPTED, columns
 from hardmax.app.results.own_norm import norm_of_file
 from hardmax.app.results.result import Result
 from hardmax.app.results.session import session, writable
+from hardmax.data.small import load_problem
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -573,7 +574,7 @@ def solve(
     """List the directions that attract training, each with a proof.
 
     Args:
-        problem: File of a problem: .json, .npz or .csv. In Python also a `Problem`.
+        problem: File of a problem (.json, .npz, .csv) or the name of an example. In Python also a `Problem`.
         all: List every feasible selection, not only those that attract.
         limit: Stop after this many feasible selections. None searches all of them.
         seconds: Stop the search after this many seconds. None sets no limit.
@@ -611,7 +612,7 @@ def solve(
     norm = norm_of_file(norm) if isinstance(norm, str) else norm
     name = "problem" if isinstance(problem, Problem) else os.fspath(problem)
     inputs = [] if isinstance(problem, Problem) else [name]
-    posed = problem if isinstance(problem, Problem) else Problem.load(name)
+    posed = problem if isinstance(problem, Problem) else load_problem(name)
     begin, start_name = _start(posed, start)
     inputs += [] if start_name in ("zero", "given") else [start_name]
     if plot is not None:

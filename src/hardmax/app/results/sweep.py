@@ -270,6 +270,15 @@ def sweep_file(
 
     See also:
         `hm.sweep` runs a Python function.
+
+    >>> import hardmax as hm, pathlib, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = pathlib.Path(folder, "small.toml")
+    ...     plan = 'experiment = "sphere"\\ntrials = 5\\n[grid]\\nn = [2]\\nT = [3]\\nd = [4]\\n'
+    ...     _ = file.write_text(plan)
+    ...     found = hm.trials.sweep_file(file, seconds=60)
+    >>> found.exit_code
+    0
     """
     from hardmax.trials.plan import read_plan
     from hardmax.trials.results import Sweep

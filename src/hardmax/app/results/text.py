@@ -32,11 +32,11 @@ class TextTraining(Result):
     """A classifier, the file that holds it, and what it is worth on texts that it did not see.
 
     >>> import pathlib, tempfile
-    >>> from hardmax.app.results.text import train_file
+    >>> from hardmax.app.results.text import train_classifier
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     file = pathlib.Path(folder, "mine.csv")
     ...     _ = file.write_text("text,label\\n" + "a good film,1\\na bad film,0\\n" * 20)
-    ...     done = train_file(file, f"{folder}/model.npz")
+    ...     done = train_classifier(file, f"{folder}/model.npz")
     >>> done.kept.full_accuracy, [each.token for each in done.important.words if each.label == 1][:2]
     (1.0, ['good', 'a good'])
     """
@@ -106,7 +106,7 @@ class TextTraining(Result):
 
 
 @check_arguments
-def train_file(
+def train_classifier(
     data: str | PathLike[str] | Iterable[tuple[str, Any]],
     out: str | PathLike[str] | None = None,
     *,
@@ -142,9 +142,9 @@ def train_file(
         workers: Number of threads; by default all cores. The result does not depend on it.
         progress: Called with the number of passes done and of all passes.
 
-    >>> from hardmax.app.results.text import train_file
+    >>> from hardmax.app.results.text import train_classifier
     >>> pairs = [("a good film", "+"), ("a bad film", "-")] * 20
-    >>> train_file(pairs, held_out=0).json()["status"]
+    >>> train_classifier(pairs, held_out=0).json()["status"]
     'no text was held out, so accuracy is not known'
     """
     import numpy as np
@@ -247,8 +247,8 @@ def _read(data: Any, text: str | None, label: str | None) -> tuple[list[str], np
 class TextExplanation(Result):
     """Why a model gives a text its class; ``page`` is the file that `save` wrote.
 
-    >>> from hardmax.app.results.text import explain, train_file
-    >>> done = train_file([("a good film", "+"), ("a bad film", "-")] * 20, held_out=0)
+    >>> from hardmax.app.results.text import explain, train_classifier
+    >>> done = train_classifier([("a good film", "+"), ("a bad film", "-")] * 20, held_out=0)
     >>> explain(done.classifier, "how good!").json()["predicted"]
     '+'
     """
@@ -314,8 +314,8 @@ def explain(
         label: Explain the score of this class instead of the predicted one.
         page: Write the explanation as a page of HTML.
 
-    >>> from hardmax.app.results.text import explain, train_file
-    >>> result = train_file([("a good film", "+"), ("a bad film", "-")] * 20, held_out=0)
+    >>> from hardmax.app.results.text import explain, train_classifier
+    >>> result = train_classifier([("a good film", "+"), ("a bad film", "-")] * 20, held_out=0)
     >>> explain(result.classifier, "how good!", label="-").explanation.score < 0
     True
     """
@@ -334,8 +334,8 @@ def explain(
 class TextTokens(Result):
     """The tokens that a model selects; ``picture`` is the file of the map of words, if one was asked for.
 
-    >>> from hardmax.app.results.text import important, train_file
-    >>> done = train_file([("a good film", "+"), ("a bad film", "-")] * 20, held_out=0)
+    >>> from hardmax.app.results.text import important, train_classifier
+    >>> done = train_classifier([("a good film", "+"), ("a bad film", "-")] * 20, held_out=0)
     >>> important(done.classifier, limit=1, label="-").json()["tokens"][0]["token"]
     'bad'
     """
@@ -379,8 +379,8 @@ def important(
         label: Only this class.
         plot: Draw the map of all words as .svg, .png or .pdf.
 
-    >>> from hardmax.app.results.text import important, train_file
-    >>> result = train_file([("a good film", "+"), ("a bad film", "-")] * 20, held_out=0)
+    >>> from hardmax.app.results.text import important, train_classifier
+    >>> result = train_classifier([("a good film", "+"), ("a bad film", "-")] * 20, held_out=0)
     >>> len(important(result.classifier, limit=2).important.words)
     4
     """

@@ -92,7 +92,7 @@ class EdgeSteps:
         *,
         piece: int = 0,
         told: Callable[[int], bool] | None = None,
-    ) -> Taken:
+    ) -> StepsTaken:
         """Take normalised steps of one rate in place, and keep the points that ``record`` names.
 
         ``told`` is called with the number of steps since the last call, 0 at first, about every ``piece``
@@ -102,7 +102,14 @@ class EdgeSteps:
         return self._taken(p, rule, record, piece, told)
 
     def loop(
-        self, problem: Problem, p: Floats, rule: Rule, record: np.ndarray, wanted: object, batch: int
+        self,
+        problem: Problem,
+        p: Floats,
+        rule: Rule,
+        record: np.ndarray,
+        wanted: object,
+        batch: int,
+        watch: object,
     ) -> tuple[np.ndarray, str | None]:
         """Normalised steps as `train` asks for them: points and event."""
         found = self._taken(p, rule, record)
@@ -115,7 +122,7 @@ class EdgeSteps:
         record: np.ndarray,
         piece: int = 0,
         told: Callable[[int], bool] | None = None,
-    ) -> Taken:
+    ) -> StepsTaken:
         """Along the edges as long as their form is exact, then as any problem until it is again."""
         done, plain, along, points = 0, 0, self.edges is not None, np.empty((len(record), len(p)))
         ends = told is not None and told(0)
@@ -127,10 +134,10 @@ class EdgeSteps:
                 before = some.taken
                 some.run(before + piece if told else -1)
                 ends = told is not None and told(some.taken - before)
-            points[len(record) - len(ahead) :] = some.points[len(kept) - len(ahead) :]
+            points[len(record) - len(ahead) :] = some.rows[len(kept) - len(ahead) :]
             done, plain = done + some.taken, plain + (0 if along else some.taken)
             if ends or some.status != LEFT_FORM:
-                return Taken(points, some.event, done, plain)
+                return StepsTaken(points, some.event, done, plain)
             along = not along
 
     def _trainer(self, p: Floats, rule: Rule, record: np.ndarray, along: bool) -> Trainer:
@@ -150,7 +157,7 @@ class EdgeSteps:
         return STATIONARY if pull.is_stationary else MOVES
 
 
-class Taken(NamedTuple):
+class StepsTaken(NamedTuple):
     """Points at the steps kept, what happened, how many steps were taken, and how many of them plain."""
 
     points: np.ndarray

@@ -126,7 +126,8 @@ def descend_lanes_by_rule(  # type: ignore[no-untyped-def]
     alive, common, shrunk = np.empty(LANES), np.empty(LANES), np.empty(LANES)
     alive[:], shrunk[:] = 0.0, 0.0
     own, exponents, move = np.empty(d), np.empty(d), np.empty(d)
-    marks = np.empty((LANES, d + states[0].size))
+    flat = states.reshape((LANES, states.shape[1] * states.shape[2]))
+    marks = np.empty((LANES, d + flat.shape[1]))
     marked, looking = np.empty(LANES, np.intp), np.empty(LANES, np.bool_)
     marked[:], marks[:], looking[:] = 0, np.nan, True
     for k in range(1, rates.size):  # a cycle needs the same rate at every step
@@ -142,13 +143,13 @@ def descend_lanes_by_rule(  # type: ignore[no-untyped-def]
             break
         for lane in range(count):
             if looking[lane] and alive[lane] != 0.0:
-                if is_back(p[lane], states[lane].ravel(), marks[lane]):
+                if is_back(p[lane], flat[lane], marks[lane]):
                     looking[lane] = False
                     if k > marked[lane] + 1:  # at rest it does not go round
                         status[lane] = CYCLE
                 elif k >= 2 * marked[lane]:
                     marked[lane] = k
-                    set_mark(p[lane], states[lane].ravel(), marks[lane])
+                    set_mark(p[lane], flat[lane], marks[lane])
             for j in range(d):
                 beside[j, lane] = p[lane, j]
         for lane in range(count, LANES):

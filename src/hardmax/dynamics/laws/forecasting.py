@@ -99,7 +99,30 @@ class Forecast:
             lines.append(f"margins grow by {self.growth:.6g} a step")
         if math.isfinite(self.waiting):
             lines.append(f"before some {self.waiting:.2g} steps it is still shaped by its first gradients")
+        if not self.law:
+            lines.append(f"no law is known here: {self.why_none}")
         return "\n  ".join(lines)
+
+    @property
+    def why_none(self) -> str:
+        """Why no law applies, or what it would need; empty where one does.
+
+        >>> import hardmax as hm
+        >>> hm.limits.forecast(hm.data.example("B-FIG-8"), hm.optim.Adam(lr=0.1)).why_none
+        'with eps = 1e-08 the steps shrink with the gradient; eps=0 has laws (D-THM-9)'
+        """
+        if self.law:
+            return ""
+        if not self.best.is_certified or self.best.margin in (0.0, math.inf):
+            return (
+                f"the max margin of the selection is {self.best.status}, with margin {self.best.margin:.6g}"
+            )
+        eps = getattr(self.optimizer, "eps", 0.0)
+        if eps:
+            return f"with eps = {eps:g} the steps shrink with the gradient; eps=0 has laws (D-THM-9)"
+        if not self.optimizer.normalized:
+            return "its steps shrink with the gradient; thresholds are known for normalized steps"
+        return f"thresholds are not known for {self.optimizer.name}"
 
 
 @check_arguments

@@ -36,8 +36,8 @@ def critical_rate(best: MaxMargin) -> float:
 
     >>> import hardmax as hm
     >>> problem = hm.data.example("B-FIG-8")
-    >>> bests = [hm.max_margin(problem, norm=name) for name in ("l1.5", "l2", "l3")]
-    >>> [round(hm.limits.critical_rate(best), 6) for best in bests]
+    >>> best = [hm.max_margin(problem, norm=name) for name in ("l1.5", "l2", "l3")]
+    >>> [round(hm.limits.critical_rate(each), 6) for each in best]
     [0.251899, 0.301169, 0.213094]
     """
     ball, p = _smooth(best), np.ravel(best.need())

@@ -196,7 +196,7 @@ def build(place: Path, config: dict[str, Any], weights: dict[str, torch.Tensor])
     if model.main_input_name != "input_ids":
         raise ValueError(
             f"{place} must be a model of texts, got one of {model.main_input_name}; pass it with a batch to "
-            "hm.torch.probe"
+            "hm.probe"
         )
     if getattr(settings, "is_encoder_decoder", False):
         raise ValueError(

@@ -253,8 +253,9 @@ class ProbedHead:
     ``mass`` and ``entropy`` are means over all queries.
 
     >>> import torch, hardmax as hm
+    >>> from hardmax.torch.prober import probe
     >>> layer = torch.nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)
-    >>> head = hm.torch.probe(layer, torch.randn(6, 5, 8), null=19).ranked[0]
+    >>> head = probe(layer, torch.randn(6, 5, 8), null=19).ranked[0]
     >>> head.name, head.measured, head.hard <= head.measured
     ('self_attn', 30, True)
     """

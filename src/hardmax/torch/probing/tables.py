@@ -18,11 +18,12 @@ LEVEL = 0.05  # of p and of the false discovery rate
 
 @dataclass(frozen=True, eq=False)
 class Heads:
-    """What `hm.torch.probe` found: the heads in the order of the model, and the tokens of each text.
+    """What `hm.probe` found: the heads in the order of the model, and the tokens of each text.
 
     ``ranked`` has the hardest first; `table` a row per head.
 
     >>> import torch, hardmax as hm
+    >>> from hardmax.torch.prober import probe
     >>> model = torch.nn.MultiheadAttention(8, 2, batch_first=True)
     >>> class Self(torch.nn.Module):
     ...     def __init__(self):
@@ -30,7 +31,7 @@ class Heads:
     ...         self.attention = model
     ...     def forward(self, x):
     ...         return self.attention(x, x, x)
-    >>> hm.torch.probe(Self(), torch.randn(6, 5, 8), null=19)
+    >>> probe(Self(), torch.randn(6, 5, 8), null=19)
     Heads(2 heads on 6 texts, 19 random heads each, seed 0)
     """
 

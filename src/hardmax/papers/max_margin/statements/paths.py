@@ -165,7 +165,7 @@ NEAR = 0.03  # how far below and above the threshold the step is taken
 STEPS = 6000
 RATIO = 0.01  # measured against predicted 1 - cos
 OFF = 0.01  # of |p_mm|: how far from the residual a run starts
-RESOLVED = 1e-8  # of |p| at the end: swings of the size of a step or of the start are told from 1e-9 |p| on
+RESOLVED = 1e-8  # of |p| at the end: swings of the size of a step, or of OFF |p_mm|, are resolved
 ROUNDING = 1e-26  # of 1 - cos: where w is zero that is all there is to see
 
 
