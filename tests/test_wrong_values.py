@@ -378,6 +378,7 @@ def valid(name: str, folder: pathlib.Path) -> dict:
             "workers": 1,
         },
         "figure": lambda: {"id": "B-FIG-1b"},
+        "plot_basins": lambda: {"problem": plane, "cells": 3},
         "flow": lambda: {"model": plane, "until_norm": 3.0},
         "hunt": lambda: {"claim": lambda problem: True, "tries": 1, "seconds": 1.0, "workers": 0},
         "limits.basin_boundary": lambda: {"start": [2.0, 0.0], "other": [0.0, 2.0], "tolerance": 0.1},

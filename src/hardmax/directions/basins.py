@@ -39,11 +39,14 @@ def plot_basins(problem: Problem, ax: Any = None, *, reach: float = 4.0, cells: 
     ['tokens 0 0', 'tokens 0 1']
     """
     need_problem(problem)
+    ax = axes_of(ax)
     if problem.shape != (2,):
         raise ValueError(
             f"problem must have keys in 2 dimensions, got {problem.shape}; train from your starts"
         )
     reach, cells = expect.positive("reach", reach), expect.whole("cells", cells, 2)
+    if reach > 1e100:
+        raise ValueError(f"reach must be at most 1e100, got {reach:g}; scale the keys instead")
     ax = axes_of(ax)
     sides = reach * ((2.0 * np.arange(cells) + 1.0 - cells) / cells)
     optimizer = Normalized(reach / 10.0)
