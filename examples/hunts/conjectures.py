@@ -11,7 +11,8 @@ import numpy as np
 from flint import arb
 
 import hardmax as hm
-from hardmax.directions import general_position, local_constants
+from hardmax.directions.direction import local_constants
+from hardmax.directions.position import general_position
 from hardmax.dynamics.measures import smoothness
 from hardmax.dynamics.train import train
 from hardmax.papers.checking.check import Hypothesis, Outcome
@@ -178,7 +179,7 @@ def chosen_in_face(problem, step, start, norm, steps=STEPS):
     best = hm.max_margin(problem, run.selection, norm=norm)
     if not best.is_certified or best.face is None or best.face.unique or best.p_norm == 0:
         return None
-    if hm.directions.attracts(problem, best).value != "strong" or best.face.distance(run.p) > 1e-2:
+    if hm.attracts(problem, best).value != "strong" or best.face.distance(run.p) > 1e-2:
         return None
     size = np.abs(run.p).max() if norm == "linf" else np.abs(run.p).sum()
     return run.p / size, best

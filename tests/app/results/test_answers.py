@@ -13,6 +13,7 @@ import pytest
 
 import hardmax as hm
 from hardmax.app.results import (
+    audit,
     certify,
     doctor,
     hunt,
@@ -210,7 +211,18 @@ def test_sweep(command, valid_json, tmp_path, monkeypatch):
 
 
 def test_every_answer_is_a_frozen_dataclass_with_a_schema_of_its_own():
-    modules = [certify, doctor, hunt, ledger, listing, next_token_check, next_token_generate, probe, solve]
+    modules = [
+        audit,
+        certify,
+        doctor,
+        hunt,
+        ledger,
+        listing,
+        next_token_check,
+        next_token_generate,
+        probe,
+        solve,
+    ]
     modules += [next_token_predict, next_token_train, reproduce, sweep, text, verify]
     found = [each for module in modules for each in vars(module).values()]
     kinds = [each for each in found if isinstance(each, type) and issubclass(each, Result) and each != Result]

@@ -18,7 +18,6 @@ from hardmax._lib.terminal import DONE, INCOMPLETE, INTERRUPTED, columns
 from hardmax.app.results.own_norm import norm_of_file
 from hardmax.app.results.result import Result
 from hardmax.app.results.session import session, writable
-from hardmax.data.small import load_problem
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -598,6 +597,7 @@ def solve(
     """
     from hardmax._lib import expect
     from hardmax._lib.notebook import save_picture
+    from hardmax.data.small import load_problem
     from hardmax.problem import Problem
 
     started = time.monotonic()
