@@ -63,9 +63,7 @@ INNER = (
     "embeddings.one_layer.descend_embeddings",
     "embeddings.one_layer.evaluate",
     "embeddings.one_layer.gradients",
-    "embeddings.one_layer.gradients_at",
     "embeddings.one_layer.pairwise_pull",
-    "embeddings.one_layer.read_vectors",
     "embeddings.one_layer.token_mass",
     "embeddings.patterns.local_gap",
     "embeddings.patterns.realizable",
@@ -113,9 +111,11 @@ ALSO = {
     "model": "path",
     "name": "norm|named|example",
     "on": "problem",
+    "papers": "paper",
     "problems": "selections",
     "radii": "r|p",
     "rate": "a|A|margin",
+    "reach": "start",
     "rho": "r",
     "selections": "selection",
     "stage1": "stage 1",
@@ -273,7 +273,6 @@ def valid(name: str, folder: pathlib.Path) -> dict:
     def stop(serving):
         raise Stopped
 
-    one = hm.embeddings.one_layer.evaluate(corpus, [0, 0, 0], [3, 0, -3])
     own = {
         "nexttoken.check": lambda: {"data": ["A B A", "B C", "C A"], "workers": 0},
         "nexttoken.generate_file": lambda: {"vocabulary": 5},
@@ -345,9 +344,7 @@ def valid(name: str, folder: pathlib.Path) -> dict:
         },
         "embeddings.one_layer.evaluate": lambda: {"a": [0, 0, 0], "c": [3, 0, -3]},
         "embeddings.one_layer.gradients": lambda: vectors,
-        "embeddings.one_layer.gradients_at": lambda: {"point": one, **vectors},
         "embeddings.one_layer.pairwise_pull": lambda: {"a": [0, 0, 0], "c": [1, 0, -1], "a_hat": [1, 0, 1]},
-        "embeddings.one_layer.read_vectors": lambda: vectors,
         "embeddings.one_layer.token_mass": lambda: {"a": [0, 0, 0]},
         "embeddings.pattern_max_margin": lambda: {"selection": [[0], [1]], "E": np.eye(3)},
         "embeddings.patterns.realizable": lambda: {"selection": [[0], [1]], "E": np.eye(3)},
@@ -381,6 +378,7 @@ def valid(name: str, folder: pathlib.Path) -> dict:
             "workers": 1,
         },
         "figure": lambda: {"id": "B-FIG-1b"},
+        "plot_basins": lambda: {"problem": plane, "cells": 3},
         "flow": lambda: {"model": plane, "until_norm": 3.0},
         "hunt": lambda: {"claim": lambda problem: True, "tries": 1, "seconds": 1.0, "workers": 0},
         "limits.basin_boundary": lambda: {"start": [2.0, 0.0], "other": [0.0, 2.0], "tolerance": 0.1},
@@ -564,7 +562,10 @@ def calls(name: str, folder: pathlib.Path) -> Iterator[tuple[str, str, str | Non
     function = FUNCTIONS[name]
     right = valid(name, folder)
     for argument, parameter in inspect.signature(function).parameters.items():
-        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD) or argument == "self":
+        if parameter.kind is parameter.VAR_KEYWORD or argument == "self":
+            continue
+        is_spread = parameter.kind is parameter.VAR_POSITIONAL
+        if is_spread and right:  # else it would take the place of an argument before it
             continue
         for kind, make in WRONG.items():
             value = make()
@@ -573,7 +574,7 @@ def calls(name: str, folder: pathlib.Path) -> Iterator[tuple[str, str, str | Non
             signal.signal(signal.SIGALRM, alarm)
             signal.setitimer(signal.ITIMER_REAL, SECONDS)
             try:
-                result = drained(function(**{**right, argument: value}))
+                result = drained(function(value) if is_spread else function(**{**right, argument: value}))
             except (Stopped, KeyboardInterrupt):
                 yield argument, kind, None, "stopped"
             except (Exception, Late) as error:

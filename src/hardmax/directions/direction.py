@@ -16,6 +16,8 @@ from hardmax.problem import Problem
 from hardmax.problem.losses import LossFunction
 from hardmax.problem.selection import Selection, selected_tokens, slot_gaps
 
+__all__ = ["Direction", "LocalConstants", "directional_margin", "in_cone", "local_constants"]
+
 # A direction that someone computed is off by its own rounding, which nothing here can know: margins this near
 # to the least, relatively, count as least. A proof wants p_mm itself, see `hardmax.directions.neighbors`.
 RESOLVED = 1e-9
