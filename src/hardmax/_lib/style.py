@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.resources import as_file, files
+from threading import RLock
 
 # Okabe and Ito's colours, which stay apart for colour-blind readers; TEAL is their sky blue.
 INK = "#1A1A1A"
@@ -15,6 +16,8 @@ GREEN = "#009E73"
 ORANGE = "#E69F00"
 PURPLE = "#CC79A7"
 TEAL = "#56B4E9"
+
+_TURN = RLock()  # matplotlib has one table of settings for all threads
 
 
 @contextmanager
@@ -33,5 +36,5 @@ def style() -> Iterator[None]:
     import matplotlib.style
 
     sheet = files("hardmax._lib") / "hardmax.mplstyle"
-    with as_file(sheet) as path, matplotlib.style.context(path, after_reset=True):
+    with _TURN, as_file(sheet) as path, matplotlib.style.context(path, after_reset=True):
         yield

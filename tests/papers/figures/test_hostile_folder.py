@@ -8,6 +8,7 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from html.parser import HTMLParser
 
+import matplotlib
 import pytest
 
 from hardmax.app.results.reproduce import reproduce
@@ -157,11 +158,13 @@ def test_planted_links_and_pipes(record, table, tmp_path):
 
 
 def test_two_at_once(table, tmp_path):
+    before = dict(matplotlib.rcParams)
     with ThreadPoolExecutor(4) as threads:
         jobs = [FigureJob([table["B-FIG-90"]], "quick", None, tmp_path) for _ in range(4)]
         records = list(threads.map(lambda job: (job.make(job.recipes[0]), job.report())[0], jobs))
     assert all(record.error is None for record in records)
     assert not list(tmp_path.glob(".hardmax-*"))
+    assert dict(matplotlib.rcParams) == before
 
 
 @pytest.mark.slow

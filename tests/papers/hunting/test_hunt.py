@@ -185,7 +185,7 @@ def test_one_loss(tmp_path, capsys):
 @pytest.mark.parametrize(
     "claim, loss, words",
     [
-        ("margin <= 3", "hinge", "logistic or exponential or correlation"),
+        ("margin <= 3", "hinge", "one of logistic, exponential, correlation, log or None, got 'hinge'"),
         ("margin <= 3", "log", "logistic or exponential or correlation"),
         ("D-THM-11", "logistic", "loss must be log"),
         ("C-THM-P2", "logistic", "left out for claims about sentences"),
@@ -194,6 +194,10 @@ def test_one_loss(tmp_path, capsys):
 def test_refused_losses(claim, loss, words):
     with pytest.raises(ValueError, match=words):
         hm.hunt(claim, loss=loss, tries=1, workers=0)
+
+
+def test_claims_about_labels_take_their_loss():
+    assert hm.hunt("D-THM-11", loss="log", tries=1, workers=0).loss == "log"
 
 
 def test_sentences_keep_a_next_token():

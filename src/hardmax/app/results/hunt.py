@@ -298,7 +298,7 @@ def hunt(
     *,
     reading: Literal["corrected", "paper"] = "corrected",
     space: str | None = None,
-    loss: Literal["logistic", "exponential", "correlation"] | None = None,
+    loss: Literal["logistic", "exponential", "correlation", "log"] | None = None,
     tries: int | None = None,
     seconds: float | None = None,
     rng: int = 0,
@@ -324,7 +324,7 @@ def hunt(
             slack, a number that is negative where the claim fails, or an `Outcome`.
         reading: Hunt a statement as corrected or as printed in the paper.
         space: Sizes to search, for example n=2..4,T=2..4,d=2..3.
-        loss: Loss of every problem; by default all three.
+        loss: Loss of every problem; by default all that the claim allows.
         tries: Number of units of work; by default 100, or no limit with `seconds`.
         seconds: Stop after this many seconds. Units in progress are finished.
         rng: Random seed.
