@@ -100,6 +100,12 @@ def sentence(row: Numbers) -> str:
     return f"{text}; {row['also']}" if row["also"] else text
 
 
+def _last_error(numbers: Numbers, arm: str) -> float:
+    """The error of attention alone at the last step, the mean over seeds."""
+    errors = [run["rows"][-1]["attention_error"] for run in numbers["runs"] if run["arm"] == arm]
+    return sum(errors) / len(errors)
+
+
 def _spread(values: list[float]) -> str:
     return f"{min(values):,.0f} to {max(values):,.0f}"
 
@@ -352,6 +358,15 @@ LINES = (
         "%",
         lambda x: 100 * x["overhead"],
         at_most=2,
+    ),
+    Line(
+        "error of the attention gradients of a GPT trained in bfloat16, relative",
+        "bench_low_precision.py",
+        "",
+        lambda x: _last_error(x, "hardmax"),
+        "PyTorch's flash kernel",
+        lambda x: _last_error(x, "flash"),
+        at_least=2,
     ),
     Line(
         "the playground's answer to a drag among 40 tokens, in a browser",

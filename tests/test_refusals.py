@@ -56,19 +56,29 @@ def verbs_of_a_problem():
 
 @pytest.mark.parametrize("verb, rest", [*verbs_of_a_problem()])
 def test_what_is_no_problem_is_refused_in_words(verb, rest):
+    many = " or a list of hardmax.Problem or a list of hardmax.Constraints"
+    several = many if verb is hardmax.max_margin else ""
     with pytest.raises(
-        ValueError, match=r"problem must be a hardmax\.Problem( or hardmax\.Constraints)?, got str; "
+        ValueError,
+        match=rf"problem must be a hardmax\.Problem( or hardmax\.Constraints)?{re.escape(several)}, got str;",
     ):
         next(iter(verb("three-inputs.json", *rest)))
 
 
 def test_one_problem_is_no_list_and_no_workers_are_no_number():
     problem = hardmax.data.example("B-FIG-8")
-    for verb in (hardmax.train, hardmax.max_margin):
-        with pytest.raises(ValueError, match=r"problems must be a list of hardmax\.Problem.*, got Problem"):
-            verb(problem)
-    with pytest.raises(ValueError, match="workers must be an integer of at least 1, got 0"):
-        hardmax.max_margin([problem], [[0, 0]], workers=0)
+    step = hardmax.optim.Normalized(0.1)
+    for call in (lambda problems, **more: hardmax.train(problems, step, steps=1, **more), hardmax.max_margin):
+        with pytest.raises(
+            ValueError, match=r"must be .* a list of hardmax\.Problem or .*, got list; make one"
+        ):
+            call([problem, "three-inputs.json"])
+        with pytest.raises(
+            ValueError, match=r"workers must be None .* one problem.*; give a list of problems"
+        ):
+            call(problem, workers=1)
+        with pytest.raises(ValueError, match="workers must be an integer of at least 1, got 0"):
+            call([problem], workers=0)
     for train in (hardmax.nexttoken.training.train, hardmax.nexttoken.flow.train_by_flow):
         with pytest.raises(ValueError, match=r"samples must be Samples, got str; make them with"):
             train("svop.txt", **({} if train is hardmax.nexttoken.training.train else {"until": 1.0}))

@@ -3,7 +3,7 @@
 # The name of 0.2, the name of 0.3 or the module that has it, and why.
 ROWS = [
     (
-        "hm.data.example(name)",
+        "hm.data.named(name)",
         "hm.data.example(name), hm.data.examples()",
         "names that can be guessed and listed; ids of figures stay accepted",
     ),
@@ -52,7 +52,26 @@ ROWS = [
         "sweep files: optimizer, lr, eps",
         "both are read; stores keep the names of 0.2, and so do seeds",
     ),
-    ("hm.torch.probe(told=)", "hm.probe(progress=)", "one signature of callbacks"),
+    (
+        "hm.torch.probe(model, told=), hm.answers.probe_file",
+        "hm.probe(model_or_path, progress=)",
+        "one probe",
+    ),
+    (
+        "hm.torch.attention, hm.torch.ExactAttention",
+        "hm.torch.scaled_dot_product_attention, hm.torch.MultiheadAttention",
+        "a drop-in has the same name",
+    ),
+    ("hm.torch.watch(given=, most=)", "hm.torch.watch(layers=, max_inputs=)", "as in hm.probe"),
+    (
+        "hm.answers.{Solved, Hunted, Checked, ...}",
+        "SolveResult, HuntResult, NextTokenReport, ..., which the functions return",
+        "nouns, next to their functions",
+    ),
+    ("told=, tell=, ready=", "progress=f(done, total)", "one signature of callbacks"),
+    ("seed=", "rng=", "random_state= on estimators, seed in files"),
+    ("hm.answers.text_train", "hm.text.train_classifier", "no name for two things"),
+    ("hm.answers.ntp_train", "hm.nexttoken.train_file", "a result, next to its package"),
     (
         "hm.embeddings.train_embeddings(corpus, d, step, epochs=)",
         "hm.train(corpus.model(d=), optimizer, epochs=)",

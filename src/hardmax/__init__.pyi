@@ -25,6 +25,7 @@ from .app.results.reproduce import reproduce as reproduce
 from .app.results.solve import solve as solve
 from .app.results.verify import verify as verify
 from .data.corpora.corpus import Corpus as Corpus
+from .directions.basins import plot_basins as plot_basins
 from .directions.critical import critical_directions as critical_directions
 from .directions.enumerate import attractors as attractors
 from .directions.enumerate import selections as selections

@@ -48,10 +48,13 @@ def test_results_are_tables(problem, path):
 
 def test_showing_an_enumeration_does_not_use_it_up(problem):
     search = hm.selections(problem)
-    assert cells(search._repr_html_())[:2] == ["status", "running"]
+    shown = search._repr_html_()
+    assert "4 selections, complete" in shown
     found = list(search)
-    assert len(found) == 4
-    assert cells(search._repr_html_())[1:4] == ["complete", "feasible so far", "4"]
+    assert [each.selection for each in found] == [(0, 1), (0, 0), (1, 0), (1, 1)]
+    tokens = [" ".join(map(str, each.selection)) for each in found]
+    assert cells(shown)[1 :: len(cells(shown)) // 4] == tokens
+    assert search._repr_html_() == shown
     assert "attracts" in cells(found[0]._repr_html_())
 
 

@@ -16,8 +16,8 @@ import hardmax as hm
 RESULTS = {
     "": "MaxMargin Run Sweep",
     "data": "Labelled Review",
-    "directions": "Attraction AssumptionB AssumptionC AssumptionD CriticalDirection CriticalDirections "
-    "Direction SelectionList FeasibleSelection GeneralPosition LocalConstants Neighbors",
+    "directions": "Attraction CriticalDirection CriticalDirections "
+    "Direction SelectionList FeasibleSelection Neighbors",
     "embeddings": "Assumption4 EmbeddingDescent EmbeddingModel EmbeddingTraining FirstStep GramDescent "
     "GramFlow TextCorpus TextReport TokenSelection TwoLayerDescent",
     "readouts": "Attention",
@@ -77,13 +77,13 @@ WORDS = {
     "certify": "certify",
     "critical_directions": "critical_directions",
     "score_gap": "directions.score_gap",
-    "assumption_b": "directions.assumption_b",
-    "assumption_c": "directions.assumption_c",
-    "assumption_d": "directions.assumption_d",
+    "assumption_b": "directions.assumptions.assumption_b",
+    "assumption_c": "directions.assumptions.assumption_c",
+    "assumption_d": "directions.assumptions.assumption_d",
     "directional_margin": "directions.directional_margin",
-    "general_position": "directions.general_position",
-    "in_cone": "directions.in_cone",
-    "local_constants": "directions.local_constants",
+    "general_position": "directions.position.general_position",
+    "in_cone": "directions.direction.in_cone",
+    "local_constants": "directions.direction.local_constants",
     "label_max_margin": "directions.label_max_margin",
     "relaxed_max_margin": "directions.relaxed_max_margin",
     "interpolated_max_margin": "directions.interpolated_max_margin",

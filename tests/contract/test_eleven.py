@@ -83,11 +83,13 @@ def test_g_drop_in_for_pytorch():
 
 @pytest.mark.extra
 def test_h_probe(tmp_path):
-    from tests.torch.test_probe import tiny_model
+    from tests.torch.test_probe import save_tiny_model
 
-    model, tokenizer = tiny_model(tmp_path)
-    assert len(hm.probe(model, tokenizer=tokenizer).heads) > 0
-    assert len(hm.probe(str(tmp_path)).heads) > 0
+    model, tokenizer = save_tiny_model(tmp_path)
+    texts = ["the cat sat", "the dog sat", "the cat"]
+    heads = hm.probe(model, texts=texts, tokenizer=tokenizer).heads
+    assert len(heads) == model.config.num_hidden_layers * model.config.num_attention_heads
+    assert len(hm.probe(str(tmp_path), texts=texts).heads) == len(heads)
 
 
 def test_i_sentences():

@@ -106,7 +106,15 @@ def test_every_public_name_has_one_entry():
     assert sorted(entries) == sorted(names.homes())
 
 
-@pytest.mark.parametrize("tool", ["docstrings", "house", "names", "root_files", "tutorials"])
+def test_the_page_of_names_is_the_table():
+    page = importlib.import_module("migration").page()
+    assert TEXTS[DOCS / "migration.md"] == page, "python docs/_tools/migration.py"
+    old = re.findall(r"^\| `(.+?)` \|", page, re.MULTILINE)
+    assert len(old) > 100
+    assert len(set(old)) == len(old)
+
+
+@pytest.mark.parametrize("tool", ["docstrings", "house", "migration", "names", "root_files", "tutorials"])
 def test_tools_do_as_they_say(tool):
     found = doctest.testmod(importlib.import_module(tool))
     assert found.attempted > 0

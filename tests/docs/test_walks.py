@@ -18,14 +18,15 @@ WALKS = {
 }
 
 # Files outside _lib that a walk calls, and returns to a package already left: on the trace of 0.2, less what
-# has been won since.
+# has been won since. Sentences and texts are trained by the one core instead of loops of their own, which is
+# seven files and three returns more there, and one file fewer over all.
 LIMITS = {
-    "A problem is solved": (31, 9),
+    "A problem is solved": (29, 9),
     "Flow, and the margin it tends to": (19, 3),
-    "Sentences are learned": (29, 7),
-    "Texts are learned": (23, 4),
-    "A figure is made": (51, 12),
-    "A counterexample is hunted": (62, 17),
+    "Sentences are learned": (36, 9),
+    "Texts are learned": (23, 5),
+    "A figure is made": (49, 12),
+    "A counterexample is hunted": (58, 17),
 }
 
 # Runs every walk twice, since the first time imports, and prints which file was called first, second, ...

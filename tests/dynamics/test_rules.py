@@ -257,10 +257,6 @@ def trained(rule, **options):
         (lambda: trained(optim.Sign(0.1), coordinates="gram"), 'coordinates must be "auto" or "primal"'),
         (lambda: trained(optim.Sign(0.1), coordinates="polar"), "coordinates must be"),
         (
-            lambda: hm.train(hm.data.example("B-FIG-3a").matrix(prompt=[1, 1]), optim.GD(0.1, norm="l3")),
-            "optimizer must be GD or Normalized in l2",
-        ),
-        (
             lambda: hm.train(hm.data.example("B-FIG-3a").joint(), optim.Muon(0.1)),
             "optimizer must have a norm of vectors where v is trained",
         ),

@@ -56,8 +56,6 @@ def test_batches_without_a_pull():
     for wrong, message in ((3, "batch must be at most 2"), (0, "batch must be an integer of at least 1")):
         with pytest.raises(ValueError, match=message):
             hm.train(run.problem, hm.optim.Normalized(0.1), batch=wrong)
-    with pytest.raises(TypeError, match="batch is not an option for p and v"):
-        hm.train(hm.data.example("B-FIG-3a").joint(), hm.optim.Normalized(0.1), batch=1)
 
 
 @pytest.mark.compiled

@@ -246,11 +246,9 @@ def test_a_head_of_zero_weights():
     assert zero.mass == pytest.approx(1 / 9)
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    """A model as save_pretrained leaves it, with words that are markup."""
+def save_tiny_model(place):
+    """Write a model as save_pretrained leaves it, with words that are markup; return model and tokenizer."""
     torch.manual_seed(0)
-    place = tmp_path_factory.mktemp("model")
     words = [
         "[PAD]",
         "[UNK]",
@@ -273,7 +271,15 @@ def folder(tmp_path_factory):
     )
     tokenizer.save_pretrained(place)
     config = transformers.BertConfig(**TINY, vocab_size=10)
-    sharpened(transformers.BertModel(config)).save_pretrained(place)
+    model = sharpened(transformers.BertModel(config))
+    model.save_pretrained(place)
+    return model, tokenizer
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    place = tmp_path_factory.mktemp("model")
+    save_tiny_model(place)
     return place
 
 

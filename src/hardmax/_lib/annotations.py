@@ -197,18 +197,21 @@ def _several(name: str, inner: Any, *, is_ordered: bool) -> Kind:
 
 
 def _array(hint: Any) -> Kind:
-    """Arrays of integers or of real numbers; a list is read as one."""
-    whole = np.dtype[np.int64] in typing.get_args(hint)
+    """Arrays of booleans, of integers or of real numbers; a list is read as one."""
+    letters, what = "iuf", "numbers"
+    if np.dtype[np.int64] in typing.get_args(hint):
+        letters, what = "iu", "integers"
+    elif np.dtype[np.bool_] in typing.get_args(hint):
+        letters, what = "b", "booleans"
 
     def fits(value: Any) -> bool:
         try:
             array = np.asarray(detached(value))
         except (TypeError, ValueError, OverflowError):  # lists of several lengths
             return False
-        return array.ndim > 0 and array.dtype.kind in ("iu" if whole else "iuf")
+        return array.ndim > 0 and array.dtype.kind in letters
 
-    words = "an array of integers" if whole else "an array of numbers"
-    return Kind(fits, words, read=lambda _, value: np.asarray(detached(value)))
+    return Kind(fits, f"an array of {what}", read=lambda _, value: np.asarray(detached(value)))
 
 
 def _tuple(name: str, parts: tuple[Any, ...]) -> Kind:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from hardmax._lib.arguments import WrongType
 from hardmax._lib.notebook import picture
 from hardmax._lib.style import BLUE, GRAY, GREEN, INK, ORANGE, PURPLE, RED, TEAL, style
 
@@ -38,6 +39,12 @@ def plane_of(keys: Sequence[np.ndarray]) -> np.ndarray:
 def axes_of(ax: Axes | None) -> Axes:
     """Return the axes given, or new ones in the house style."""
     if ax is not None:
+        from matplotlib.axes import Axes
+
+        if not isinstance(ax, Axes):
+            raise WrongType(
+                f"ax must be matplotlib Axes, got {type(ax).__name__}; make them with plt.subplots"
+            )
         return ax
     with style():
         made: Axes = picture((4.0, 4.0)).subplots()

@@ -26,7 +26,7 @@ class AssumptionB:
     """One best token per input and one score for all others; ``witness`` is (i, two tokens at odds with it).
 
     >>> import hardmax as hm
-    >>> hm.directions.assumption_b(hm.data.example("B-FIG-1b")).witness
+    >>> hm.directions.assumptions.assumption_b(hm.data.example("B-FIG-1b")).witness
     (0, 1, 2)
     """
 
@@ -39,7 +39,7 @@ def assumption_b(problem: Problem) -> AssumptionB:
     """Test Assumption B: gamma_it = gamma_is < gamma_i,opt for all other tokens t, s of every input.
 
     >>> import hardmax as hm
-    >>> hm.directions.assumption_b(hm.data.example("B-FIG-1a")).holds
+    >>> hm.directions.assumptions.assumption_b(hm.data.example("B-FIG-1a")).holds
     True
     """
     best = best_tokens(problem).sets
@@ -65,7 +65,7 @@ class AssumptionC:
     free weights, a positive one is evidence. ``Gamma`` is the label margin on the selected values.
 
     >>> import hardmax as hm
-    >>> found = hm.directions.assumption_c(hm.data.example("B-FIG-3b"), [1, 1, 1], rng=0)
+    >>> found = hm.directions.assumptions.assumption_c(hm.data.example("B-FIG-3b"), [1, 1, 1], rng=0)
     >>> found.holds, round(found.nu, 6), found.witness[2].round(3).tolist()[1] < 1
     (False, 0.0, True)
     """
@@ -98,7 +98,7 @@ def assumption_c(
         draws: how many random weights to try.
 
     >>> import hardmax as hm
-    >>> round(hm.directions.assumption_c(hm.data.example("B-FIG-3a"), [1, 1, 1], rng=0).nu, 3)
+    >>> round(hm.directions.assumptions.assumption_c(hm.data.example("B-FIG-3a"), [1, 1, 1], rng=0).nu, 3)
     0.5
     """
     table, labels = problem.readout.values, problem.readout.labels
@@ -193,7 +193,7 @@ class AssumptionD:
     that breaks the lemma's conditions: scores of a set differ, are not positive, or do not exceed the rest.
 
     >>> import hardmax as hm
-    >>> found = hm.directions.assumption_d(hm.data.example("B-FIG-8"))
+    >>> found = hm.directions.assumptions.assumption_d(hm.data.example("B-FIG-8"))
     >>> found.holds, found.epsilon, found.C, round(found.rho(1.0), 3)
     (True, 1.0, 0.0, -5.253)
     """
@@ -221,7 +221,7 @@ def assumption_d(problem: Problem, sets: Selection | None = None) -> AssumptionD
     """Test the conditions of Lemma 14 for the best-scoring tokens (or other ``sets``) and give its constants.
 
     >>> import hardmax as hm
-    >>> hm.directions.assumption_d(hm.Problem([[[1.0], [0.0]]], [[-1.0, -2.0]])).witness
+    >>> hm.directions.assumptions.assumption_d(hm.Problem([[[1.0], [0.0]]], [[-1.0, -2.0]])).witness
     0
     """
     inside = (sets or best_tokens(problem)).sets

@@ -34,17 +34,21 @@ def plot_basins(problem: Problem, ax: Any = None, *, reach: float = 4.0, cells: 
         The axes.
 
     >>> import hardmax as hm
-    >>> ax = hm.directions.plot_basins(hm.data.example("B-FIG-8"), cells=8)
+    >>> ax = hm.plot_basins(hm.data.example("B-FIG-8"), cells=8)
     >>> [text.get_text() for text in ax.get_legend().get_texts()]
     ['tokens 0 0', 'tokens 0 1']
     """
     need_problem(problem)
+    ax = axes_of(ax)
     if problem.shape != (2,):
         raise ValueError(
             f"problem must have keys in 2 dimensions, got {problem.shape}; train from your starts"
         )
     reach, cells = expect.positive("reach", reach), expect.whole("cells", cells, 2)
-    sides = reach * (2.0 * np.arange(cells) + 1.0 - cells) / cells
+    if reach > 1e100:
+        raise ValueError(f"reach must be at most 1e100, got {reach:g}; scale the keys instead")
+    ax = axes_of(ax)
+    sides = reach * ((2.0 * np.arange(cells) + 1.0 - cells) / cells)
     optimizer = Normalized(reach / 10.0)
     ends = [
         train_quietly(problem, optimizer, steps=STEPS, start=[x, y], record=()).selection
@@ -55,7 +59,6 @@ def plot_basins(problem: Problem, ax: Any = None, *, reach: float = 4.0, cells: 
         {end for end in ends if not end.is_unique}, key=str
     )
     colors = [INPUTS[k % len(INPUTS)][0] for k in range(len(names))]
-    ax = axes_of(ax)
     from matplotlib.colors import ListedColormap
     from matplotlib.patches import Patch
 

@@ -16,6 +16,8 @@ from hardmax.problem import Problem
 from hardmax.problem.losses import LossFunction
 from hardmax.problem.selection import Selection, selected_tokens, slot_gaps
 
+__all__ = ["Direction", "LocalConstants", "directional_margin", "in_cone", "local_constants"]
+
 # A direction that someone computed is off by its own rounding, which nothing here can know: margins this near
 # to the least, relatively, count as least. A proof wants p_mm itself, see `hardmax.directions.neighbors`.
 RESOLVED = 1e-9
@@ -84,7 +86,7 @@ def in_cone(p: Any, q: Any, mu: float, R: float = 0.0) -> bool:
     ``q`` is a vector of any length or a MaxMargin.
 
     >>> import hardmax as hm
-    >>> hm.directions.in_cone([10.0, 0.1], [1.0, 0.0], mu=1e-3, R=5.0)
+    >>> hm.directions.direction.in_cone([10.0, 0.1], [1.0, 0.0], mu=1e-3, R=5.0)
     True
     """
     p = expect.finite_array("p", p, (None,))
@@ -103,7 +105,7 @@ class LocalConstants:
 
     >>> import hardmax as hm
     >>> problem = hm.data.example("B-FIG-8")
-    >>> found = hm.directions.local_constants(problem, hm.max_margin(problem, [0, 1]))
+    >>> found = hm.directions.direction.local_constants(problem, hm.max_margin(problem, [0, 1]))
     >>> found.delta, round(found.mu, 6), round(found.half_angle, 2), round(found.R_bar, 2)
     (0.5, 0.015625, 10.14, 10.4)
     """
@@ -139,7 +141,7 @@ def local_constants(problem: Problem, chosen: Chosen) -> LocalConstants:
 
     >>> import hardmax as hm
     >>> problem = hm.data.example("B-FIG-1b")
-    >>> found = hm.directions.local_constants(problem, [1])
+    >>> found = hm.directions.direction.local_constants(problem, [1])
     >>> round(found.R_bar, 2), round(found.c, 4), round(found.C, 3), round(found.A_bar, 4)
     (107.36, 0.0303, 1.316, 1.4866)
     """

@@ -26,7 +26,7 @@ class GeneralPosition:
     nothing to the contrary. ``witness`` is a set of dependent rows, as (input, selected token, other token).
 
     >>> import hardmax as hm
-    >>> hm.directions.general_position(hm.data.example("B-FIG-8")).holds
+    >>> hm.directions.position.general_position(hm.data.example("B-FIG-8")).holds
     True
     """
 
@@ -49,7 +49,7 @@ def general_position(
 
     >>> import hardmax as hm
     >>> line = hm.Problem([[[0.0, 0.0], [1.0, 0.0], [2.0, 0.0]]], [[1.0, 0.0, 0.0]])
-    >>> hm.directions.general_position(line).witness
+    >>> hm.directions.position.general_position(line).witness
     ((0, 0, 1), (0, 0, 2))
     """
     named = problem.split(problem.groups == np.arange(len(problem.tokens)))

@@ -336,7 +336,7 @@ def _rates(step: Optimizer, steps: int) -> np.ndarray:
     return rates / np.arange(1.0, steps + 1.0) ** step.decay if step.decay else rates
 
 
-class Watch(NamedTuple):
+class RunWatch(NamedTuple):
     """What a run is watched for: ``progress(done, total)`` is told, and a loss may be low enough to stop."""
 
     progress: Progress | None = None
@@ -355,7 +355,7 @@ class Watch(NamedTuple):
         return trainer
 
 
-NOTHING = Watch()
+NOTHING = RunWatch()
 
 
 def observed(

@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hardmax._lib import expect
-from hardmax.dynamics.blocks import NOTHING, PlainForce, Rule, Trainer, Watch, need_optimizer, steps_to_record
+from hardmax.dynamics.blocks import (
+    NOTHING,
+    PlainForce,
+    Rule,
+    RunWatch,
+    Trainer,
+    need_optimizer,
+    steps_to_record,
+)
 from hardmax.dynamics.forces import (
     EXPONENTS,
     MOVES,
@@ -103,7 +111,7 @@ def train_factors(
     record: int | Sequence[int] | None = None,
     coordinates: str = "auto",
     batch: int | None = None,
-    watch: Watch = NOTHING,
+    watch: RunWatch = NOTHING,
 ) -> FactorRun:
     """Steps of K and Q: one rule for both together, or one for each, or a rule of matrices on each."""
     K, Q = _start(problem, factors, start)

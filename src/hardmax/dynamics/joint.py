@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from hardmax._lib.arrays import exponent
-from hardmax.dynamics.blocks import NOTHING, PlainForce, Rule, Trainer, Watch, steps_to_record
+from hardmax.dynamics.blocks import NOTHING, PlainForce, Rule, RunWatch, Trainer, steps_to_record
 from hardmax.dynamics.forces import (
     EXPONENTS,
     MOVES,
@@ -50,7 +50,7 @@ def train_both(
     record: int | Sequence[int] | None = None,
     coordinates: Coordinates = "auto",
     batch: int | None = None,
-    watch: Watch = NOTHING,
+    watch: RunWatch = NOTHING,
 ) -> Run:
     """Steps of p and v together; v starts at the problem's head, and each has its own rule."""
     p = problem.vector("start", start)

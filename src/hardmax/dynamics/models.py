@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from hardmax.dynamics.blocks import NOTHING, Watch, need_optimizer
+from hardmax.dynamics.blocks import NOTHING, RunWatch, need_optimizer
 from hardmax.dynamics.factors import FactorRun, train_factors
 from hardmax.dynamics.joint import train_both
 from hardmax.dynamics.optim import Optimizer
@@ -24,7 +24,7 @@ from hardmax.problem import Problem
 Optimizers = Optimizer | tuple[Optimizer, Optimizer] | Mapping[str, Optimizer]
 Record = int | Sequence[int] | None
 STEPS = 1000  # unless the caller says how many
-WATCHED = Watch._fields  # options of every model here
+WATCHED = RunWatch._fields  # options of every model here
 
 
 def known_options(model: str, given: Iterable[str], known: Sequence[str]) -> None:
@@ -37,7 +37,7 @@ def known_options(model: str, given: Iterable[str], known: Sequence[str]) -> Non
 def watched(options: Mapping[str, Any]) -> dict[str, Any]:
     """Put what a run is watched for into one option."""
     rest = {name: x for name, x in options.items() if name not in WATCHED}
-    watch = Watch(**{name: options[name] for name in WATCHED if name in options})
+    watch = RunWatch(**{name: options[name] for name in WATCHED if name in options})
     return rest if watch == NOTHING else {**rest, "watch": watch}
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from hardmax._lib import expect
-from hardmax.dynamics.blocks import NOTHING, PlainForce, Rule, Trainer, Watch
+from hardmax.dynamics.blocks import NOTHING, PlainForce, Rule, RunWatch, Trainer
 from hardmax.dynamics.edges.steps import EdgeSteps
 from hardmax.dynamics.forces import (
     CANCELLED,
@@ -41,11 +41,11 @@ from hardmax.problem.problem import Slots, slots_of
 # From a scaled problem, p(0), the rule, the steps to keep, the coordinates asked for and the number of inputs
 # of a step (0 for all of them): points and event.
 Loop = Callable[
-    [Problem, np.ndarray, Rule, np.ndarray, Coordinates, int, Watch], tuple[np.ndarray, str | None]
+    [Problem, np.ndarray, Rule, np.ndarray, Coordinates, int, RunWatch], tuple[np.ndarray, str | None]
 ]
 
 
-def fast_path(problem: Problem, rule: Rule, watch: Watch = NOTHING) -> Loop:
+def fast_path(problem: Problem, rule: Rule, watch: RunWatch = NOTHING) -> Loop:
     """The loop for this structure of problem and rule; the plain one can do everything."""
     along = rule.kind == UNIT_ALONG and not rule.constants.any()
     if problem.readout.cross_entropy is not None and along and watch == NOTHING:
@@ -63,7 +63,7 @@ def _along(
     record: np.ndarray,
     wanted: Coordinates,
     batch: int,
-    watch: Watch = NOTHING,
+    watch: RunWatch = NOTHING,
 ) -> tuple[np.ndarray, str | None]:
     """GD and Normalized in l2, in the coordinates that cost least."""
     slots = slots_of(problem)
@@ -102,7 +102,7 @@ def by_rule(
     record: np.ndarray,
     wanted: Coordinates,
     batch: int,
-    watch: Watch = NOTHING,
+    watch: RunWatch = NOTHING,
     totals: np.ndarray | None = None,
 ) -> tuple[np.ndarray, str | None]:
     """Any rule on any problem, in the coordinates of p or of an orthonormal basis of the keys' span.

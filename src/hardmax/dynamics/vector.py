@@ -10,7 +10,7 @@ import numpy as np
 
 from hardmax._lib import expect
 from hardmax._lib.arrays import exponent, lengths
-from hardmax.dynamics.blocks import NOTHING, Rule, Trainer, Watch, step_sizes, steps_to_record
+from hardmax.dynamics.blocks import NOTHING, Rule, RunWatch, Trainer, step_sizes, steps_to_record
 from hardmax.dynamics.forces import EXPONENTS, MOVES, NO_COMPETITOR, STATIONARY, V, Workspace, spread
 from hardmax.dynamics.gradient import pull_of, risk_of, settle_at
 from hardmax.dynamics.optim import GD, Normalized, Optimizer
@@ -32,7 +32,7 @@ def train_p(
     coordinates: Coordinates = "auto",
     shift: int = 0,
     batch: Any = None,
-    watch: Watch = NOTHING,
+    watch: RunWatch = NOTHING,
 ) -> Run:
     """Steps of p, with rates times 2^shift, which as numbers may leave the range of float64."""
     problem.need_decreasing_loss()
@@ -113,7 +113,7 @@ def train_W(
     start: Any = None,
     record: int | Sequence[int] | None = None,
     coordinates: Coordinates = "auto",
-    watch: Watch = NOTHING,
+    watch: RunWatch = NOTHING,
 ) -> WeightRun:
     """Steps of W with the prompt u fixed, in the Frobenius norm (B-DEF-1b).
 
@@ -160,7 +160,7 @@ def train_W(
 
 
 def _train_W_itself(
-    seen: Problem, step: Optimizer, u: np.ndarray, W: np.ndarray, kept: np.ndarray, watch: Watch
+    seen: Problem, step: Optimizer, u: np.ndarray, W: np.ndarray, kept: np.ndarray, watch: RunWatch
 ) -> WeightRun:
     """Steps of all entries of W, whose gradient is u times that by q = W'u."""
     if scaled(seen).exponent:

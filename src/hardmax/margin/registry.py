@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
+from hardmax._lib.arguments import check_arguments
 from hardmax._lib.expect import _short
 from hardmax.margin.certificates.checking import BALLS, Ball
 from hardmax.margin.constraints import Bools, Constraints, Floats
@@ -149,6 +150,7 @@ NORMS: dict[str, Norm] = {}
 FAMILIES: list[Callable[[Any], Norm | None]] = []  # readers of names that are many: powers
 
 
+@check_arguments
 def register(own: Norm, check: Ball | None = None) -> Norm:
     """Make a norm known by its name, wherever a ``norm`` is asked for, and return it.
 

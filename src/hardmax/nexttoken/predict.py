@@ -94,7 +94,7 @@ TIE = 1e-12
 
 
 @dataclass(frozen=True)
-class Attended:
+class AttendedToken:
     """A token of the sentence, the attention on all its positions, and its type under the query."""
 
     token: int
@@ -119,7 +119,7 @@ class Prediction:
     """
 
     probabilities: Floats
-    attended: tuple[Attended, ...]
+    attended: tuple[AttendedToken, ...]
     rule: str
     reason: str
     vocabulary: tuple[str, ...]
@@ -156,6 +156,7 @@ class Predictor:
     star: Floats | None = None
     residual: Floats | None = None
 
+    @check_arguments
     def save(self, path: str | PathLike[str]) -> None:
         """Write the model to one file, which `load` reads; the name may have any ending.
 
@@ -173,6 +174,7 @@ class Predictor:
         save(path, self)
 
     @classmethod
+    @check_arguments
     def load(cls, path: str | PathLike[str]) -> Predictor:
         """Read a model that `save` or ``hardmax ntp train`` wrote.
 
@@ -202,7 +204,7 @@ class Predictor:
         types = self.orders.types(ids[-1])
         order = np.argsort(-mass, kind="stable")
         attended = tuple(
-            Attended(int(tokens[i]), self.vocabulary[tokens[i]], float(mass[i]), types[tokens[i]])
+            AttendedToken(int(tokens[i]), self.vocabulary[tokens[i]], float(mass[i]), types[tokens[i]])
             for i in order
         )
         decided = regenerate(self.W_ov.collocation, self.orders, ids)

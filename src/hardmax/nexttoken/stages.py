@@ -16,7 +16,7 @@ import numpy as np
 from hardmax._lib import expect
 from hardmax._lib.arguments import check_arguments
 from hardmax.dynamics.blocks import Rule, Trainer
-from hardmax.dynamics.edges.steps import EdgeSteps, Taken
+from hardmax.dynamics.edges.steps import EdgeSteps, StepsTaken
 from hardmax.dynamics.forces import EXPONENTS, MOVES, STATIONARY, Workspace
 from hardmax.dynamics.forces import V as TOWARDS
 from hardmax.dynamics.optim import Normalized, Optimizer
@@ -211,7 +211,7 @@ class StageTwo:
         found = self.train(a, rate, np.array([0, steps]))
         return found.taken, found.plain
 
-    def train(self, a: Floats, rate: float, record: Any, **told: Any) -> Taken:
+    def train(self, a: Floats, rate: float, record: Any, **told: Any) -> StepsTaken:
         """Take normalised steps in place and keep the points that ``record`` names; see `EdgeSteps.train`."""
         self._p[: self.pairs.P] = a
         found = self.steps.train(self._p, rate, record, **told)

@@ -6,6 +6,8 @@ import re
 from importlib.resources import files
 
 from hardmax import __version__
+from hardmax._lib.arguments import WrongType
+from hardmax._lib.expect import _short
 
 KEYS = {"A": "wu2025embeddings", "B": "tarzanagh2023maxmargin", "C": "huang2024nexttoken"}
 
@@ -20,12 +22,16 @@ def cite(*papers: str) -> str:
         The entries, hardmax's first.
 
     Raises:
+        TypeError: A paper is not a text.
         ValueError: A paper is unknown.
 
     >>> import hardmax as hm
     >>> print(hm.cite("B").splitlines()[0])
     @software{hardmax,
     """
+    for each in papers:
+        if not isinstance(each, str):
+            raise WrongType(f"papers must be texts such as 'A', got {_short(each)}")
     entries = references()
     wanted = ["hardmax", *(KEYS.get(each.upper(), each) for each in papers or KEYS)]
     unknown = [each for each in wanted if each not in entries]

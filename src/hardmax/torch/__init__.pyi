@@ -17,7 +17,6 @@ from .layers import AttentionLayer as AttentionLayer
 from .layers import Projection as Projection
 from .layers import attention_layers as attention_layers
 from .multihead import MultiheadAttention as MultiheadAttention
-from .prober import probe as probe
 from .probing.heads import ProbedHead as ProbedHead
 from .probing.tables import Heads as Heads
 from .problems import point_of as point_of

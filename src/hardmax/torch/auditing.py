@@ -17,7 +17,7 @@ from hardmax._lib.arguments import check_arguments
 from hardmax._lib.json import plain
 from hardmax._lib.terminal import DONE, INCOMPLETE, NOT_AS_EXPECTED, html, page
 from hardmax.torch.operator import dense, dense_logits, dense_weights, precision
-from hardmax.torch.regimes import Inputs, Regime, inputs, regimes
+from hardmax.torch.regimes import Regime, RegimeInputs, inputs, regimes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -345,7 +345,7 @@ class _Truth:
     size: torch.Tensor  # (draws, heads, rows)
 
 
-def _cases(attention: Attention, regime: Regime, given: Inputs, level: str) -> list[AuditCase]:
+def _cases(attention: Attention, regime: Regime, given: RegimeInputs, level: str) -> list[AuditCase]:
     dtype = str(given.query.dtype).removeprefix("torch.")
     truth, largest = _truth(given)
     inner = torch.finfo(precision(given.query)).eps / 2
@@ -384,7 +384,7 @@ def _case(regime: str, dtype: str, quantity: str, found: Any, true: _Truth, allo
     return AuditCase(regime, dtype, quantity, cosine, length, error, bias, allowed, verdict)
 
 
-def _truth(given: Inputs) -> tuple[dict[str, _Truth], float]:
+def _truth(given: RegimeInputs) -> tuple[dict[str, _Truth], float]:
     """All quantities from the zero-sum form in float64, and the largest logit."""
     mask = given.options.get("attn_mask")
     mask = None if mask is None else mask[None, None]
@@ -441,7 +441,7 @@ def _sizes(
     ]
 
 
-def _run(attention: Attention, given: Inputs) -> tuple[dict[str, Any], str]:
+def _run(attention: Attention, given: RegimeInputs) -> tuple[dict[str, Any], str]:
     """Output and gradients, as far as they could be computed, and why the others could not."""
     found: dict[str, Any] = {}
     try:

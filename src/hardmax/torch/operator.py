@@ -133,7 +133,7 @@ def precision(query: Tensor) -> torch.dtype:
 
 
 @dataclass(frozen=True)
-class _Part:
+class _OperatorPart:
     """A chunk of the logits: some batches, heads and queries, and the first tokens, which they see."""
 
     number: int
@@ -193,7 +193,7 @@ class _Part:
         return weights * kept / (1 - dropout)
 
 
-def _parts(query: Tensor, key: Tensor, causal: bool) -> Iterator[_Part]:
+def _parts(query: Tensor, key: Tensor, causal: bool) -> Iterator[_OperatorPart]:
     """Chunks of at most `CHUNK` logits: several batches, else several heads, else several queries of one."""
     batch, heads, queries = query.shape[:3]
     tokens = key.shape[-2]
@@ -205,7 +205,7 @@ def _parts(query: Tensor, key: Tensor, causal: bool) -> Iterator[_Part]:
         for h in _ranges(heads, rows // queries):
             for q in _ranges(queries, rows):
                 seen = min(tokens, q.stop) if causal else tokens
-                yield _Part(number, _slice(b), _slice(h), q, seen, heads, causal)
+                yield _OperatorPart(number, _slice(b), _slice(h), q, seen, heads, causal)
                 number += 1
 
 

@@ -47,7 +47,7 @@ class Regime:
 
 
 @dataclass(frozen=True, eq=False)
-class Inputs:
+class RegimeInputs:
     """Query, key, value and the gradient of the output, and the options of the call."""
 
     query: torch.Tensor
@@ -56,13 +56,13 @@ class Inputs:
     by_out: torch.Tensor
     options: dict[str, Any]
 
-    def to(self, device: str) -> Inputs:
+    def to(self, device: str) -> RegimeInputs:
         options = {
             name: x.to(device) if isinstance(x, torch.Tensor) else x for name, x in self.options.items()
         }
         tensors = (self.query, self.key, self.value, self.by_out)
         q, k, v, by_out = (x.to(device) for x in tensors)
-        return Inputs(q, k, v, by_out, options)
+        return RegimeInputs(q, k, v, by_out, options)
 
 
 BASE = Regime("base")
@@ -107,7 +107,7 @@ def regimes(full: bool) -> Iterator[Regime]:
         yield replace(content, **changed, name=", ".join(names) or BASE.name)
 
 
-def inputs(regime: Regime, kind: torch.dtype, rng: int) -> Inputs:
+def inputs(regime: Regime, kind: torch.dtype, rng: int) -> RegimeInputs:
     """Draw the inputs of a regime in float64 and round them to a dtype."""
     chance = torch.Generator().manual_seed(rng)
 
@@ -139,7 +139,7 @@ def inputs(regime: Regime, kind: torch.dtype, rng: int) -> Inputs:
         _laid_out(x.expand(DRAWS, *x.shape[-3:]).to(kind), regime.transposed)
         for x in (query, key, value, by_out)
     )
-    return Inputs(q, k, v, g, options)
+    return RegimeInputs(q, k, v, g, options)
 
 
 def _mask(regime: Regime, draw: Any, ties: int) -> tuple[dict[str, Any], torch.Tensor, torch.Tensor]:

@@ -24,15 +24,18 @@ import sys, time
 from hardmax.app import cli
 from hardmax.nexttoken.stages import StageTwo
 
-descend = StageTwo.descend
+train = StageTwo.train
 
-def slow(self, *arguments):
-    signed = train(self, *arguments)
-    print("stepped", file=sys.stderr, flush=True)
-    time.sleep(0.05)
-    return signed
+def slow(self, *arguments, told, **options):
+    def slowly(taken):
+        if taken:
+            print("stepped", file=sys.stderr, flush=True)
+            time.sleep(0.05)
+        return told(taken)
 
-StageTwo.descend = slow
+    return train(self, *arguments, told=slowly, **options)
+
+StageTwo.train = slow
 cli.main()
 """
 

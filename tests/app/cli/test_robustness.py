@@ -66,7 +66,7 @@ def test_places_that_cannot_be_written_are_refused_before_the_work(command, tmp_
     Path("folder").mkdir()
     svop = EXAMPLE.with_name("svop.txt")
     for arguments, words in [
-        (["solve", EXAMPLE, "--plot", "folder"], "got the ending ''"),
+        (["solve", EXAMPLE, "--plot", "folder"], "--plot must end in .svg, .png, .pdf, got folder"),
         (["solve", EXAMPLE, "--plot", "none/a.svg"], "--plot none/a.svg: there is no folder none"),
         (["solve", EXAMPLE, "--certificates", svop], "this is a file"),
         (["ntp", "generate", "--out", "folder"], "--out folder: this is a folder"),

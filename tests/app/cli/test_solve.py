@@ -398,7 +398,7 @@ from hardmax.app.results.solve import SolveJob
 run = SolveJob.run
 def begun(self, progress):
     says = iter([lambda: print("searching", file=sys.stderr, flush=True)])
-    run(self, lambda share: (next(says, bool)(), progress(share)))
+    run(self, lambda done, total: (next(says, bool)(), progress(done, total)))
 SolveJob.run = begun
 cli.main()
 """

@@ -72,7 +72,7 @@ def test_exact_and_python(file):
     assert {each.max_margin.arithmetic for each in found.selections} == {"exact"}
     strong = next(each for each in found.selections if each.attracts.verdict)
     with pytest.raises(ValueError, match="max_margin must be in l2, got linf; leave norm out of max_margin"):
-        hm.directions.local_constants(found.problem, strong.max_margin)
+        hm.directions.direction.local_constants(found.problem, strong.max_margin)
 
 
 def test_the_flow_is_that_of_the_norm() -> None:

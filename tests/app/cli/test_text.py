@@ -73,11 +73,13 @@ def test_the_same_whatever_the_number_of_workers(trained, run):
 def test_a_file_to_test_on_and_nothing_held_out(trained, run, validated):
     shutil.copy(trained / "notes.csv", trained / "more.csv")
     _, out, err = run(
-        "text", "train", trained / "notes.csv", "--test", trained / "more.csv", "--top", 3, "--json"
+        "text", "train", trained / "notes.csv", "--test", trained / "more.csv", "--top-k", 3, "--json"
     )
     assert validated(out)["held_out"]["texts"] == 90
     assert "at random" not in err
-    _, out, _ = run("text", "train", trained / "notes.csv", "--held-out", 0, "--json", "--entropy", 0.1)
+    _, out, _ = run(
+        "text", "train", trained / "notes.csv", "--held-out", 0, "--json", "--entropy-penalty", 0.1
+    )
     told = validated(out)
     assert told["held_out"] is None
     assert told["status"] == "no text was held out, so accuracy is not known"
@@ -96,20 +98,20 @@ def test_a_checkpoint_is_gone_on_from(trained, run):
     "words, said",
     [
         (["train", "missing.csv"], "there is no file or folder missing.csv"),
-        (["train", "notes.csv", "--label", "colour"], "no column 'colour' among 'text', 'label'"),
+        (["train", "notes.csv", "--label-column", "colour"], "no column 'colour' among 'text', 'label'"),
         (["train", "one.csv"], "y must hold at least two classes, got one class"),
-        (["train", "bare.csv"], "data must hold texts with labels, got none"),
-        (["train", "few.csv"], "data must hold some texts of each class to hold any out"),
+        (["train", "bare.csv"], "FILE must hold texts with labels, got none"),
+        (["train", "few.csv"], "FILE must hold some texts of each class to hold any out"),
         (
-            ["train", "notes.csv", "--top", "3", "--entropy", "0.1"],
-            "--top and --entropy must not be given together",
+            ["train", "notes.csv", "--top-k", "3", "--entropy-penalty", "0.1"],
+            "--top-k and --entropy-penalty exclude each other; pass one of them",
         ),
         (["train", "notes.csv", "--out", "notes.csv"], "this file is needed; choose another name"),
         (
             ["explain", "notes.csv", "a"],
             "must be a model that AttentionClassifier.save wrote, got another file",
         ),
-        (["explain", "model.npz", "xyz qqq"], "text must hold a token that the model knows, got none"),
+        (["explain", "model.npz", "xyz qqq"], "TEXT must hold a token that the model knows, got none"),
         (
             ["explain", "model.npz", "they", "--label", "x"],
             "label must be one of ['news', 'sport', 'weather']",

@@ -91,7 +91,7 @@ def test_a_hypothesis_of_the_paper_itself_excuses_its_reading_too():
 
 
 def test_a_reading_that_does_not_exist_is_refused():
-    with pytest.raises(ValueError, match="no reading of the paper's own"):
+    with pytest.raises(ValueError, match="has no wording of the paper here; use reading='corrected'"):
         check_statement("B-ASM-B", hm.data.example("B-FIG-1a"), reading="paper")
 
 

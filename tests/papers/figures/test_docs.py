@@ -11,7 +11,7 @@ import hardmax
 from hardmax.papers.figures.figure import recipes
 
 PAGE = Path(__file__).parents[3] / "docs" / "figures.md"
-MODULES = ("claims", "figure", "record", "reproduce", "style")
+MODULES = ("claims", "figure", "record", "reproduce")
 
 
 @pytest.mark.slow
@@ -23,7 +23,7 @@ def test_examples_run():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["_lib.json", *(f"papers.figures.{each}" for each in MODULES)])
+@pytest.mark.parametrize("name", ["_lib.json", "_lib.style", *(f"papers.figures.{each}" for each in MODULES)])
 def test_docstrings_run(name):
     """Those of public names are run in tests/test_public_surface.py."""
     module = importlib.import_module(f"hardmax.{name}")

@@ -29,7 +29,7 @@ def test_a_damped_normalisation(monkeypatch):
     damped = hm.train
 
     def train(problem, step, **options):
-        return damped(problem, hm.optim.Normalized(step.lr, 1e-6), **options)
+        return damped(problem, hm.optim.Normalized(lr=step.lr, eps=1e-6), **options)
 
     monkeypatch.setattr(runs.hm, "train", train, raising=False)
     assert {"norm", "cosine-1000"} <= fails("B-FIG-1a")

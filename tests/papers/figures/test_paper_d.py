@@ -80,7 +80,7 @@ def test_random_words_are_those_of_single_solutions():
     drawn = (norms.half_integers(2, 3, 2, seed) for seed in range(20))
     problem = next(each for each in drawn if norms._disagree(each))
     words = [
-        [hm.directions.attracts(problem, each.selection, norm=name).value for each in hm.selections(problem)]
+        [hm.attracts(problem, each.selection, norm=name).value for each in hm.selections(problem)]
         for name in norms.BALLS
     ]
     assert words[0] != words[1] or words[1] != words[2]
@@ -95,7 +95,7 @@ def fails(id):
 def test_a_larger_epsilon_of_adam(monkeypatch):
     """With an epsilon Adam neither follows the growth law nor runs away."""
     plain = hm.optim.Adam
-    monkeypatch.setattr(adam.hm.optim, "Adam", lambda rate, betas, epsilon: plain(rate, betas, eps=1e-8))
+    monkeypatch.setattr(adam.hm.optim, "Adam", lambda lr, betas, eps: plain(lr, betas, eps=1e-8))
     assert {"growth", "growth-digits", "runaway", "after"} <= fails("D-FIG-ADAM")
 
 

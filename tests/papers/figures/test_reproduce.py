@@ -78,7 +78,7 @@ def test_one_figure_may_be_named_without_a_list(table, tmp_path):
         ([], {}, "ids must name at least one figure, got none"),
         (["B-FIG-90"], {"scale": "huge"}, "scale must be one of quick, day, paper, got 'huge'"),
         (["B-FIG-90"], {"paper": "C"}, "got C, which has none of B-FIG-90"),
-        (None, {"paper": "Z"}, "paper must be one of B, C, got Z"),
+        (None, {"paper": "Z"}, "paper must be one of A, B, C, D or None, got 'Z'"),
     ],
 )
 def test_bad_usage_leaves_the_records_alone(table, tmp_path, ids, options, words):

@@ -144,8 +144,8 @@ COMMANDS = {
     "audit": Command(
         "results.audit:audit_file",
         (
-            "hardmax audit torch.nn.functional:scaled_dot_product_attention --dtype bfloat16",
-            "hardmax audit kernels.py:attention --level exact --plot errors.svg",
+            "hardmax audit torch.nn.functional:scaled_dot_product_attention",
+            "hardmax audit kernels.py:attention --dtype bfloat16 --plot errors.svg",
         ),
         names={**SEED, "dtypes": "--dtype"},
         metavars={"function": "MODULE:FUNCTION", "dtypes": "NAME", "plot": "OUT.svg"},

@@ -30,7 +30,7 @@ def spelled(step: Optimizer) -> str:
     >>> spelled(hm.optim.Normalized(0.1, norm="linf"))
     "hm.optim.Normalized(0.1, norm='linf')"
     """
-    own = [each for each in fields(step) if each.name != "rate" and getattr(step, each.name) != each.default]
+    own = [each for each in fields(step) if each.name != "lr" and getattr(step, each.name) != each.default]
     said = [repr(step.lr), *(f"{each.name}={getattr(step, each.name)!r}" for each in own)]
     return f"hm.optim.{type(step).__name__}({', '.join(said)})"
 

@@ -70,7 +70,7 @@ def audit_file(
     rng: int = 0,
     plot: str | os.PathLike[str] | None = None,
 ) -> AuditReport:
-    """Measure an attention function and its gradients where attention is hard.
+    """Measure errors of an attention function at hard attention.
 
     The function has the signature of torch.nn.functional.scaled_dot_product_attention.
 

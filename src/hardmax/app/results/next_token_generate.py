@@ -133,5 +133,6 @@ def generate_file(
     result = GeneratedSentences(rng, made, nexttoken.analyze(made.text), assumption3)
     if out is None:
         return result
+    saved = result.save(out)
     session().say(f"{len(made.sentences):,} sentences written to {out}")
-    return result.save(out)
+    return saved

@@ -12,7 +12,6 @@ from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from hardmax._lib import expect
 from hardmax._lib.arguments import check_arguments
 from hardmax._lib.json import plain
 from hardmax._lib.terminal import columns, fitted, shown
@@ -311,6 +310,8 @@ def probe(
     Traceback (most recent call last):
     FileNotFoundError: [Errno 2] No such file or directory: 'no-such-model'
     """
+    from hardmax._lib import expect
+
     for name, number, least in (
         ("queries", queries, 1),
         ("null", null, 1),

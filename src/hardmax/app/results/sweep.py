@@ -285,11 +285,12 @@ def sweep_file(
     from hardmax.trials.store.errors import sqlite_errors
     from hardmax.trials.sweep import watched_sweep as run
 
+    allow, of = ([] if names is None else [*names] for names in (allow, of))
     with session().stdout_free():
-        plan = read_plan(Path(file), allow or ())
+        plan = read_plan(Path(file), allow)
     place = plan.store if store is None else Path(store)
     again = ["hardmax", "sweep", str(file), *([] if store is None else ["--store", str(store)])]
-    again += [word for name in allow or () for word in ("--allow", name)]
+    again += [word for name in allow for word in ("--allow", name)]
     if seconds is not None and not seconds >= 0:
         raise ValueError(f"seconds must be a number, 0 or more, got {seconds}")
     if trial is not None:

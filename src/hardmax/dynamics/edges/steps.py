@@ -94,7 +94,7 @@ class EdgeSteps:
         *,
         piece: int = 0,
         told: Callable[[int], bool] | None = None,
-    ) -> Taken:
+    ) -> StepsTaken:
         """Take normalised steps of one rate in place, and keep the points that ``record`` names.
 
         ``told`` is called with the number of steps since the last call, 0 at first, about every ``piece``
@@ -140,7 +140,7 @@ class EdgeSteps:
         record: np.ndarray,
         piece: int = 0,
         told: Callable[[int], bool] | None = None,
-    ) -> Taken:
+    ) -> StepsTaken:
         """Along the edges as long as their form is exact, then as any problem until it is again."""
         done, plain, along, points = 0, 0, self.edges is not None, np.empty((len(record), len(p)))
         ends = told is not None and told(0)
@@ -155,7 +155,7 @@ class EdgeSteps:
             points[len(record) - len(ahead) :] = some.rows[len(kept) - len(ahead) :]
             done, plain = done + some.taken, plain + (0 if along else some.taken)
             if ends or some.status != LEFT_FORM:
-                return Taken(points, some.event, done, plain)
+                return StepsTaken(points, some.event, done, plain)
             along = not along
 
     def _trainer(self, p: Floats, rule: Rule, record: np.ndarray, along: bool) -> Trainer:
@@ -175,7 +175,7 @@ class EdgeSteps:
         return STATIONARY if pull.is_stationary else MOVES
 
 
-class Taken(NamedTuple):
+class StepsTaken(NamedTuple):
     """Points at the steps kept, what happened, how many steps were taken, and how many of them plain."""
 
     points: np.ndarray

@@ -14,6 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from hardmax._lib.arguments import check_arguments
+from hardmax._lib.expect import _short
 from hardmax.margin.constraints import Bools, Constraints, Floats
 from hardmax.margin.measure import Measured, Tight, measure, rounding
 from hardmax.margin.norms.pair import scored
@@ -35,6 +37,7 @@ def solve_in(constraints: Constraints, name: Norm | str | float, exact: bool = F
     return norm(name).solve(constraints, exact)
 
 
+@check_arguments
 def solve_by(own: Norm, constraints: Constraints, optimum: Optimum, exact: bool = False) -> MaxMargin:
     """The solution in a norm from a function that finds p and multipliers; infeasible problems are settled.
 
@@ -59,6 +62,8 @@ def solve_by(own: Norm, constraints: Constraints, optimum: Optimum, exact: bool 
     found = None
     if plain.p is not None and plain.multipliers is not None and plain.p.any():
         found = optimum(scaled, _start(plain, scaled))
+        if not (found is None or (isinstance(found, tuple) and len(found) == 2)):
+            raise TypeError(f"optimum must return p and multipliers, or None, got {_short(found)}")
     if found is None:
         found = np.zeros(scaled.A.shape[1]), np.zeros(len(scaled.h))
     pair = scored(scaled.A, scaled.h, scaled.equal, own, *found, constraints.shape)
@@ -163,6 +168,7 @@ def measured_in(
     return measure(Mp, h, equal, weights, lengths, size, other, gap, d, shift, shifted)
 
 
+@check_arguments
 def enclose_by(best: MaxMargin, near: Bools | None = None) -> Tight:
     """Which rows are tight at every optimal p, and which may be at some, by solving with and without them.
 
@@ -177,6 +183,8 @@ def enclose_by(best: MaxMargin, near: Bools | None = None) -> Tight:
     """
     c, ball = best.constraints, norm(best.norm)
     none = np.zeros(c.count, dtype=bool)
+    if near is not None and near.shape != none.shape:
+        raise ValueError(f"near must have shape {none.shape}, one value per row, got {near.shape}")
     if best.p_norm == 0 or best.p is None:
         return Tight(none, ~none if math.isnan(best.p_norm) else none)
     if c.equal.any() or not (c.h > 0).all():

@@ -23,6 +23,7 @@ import numpy as np
 
 from hardmax._lib.archive import read_arrays, write_arrays
 from hardmax._lib.files import refusal, whole, whole_text
+from hardmax._lib.style import style
 from hardmax.papers.figures.figure import (
     Figure,
     FigureProgress,
@@ -365,8 +366,6 @@ def _save_csv(figure: Figure, folder: Path) -> Iterable[Path]:
 
 def _save_pictures(figure: Figure, folder: Path) -> Iterable[Path]:
     import matplotlib
-
-    from hardmax._lib.style import style
 
     canvas = figure.plot()
     with style():

@@ -104,8 +104,8 @@ def fig_8(setting: Setting) -> Findings:
         true(
             name + "assumption-b",
             "Assumption B holds: one other token per input",
-            hm.directions.assumption_b(problem).holds,
-            hm.directions.assumption_b(problem).holds,
+            hm.directions.assumptions.assumption_b(problem).holds,
+            hm.directions.assumptions.assumption_b(problem).holds,
             "True",
         ),
         true(

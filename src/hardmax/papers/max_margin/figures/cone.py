@@ -102,8 +102,8 @@ def fig_2(setting: Setting) -> Findings:
     """The explicit cone of Lemma 7 for B-FIG-8's local direction, and one whose radius is too small."""
     problem = hm.data.example("B-FIG-8")
     local = hm.max_margin(problem, [0, 1])
-    cone = hm.directions.local_constants(problem, local)
-    narrow = hm.directions.local_constants(
+    cone = hm.directions.direction.local_constants(problem, local)
+    narrow = hm.directions.direction.local_constants(
         hm.data.example("B-FIG-1b"), hm.max_margin(hm.data.example("B-FIG-1b"), [1])
     )
     draw = np.random.default_rng(SEED)
@@ -121,7 +121,7 @@ def fig_2(setting: Setting) -> Findings:
         setting.progress(0.8 * k / len(starts))
     rivals = two_rivals()
     top = hm.max_margin(rivals, [0])
-    other = hm.directions.local_constants(rivals, top)
+    other = hm.directions.direction.local_constants(rivals, top)
     over = {factor: _overshoot(rivals, top, other, factor) for factor in (1.0, 2.0)}
     back = hm.train(rivals, hm.optim.Normalized(RATE), steps=STEPS, start=_in_cone(other, [1.0], [1.0])[0])
     name = "B-FIG-2."
@@ -183,7 +183,7 @@ def fig_2(setting: Setting) -> Findings:
     return Findings(tables, claims, notes, SEED)
 
 
-def _in_cone(cone: hm.directions.LocalConstants, radii: object, angles: object) -> np.ndarray:
+def _in_cone(cone: hm.directions.direction.LocalConstants, radii: object, angles: object) -> np.ndarray:
     """Points at multiples of R_bar and of the half angle; both cones point along (1, 0)."""
     turn = np.radians(cone.half_angle * np.asarray(angles, dtype=float))
     length = cone.R_bar * np.asarray(radii, dtype=float)
@@ -196,14 +196,14 @@ def _gaps(path: hm.Run, best: hm.MaxMargin) -> np.ndarray:
 
 
 def _overshoot(
-    problem: hm.Problem, best: hm.MaxMargin, cone: hm.directions.LocalConstants, factor: float
+    problem: hm.Problem, best: hm.MaxMargin, cone: hm.directions.direction.LocalConstants, factor: float
 ) -> float:
     """The largest (1 - cos)/mu on the way, from the two ends of the rim at a multiple of R_bar."""
     paths = train(problem, _in_cone(cone, [factor, factor], [1.0, -1.0]).tolist()).values()
     return max(float(_gaps(path, best).max()) for path in paths) / cone.mu
 
 
-def _drawn(cones: dict[str, tuple[hm.Problem, hm.directions.LocalConstants]]) -> Table:
+def _drawn(cones: dict[str, tuple[hm.Problem, hm.directions.direction.LocalConstants]]) -> Table:
     parts = []
     for name, (problem, cone) in cones.items():
         paths = paths_table(train(problem, _in_cone(cone, *zip(*DRAWN, strict=True)).tolist()), DRAWN_STEPS)

@@ -69,7 +69,7 @@ def radius_for(problem: Problem, k: LocalConstants, pi: float) -> float:
     >>> import hardmax as hm
     >>> from hardmax.papers.max_margin.statements.local import radius_for
     >>> problem = hm.data.example("B-FIG-8")
-    >>> constants = hm.directions.local_constants(problem, hm.max_margin(problem, [0, 1]))
+    >>> constants = hm.directions.direction.local_constants(problem, hm.max_margin(problem, [0, 1]))
     >>> [float(f"{radius_for(problem, constants, pi):.3g}") for pi in (1.0, 1e-3)]
     [799.0, 2570000000.0]
     """

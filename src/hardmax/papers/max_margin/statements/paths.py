@@ -164,8 +164,8 @@ def first_order_path(problem: Problem) -> Outcome:
 NEAR = 0.03  # how far below and above the threshold the step is taken
 STEPS = 6000
 RATIO = 0.01  # measured against predicted 1 - cos
-OFF = 0.01  # from the residual, at the start
-RESOLVED = 1e-8  # of |p| at the end: swings are of the size of a step, or of OFF, and told from 1e-9 |p| on
+OFF = 0.01  # of |p_mm|: how far from the residual a run starts
+RESOLVED = 1e-8  # of |p| at the end: swings of the size of a step, or of OFF |p_mm|, are resolved
 ROUNDING = 1e-26  # of 1 - cos: where w is zero that is all there is to see
 
 
@@ -199,10 +199,11 @@ def late_descent(problem: Problem, *, selection: Iterable[int] | None = None) ->
     hypotheses.append(Hypothesis("several support rows", math.isfinite(eta), len(late.curvatures) + 1))
     if unmet(hypotheses):
         return Outcome(tuple(hypotheses))
-    # the residual is reached from beside it: a hundredth off along every direction in which it can move
+    # the residual is reached from a point off it along every direction in which it can move
     radius = max(100 * best.p_norm, late_radius(problem, min(best.margin, second_gap(best))))
-    start = radius * best.direction + late.w + OFF * late.span.sum(axis=1)
-    seen = min(eta, OFF) / (float(np.linalg.norm(start)) + STEPS * eta)
+    off = OFF * best.p_norm
+    start = radius * best.direction + late.w + off * late.span.sum(axis=1)
+    seen = min(eta, off) / (float(np.linalg.norm(start)) + STEPS * eta)
     hypotheses.append(Hypothesis("a swing can be seen beside |p|", seen >= RESOLVED or None, seen))
     if unmet(hypotheses):
         return Outcome(tuple(hypotheses))
