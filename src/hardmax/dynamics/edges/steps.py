@@ -117,7 +117,7 @@ class EdgeSteps:
             done, plain = done + found.taken, plain + found.plain
             if stopped or found.taken < ahead or done == record[-1]:
                 points[record > done] = p
-                return Taken(points, found.event, done, plain)
+                return StepsTaken(points, found.event, done, plain)
 
     def loop(
         self,
