@@ -202,6 +202,23 @@ def test_a_run_can_be_stopped():
         train(samples, steps=50, after=100)
 
 
+@pytest.mark.parametrize("window", [1, 7, 25, 100])
+def test_windows_of_steps_give_the_same_bits(window, monkeypatch):
+    """However many rates are held at a time: points, progress, and an end where one window ends."""
+    samples = Samples.from_sentences(named_sentences("C-FIG-2"))
+    whole, calls = train(samples, steps=100, record=[3, 7, 8, 50]), []
+    monkeypatch.setattr("hardmax.dynamics.edges.steps.WINDOW", window)
+    parts = train(samples, steps=100, record=[3, 7, 8, 50], progress=lambda *call: calls.append(call))
+    np.testing.assert_array_equal(parts.points, whole.points)
+    assert parts.times.tolist() == whole.times.tolist() == [0, 3, 7, 8, 50, 100]
+    assert calls[-1] == (100, 100)
+    calls.clear()
+    stopped = train(
+        samples, steps=100, progress=lambda *call: calls.append(call), stop=lambda: len(calls) == 1
+    )
+    assert stopped.times[-1] == stopped.steps == calls[-1][0] == window
+
+
 def test_late_residual_of_orders_that_are_no_stars():
     """The minimum of F over the span of tight relations, against plain gradient descent on F."""
     star = KqStar.of(Pairs.of(Samples.from_sentences(named_sentences("C-CEX-P2"))))

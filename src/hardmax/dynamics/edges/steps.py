@@ -29,6 +29,8 @@ from hardmax.problem.coordinates import Scale
 from hardmax.problem.problem import Slots, slots_of
 from hardmax.problem.readouts import Floats
 
+WINDOW = 2**20  # steps whose rates are held at a time, so that memory does not grow with the steps
+
 
 class EdgeSteps:
     """The gradient of a next-token problem at any p, and normalised steps from it.
@@ -98,8 +100,24 @@ class EdgeSteps:
         ``told`` is called with the number of steps since the last call, 0 at first, about every ``piece``
         steps; the run ends if it says True.
         """
-        rule = Rule.of(Normalized(rate), int(record[-1]), Scale(self.problem, 0))
-        return self._taken(p, rule, record, piece, told)
+        done, plain, stopped, points = 0, 0, False, np.empty((len(record), len(p)))
+
+        def asked(taken: int) -> bool:
+            nonlocal stopped
+            stopped = told is not None and (taken > 0 or done == 0) and told(taken)
+            return stopped
+
+        while True:
+            ahead = min(WINDOW, int(record[-1]) - done)
+            rule = Rule.of(Normalized(rate), ahead, Scale(self.problem, 0))
+            here = (record > done - (done == 0)) & (record <= done + ahead)
+            kept = np.union1d(record[here] - done, ahead)
+            found = self._taken(p, rule, kept, piece, asked if told else None)
+            points[here] = found.points[: here.sum()]
+            done, plain = done + found.taken, plain + found.plain
+            if stopped or found.taken < ahead or done == record[-1]:
+                points[record > done] = p
+                return StepsTaken(points, found.event, done, plain)
 
     def loop(
         self,
