@@ -1,0 +1,42 @@
+"""What 0.3 adds: attention as a parameter, citing, sweeps from a file, the audit of attention."""
+
+import numpy as np
+import pytest
+
+from . import names as n
+
+
+def test_citing():
+    assert n.cite("B").count("@") == 2
+
+
+def test_attention_is_a_parameter():
+    problem = n.problem([[[1.0, 0.0], [0.0, 1.0]]], [[1.0, 0.0]])
+    link = n.softmax_link()
+    assert isinstance(link, n.link_class)
+    assert problem.with_attention(link).loss([2.0, -1.0]) == pytest.approx(
+        n.loss(problem, [2.0, -1.0]), rel=1e-15
+    )
+    assert n.attended(np.array([0.5]), np.log([0.25]), np.ones(1)).predictions.tolist() == [0.5]
+
+
+def test_a_sweep_from_a_file(tmp_path):
+    file = tmp_path / "plan.toml"
+    file.write_text('experiment = "sphere"\ntrials = 2\nworkers = 1\n[grid]\nd = [2]\n')
+    assert n.sweep_file(file).exit_code == 0
+
+
+@pytest.mark.extra
+@pytest.mark.slow
+def test_audit_and_drop_in():
+    torch = pytest.importorskip("torch")
+    assert n.torch_audit(n.torch_attention, dtypes=[torch.float64], level="exact").exit_code == 0
+    n.torch_assert_accurate(n.torch_attention, dtypes=[torch.float64], level="exact")
+    layer = torch.nn.TransformerEncoderLayer(8, 2, 16, batch_first=True).eval()
+    x = torch.ones(1, 3, 8)
+    expected = layer(x)
+    with n.torch_exact_attention(layer):
+        assert torch.allclose(layer(x), expected, atol=1e-6)
+    transformers = pytest.importorskip("transformers")
+    n.register_with_transformers()
+    assert "hardmax" in transformers.AttentionInterface.valid_keys(transformers.AttentionInterface())
