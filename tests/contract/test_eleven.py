@@ -87,9 +87,9 @@ def test_h_probe(tmp_path):
 
     model, tokenizer = save_tiny_model(tmp_path)
     texts = ["the cat sat", "the dog sat", "the cat"]
-    heads = hm.probe(model, texts=texts, tokenizer=tokenizer).heads
+    heads = hm.probe(model, texts=texts, tokenizer=tokenizer).heads.heads
     assert len(heads) == model.config.num_hidden_layers * model.config.num_attention_heads
-    assert len(hm.probe(str(tmp_path), texts=texts).heads) == len(heads)
+    assert len(hm.probe(str(tmp_path), texts=texts).heads.heads) == len(heads)
 
 
 def test_i_sentences():

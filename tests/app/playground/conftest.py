@@ -29,7 +29,7 @@ def honest():
 def address():
     """`hardmax play` in a process of its own; what it printed is the address."""
     pytest.importorskip("starlette", reason="starlette is not installed: make test-extras installs it")
-    command = [sys.executable, "-m", "hardmax", "play", "--no-browser", "--json", "--seconds", "8"]
+    command = [sys.executable, "-m", "hardmax", "play", "--no-browser", "--json", "--timeout", "8"]
     server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     line = json.loads(server.stdout.readline())
     assert line["schema"] == "hardmax.play/1"

@@ -12,7 +12,6 @@ import pickle
 import re
 import secrets
 import socket
-import sys
 import time
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
@@ -115,7 +114,7 @@ class _DriverPath(list[str]):
 
     def extend(self, paths: Iterable[str]) -> None:
         """Add what ray wants to add, without the current folder unless this process has it too."""
-        known = {os.path.abspath(entry) for entry in sys.path}
+        known = search_path().split(os.pathsep)
         super().extend(path for path in paths if os.path.abspath(path) in known)
 
 
