@@ -402,6 +402,7 @@ def test_the_tour_by_keyboard_alone(opened):
         "The usual gradient lies",
         "Sentences that cannot be learnt",
     ]
+    page.wait_for_timeout(900)  # a scene is read out when nothing has changed for 700 milliseconds
     assert page.locator(".hmx-live").inner_text() != ""
     page.keyboard.press("Enter")  # round again
     settle(page)

@@ -97,7 +97,7 @@ def test_a_notebook_shows_the_widget_and_learns_of_changes(lab, browser):
     assert [each["margin"] for each in told] == [each.max_margin.margin for each in moved.selections]
     page.locator(".jp-CodeCell .cm-content").nth(1).click()
     page.keyboard.press("Shift+Enter")
-    output = page.locator(".jp-OutputArea-output", has_text="KEYS")
+    output = page.locator(".jp-RenderedText.jp-OutputArea-output", has_text="KEYS")
     output.wait_for(timeout=60_000)
     heard = json.loads(re.search(r"KEYS (.+)", output.inner_text())[1])
     assert heard == keys
