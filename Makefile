@@ -12,7 +12,7 @@ install := $(python) -m pip install --quiet --disable-pip-version-check -c const
 
 pytest := OPENBLAS_NUM_THREADS=1 $(python) -m pytest -q
 spread := -n auto --dist worksteal
-kernels := $(addprefix tests/dynamics/test_,descent.py steps.py gradient_oracles.py invariants.py saturation.py flow.py) \
+kernels := $(addprefix tests/dynamics/test_,train.py optim.py gradient_oracles.py invariants.py saturation.py flow.py) \
 	$(addprefix tests/margin/test_,batch.py oracles.py truth.py fuzz.py)
 plain := NUMBA_DISABLE_JIT=1 $(pytest) -m "not slow and not compiled and not no_cover" $(kernels)
 matter := tests/problem tests/dynamics tests/margin tests/directions tests/embeddings/test_gram.py \

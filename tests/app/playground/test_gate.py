@@ -57,6 +57,7 @@ def test_only_the_page_may_be_opened_from_outside():
     assert "token" in gate.refusal(stolen, with_token=True, from_outside=True)
 
 
+@pytest.mark.extra
 def test_what_cannot_be_served_is_refused():
     with pytest.raises(ValueError, match="port must be a whole number from 0 to 65535, got 70000"):
         hm.playground.serve(port=70000)
