@@ -2,7 +2,7 @@
 
     python benchmarks/all.py                  # all, as make bench does; the table also as build/bench.json
     python benchmarks/all.py margin trainer   # those of bench_margin.py and bench_trainer.py
-    python benchmarks/all.py --store          # write measured.json and docs/benchmarks.md
+    python benchmarks/all.py --store          # write measured.json and docs/research/benchmarks.md
 
 Each benchmark runs in a process of its own and prints its own tables; its numbers are kept in build/bench.
 Both sides of a ratio come from one process, or from processes that take turns. A benchmark that cannot run
@@ -27,7 +27,7 @@ HERE = Path(__file__).parent
 BUILD = HERE.parent / "build"
 FILE = BUILD / "bench.json"
 MEASURED = HERE / "measured.json"
-PAGE = Path(__file__).parents[1] / "docs" / "benchmarks.md"
+PAGE = Path(__file__).parents[1] / "docs" / "research" / "benchmarks.md"
 # What would take half an hour, and is not for one line.
 SHORTER = {"bench_classifier.py": ["--set", "IMDB", "--only", "hardmax (1,2)"]}
 HEAD = "| | measured here | compared with | command |\n|---|---|---|---|\n"

@@ -25,7 +25,7 @@ from hardmax.embeddings.gram import GramState, descend_gram
 from hardmax.embeddings.near_identity import draw_initial
 from hardmax.embeddings.one_layer import descend_embeddings
 from hardmax.embeddings.theorem5 import run_theorem_5
-from hardmax.margin.closed_forms.patterns import important_only
+from hardmax.margin.closed_forms import important_only
 
 WIDTHS = (1_024, 4_096, 16_384, 65_536, 262_144)
 STEPS, RATE = 20, 0.1

@@ -113,13 +113,13 @@ def batches(quick: bool, rng: np.random.Generator) -> list[dict[str, Any]]:
             "hardmax": {
                 "seconds": seconds,
                 "workers": workers,
-                "gap": max(gap(m, x.p, x.norm) for m, x in zip(M, solved, strict=True)),
+                "gap": max(gap(m, x.p, x.p_norm) for m, x in zip(M, solved, strict=True)),
             },
         }
         part = max(3, min(count, 2000 // (d + 10)))
         for name, rival in RIVALS.items():
             one, answers = best_time(lambda rival=rival, M=M, part=part: [rival(m) for m in M[:part]], 1)
-            worst = max(gap(m, p, x.norm) for m, p, x in zip(M, answers, solved, strict=False))
+            worst = max(gap(m, p, x.p_norm) for m, p, x in zip(M, answers, solved, strict=False))
             line[name] = {"seconds": one * count / part, "gap": worst, "ratio": one * count / part / seconds}
         lines.append(line)
     return lines

@@ -144,7 +144,7 @@ def _cpu(numbers: Numbers, what: str) -> float:
 
 LINES = (
     Line(
-        "B-FIG-9's 6,000 trials of 1,000 normalised steps, CPU time",
+        "B-FIG-9's 6,000 trials of 1,000 normalized steps, CPU time",
         "bench_dynamics.py",
         "s",
         lambda x: x["fig9"]["total"]["hardmax_cpu_s"],

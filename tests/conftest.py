@@ -121,7 +121,10 @@ def valid_json():
     """The JSON of an answer, held against the schema that it names."""
     import jsonschema
 
-    schemas = [json.loads(path.read_text()) for path in (ROOT / "docs" / "schemas").glob("*.schema.json")]
+    schemas = [
+        json.loads(path.read_text())
+        for path in (ROOT / "docs" / "reference" / "schemas").glob("*.schema.json")
+    ]
     by_name = {each["properties"]["schema"]["const"]: each for each in schemas}
 
     def validated(answer: Any) -> dict[str, Any]:

@@ -1,31 +1,55 @@
-"""Mutation sanity: four deliberate mistakes in a copy of the tree, and which tests notice each.
+"""No check passes by saying yes: each of these mistakes is noticed by a statement, or by tests.
 
-``make mutations`` (or ``python tests/test_mutations.py``) makes one after another and prints the tests that
-fail. As a part of the tests, this file only checks that every mistake can still be made.
+A mistake is an edit of the source: right text -> wrong text. ``STATEMENTS`` holds those that an instance of a
+statement notices: a wrong constant, sign or exponent gives it another verdict. ``TESTS`` holds those that
+named tests notice.
+
+
+As a part of the tests, the mistakes in the theory are made in memory, one after another. ``make mutations``
+(or ``python tests/test_mutations.py``) also makes the others, in a copy of the tree, and prints what notices
+each mistake.
 """
 
+import inspect
 import os
 import re
 import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
+from types import FunctionType
+from typing import Any
 
 import pytest
 
+from hardmax.papers.checking.check import STATEMENTS as REGISTRY
+from hardmax.papers.checking.check import Check, statements
+from hardmax.papers.checking.instances import instances
+
 ROOT = Path(__file__).parents[1]
+B = "papers/max_margin/statements"
+A = "papers/trained_embeddings/statements"
+C = "papers/next_token/statements"
+D = "papers/geometry/statements"
 
 
 @dataclass(frozen=True)
 class Mutation:
-    """A mistake in one file of the package (right text -> wrong text), and tests that should notice it."""
+    """A mistake in one file of the package, and what notices it: an instance of a statement, or tests."""
 
     name: str
     file: str
     edits: dict[str, str]
-    tests: tuple[str, ...]
+    tests: tuple[str, ...] = ()
+    id: str = ""
+    instance: str = ""
+    verdict: str = ""  # that the mistake leads to
 
     def mutate(self, text: str) -> str:
         for right, wrong in self.edits.items():
@@ -35,7 +59,7 @@ class Mutation:
         return text
 
 
-MUTATIONS = (
+TESTS = (
     Mutation(
         "the top token's key is added, not taken away",
         "problem/kernels.py",
@@ -44,7 +68,7 @@ MUTATIONS = (
     ),
     Mutation(
         "tied tokens are not held equal",
-        "margin/closed_forms/patterns.py",
+        "margin/closed_forms.py",
         {"pairs = [*wins, *ties]": "pairs, ties = [*wins], []"},
         ("tests/margin/test_oracles.py", "tests/embeddings/test_patterns.py"),
     ),
@@ -69,10 +93,752 @@ MUTATIONS = (
     ),
 )
 
+# file -> (statement, instance, right text, wrong text, verdict that the mistake leads to)
+STATEMENTS: dict[str, list[tuple[str, str, str, str, str]]] = {
+    f"{B}/several_optimal.py": [
+        (
+            "B-APP-E",
+            "B-FIG-9, d = 2, trial 0",
+            "*(other for other in beside if gamma[other] >= gamma[t])",
+            "*()",
+            "fails",
+        ),
+        ("B-THM-8", "two winners per input", "return 0.5 * distance", "return 0.025 * distance", "undecided"),
+        (
+            "B-THM-8N",
+            "tanh",
+            "loss.log_slope(float(phi(np.array(u)))) +",
+            "loss.log_slope(u) + 0 *",
+            "undecided",
+        ),
+        (
+            "B-THM-L14",
+            "two winners per input",
+            "return math.log(found.C_minus),",
+            "return math.log(found.C_minus) + 0.1,",
+            "fails",
+        ),
+    ],
+    "directions/assumptions.py": [
+        (
+            "B-ASM-B",
+            "B-FIG-1a",
+            "    best = best_tokens(problem).sets\n",
+            "    best = tuple((T - 1,) for T in problem.sizes.tolist())\n",
+            "fails",
+        )
+    ],
+    f"{B}/foundations.py": [
+        ("B-ASM-C", "B-FIG-3a", "POSITIVE = 1e-6", "POSITIVE = 0.9", "fails"),
+        (
+            "B-ASM-D",
+            "negative scores",
+            "assumption_d(problem, inside)",
+            "assumption_d(Problem(problem.split(problem.keys[problem.tokens]), "
+            "problem.split(problem.scores + 9)), inside)",
+            "holds",
+        ),
+        ("B-THM-L1", "random tokens", "POWER = {False: 2,", "POWER = {False: 1,", "fails"),
+        ("B-THM-L1", "random tokens, normalised", "True: 1}", "True: 2}", "fails"),
+        (
+            "B-THM-L2",
+            "equal labels",
+            "return pulled / float(gaps[gaps > 0].min())",
+            "return 0.99 * pulled / float(gaps[gaps > 0].min())",
+            "fails",
+        ),
+    ],
+    f"{B}/finite.py": [
+        (
+            "B-EQ-73",
+            "B-FIG-8",
+            "-margin * R - log_T, -margin * R + log_T",
+            "-margin * R, -margin * R",
+            "fails",
+        ),
+        (
+            "B-EQ-75",
+            "B-FIG-3a",
+            "(Gamma - nu * lost) - math.log(2 * n)",
+            "(Gamma - 2 * nu * lost)",
+            "undecided",
+        ),
+        (
+            "B-EQ-79",
+            "a third input that is squeezed",
+            "-margin * R - log_T, -margin * R + log_T",
+            "-margin * R, -margin * R",
+            "fails",
+        ),
+        (
+            "B-EQ-79",
+            "a third input that is squeezed",
+            "full * relaxed / (full + epsilon * (relaxed - full))",
+            "relaxed",
+            "fails",
+        ),
+        (
+            "B-EQ-84",
+            "two winners per input",
+            "-margin * R - log_T, -margin * R + log_T",
+            "-margin * R, -margin * R",
+            "fails",
+        ),
+    ],
+    f"{B}/convergence.py": [
+        (
+            "B-ERR-21",
+            "B-FIG-1b, random starts",
+            "local = attracts(problem, best).verdict",
+            "local = not attracts(problem, best).verdict",
+            "undecided",
+        ),
+        ("B-THM-2", "B-FIG-1a", "return best_norm", "return 2 * best_norm", "undecided"),
+        (
+            "B-THM-2",
+            "B-FIG-1a",
+            "flow_limit(problem, best)",
+            "next(each for t in (1, 2) if (each := max_margin(problem, [t])).is_feasible)",
+            "fails",
+        ),
+        (
+            "B-THM-2M",
+            "B-FIG-1a from (0, 1), after the transient",
+            "TRANSIENT = 0.1 ",
+            "TRANSIENT = 0.01 ",
+            "fails",
+        ),
+    ],
+    f"{B}/joint_training.py": [
+        (
+            "B-NEW-1",
+            "B-FIG-3b, rho = 0.5",
+            "interpolated_max_margin(problem, rho, chosen.tokens)",
+            "interpolated_max_margin(problem, 1.1 * rho, chosen.tokens)",
+            "undecided",
+        ),
+        (
+            "B-NEW-1b",
+            "switching third input, rho = 8",
+            'interpolated_max_margin(problem, rho, "best"',
+            'interpolated_max_margin(problem, rho / 8, "best"',
+            "undecided",
+        ),
+        ("B-THM-5", "B-FIG-3a, r = R", "0.75 * angle", "0.3 * angle", "undecided"),
+        (
+            "B-THM-6",
+            "B-FIG-3b, r = R/2",
+            "interpolated_max_margin(problem, 1.0, tokens).rho_star",
+            "0.0",
+            "undecided",
+        ),
+        (
+            "B-THM-6",
+            "B-FIG-3b, r = 1.5 R",
+            "relaxed, label = relaxed_max_margin(problem, tokens)",
+            "relaxed, label = max_margin(problem, tokens)",
+            "undecided",
+        ),
+    ],
+    f"{B}/paths.py": [
+        ("B-NEW-2", "B-FIG-8", "R * p_unit + offset", "R * p_unit - offset", "undecided"),
+        ("B-NEW-3", "B-FIG-8", "return late.eta_c", "return 1.1 * late.eta_c", "undecided"),
+        ("B-NEW-3", "random keys", "return late.eta_c", "return 0.9 * late.eta_c", "undecided"),
+        ("B-THM-1", "B-FIG-8", "0.5 * angle", "0.025 * angle", "undecided"),
+        (
+            "B-THM-1",
+            "B-FIG-8",
+            "path_limit(problem, best)",
+            "next(each for t in (1, 2) if (each := max_margin(problem, [t, 0])).is_feasible)",
+            "fails",
+        ),
+    ],
+    f"{B}/index.py": [
+        ("B-NEW-4", "B-FIG-8", "return 1 - found.sum", "return found.sum", "fails"),
+        (
+            "B-NEW-4",
+            "random keys in space",
+            "return 1 - found.sum",
+            "return 1 - len(found.directions)",
+            "undecided",
+        ),
+        (
+            "B-NEW-4",
+            "random keys in the plane",
+            "morse_quotient([*finite, *at_infinity])",
+            "[-1, 0]",
+            "undecided",
+        ),
+    ],
+    "directions/direction.py": [
+        (
+            "B-THM-3",
+            "B-FIG-1b, token 1",
+            "(min(0.5, delta) / A) ** 2 / 8",
+            "375 * (min(0.5, delta) / A) ** 2",
+            "undecided",
+        ),
+        ("B-THM-L7", "B-FIG-1b, token 1", "slope_least * least / 8", "slope_least * least * 10 / 8", "fails"),
+        (
+            "B-THM-L7",
+            "B-FIG-8, tokens 0 and 1",
+            "C=2 * slope_most * most",
+            "C=0.2 * slope_most * most",
+            "fails",
+        ),
+    ],
+    f"{B}/local.py": [
+        (
+            "B-THM-4",
+            "B-FIG-1b, best direction turned by 5 degrees",
+            "float(path.angles[-1] / path.half_angle) - 0.5",
+            "float(path.angles[-1] / path.half_angle) - 1.5",
+            "undecided",
+        )
+    ],
+    f"{B}/gradients.py": [
+        ("B-THM-L3", "random tokens", "2 * Gamma * A * lost**2", "Gamma * A * lost**2", "fails"),
+        (
+            "B-THM-L4",
+            "B-FIG-1a",
+            "return float(pull @ p_mm) if isinstance(pull, np.ndarray) else dot(pull, p_mm)",
+            "return -float(pull @ p_mm) if isinstance(pull, np.ndarray) else -dot(pull, p_mm)",
+            "fails",
+        ),
+        ("B-THM-L5", "B-FIG-1a", "return 1 + pi", "return 1 - pi", "fails"),
+    ],
+    "dynamics/measures.py": [
+        (
+            "B-THM-L6",
+            "random tokens, logistic",
+            "return Smoothness(float(L_p), float(tight))",
+            "return Smoothness(float(L_p) / 1000, float(tight) / 1000)",
+            "fails",
+        )
+    ],
+    f"{B}/directions.py": [
+        (
+            "B-THM-L8",
+            "a high scorer behind the neighbour",
+            "min(p.Gamma - q.Gamma, p.delta, q.delta)",
+            "p.Gamma - q.Gamma",
+            "fails",
+        ),
+        ("B-THM-L9", "B-FIG-1b, token 2", "return -excess", "return excess", "fails"),
+        ("B-THM-L10", "B-FIG-8", "    return d\n", "    return d - 1\n", "fails"),
+    ],
+    f"{A}/local.py": [
+        ("A-DEF-16", "random keys", "return mu, tight", "return -mu, tight", "undecided"),
+        ("A-LEM-17", "one tie", "- tau1 * R", "- 3 * tau1 * R", "undecided"),
+    ],
+    f"{A}/tied.py": [
+        ("A-ERR-5", "2 x 2", "Fraction(int(N) - 1, int(N)) - own**2", "int(N) - 1 - own**2", "fails"),
+        (
+            "A-LEM-19",
+            "2 x 2 after the first step",
+            "ratio, where = other / norm",
+            "ratio, where = 1.5",
+            "holds",
+        ),
+    ],
+    "embeddings/near_identity.py": [
+        (
+            "A-EVT-14",
+            "S = 7, d = 256",
+            "self.rho, d=d, delta=delta)",
+            "self.rho, d=4 * d, delta=delta)",
+            "undecided",
+        )
+    ],
+    f"{A}/first_step.py": [
+        (
+            "A-LEM-2",
+            "no Assumption 4, d = 1024",
+            "scale = first_rate * power_of_width(d, -0.25)",
+            "scale = first_rate / d",
+            "fails",
+        ),
+        (
+            "A-LEM-11",
+            "n = 6, T = 4, eta0 = 0.01",
+            "return 2 * (1 + 2 * first_rate)",
+            "return 0.5 * (1 + 2 * first_rate)",
+            "fails",
+        ),
+    ],
+    f"{A}/margins.py": [
+        (
+            "A-LEM-3",
+            "2 x 2 with a tie",
+            "    p_hat = best.need()\n    again,",
+            "    p_hat = solve(best.constraints.subset(np.flatnonzero(~best.constraints.equal))).p\n"
+            "    again,",
+            "undecided",
+        ),
+        ("A-LEM-20", "slack constraints", "= 1 + best.slack[", "= best.slack[", "fails"),
+        ("A-LEM-21", "2 x 2", "return 4.0 * n", "return n / 4", "fails"),
+    ],
+    "margin/closed_forms.py": [
+        ("A-LEM-3P", "2 x 2", "return self.witness is None", "return self.witness is not None", "fails"),
+        (
+            "A-LEM-3P",
+            "slack constraints: Gale fails",
+            "return self.witness is None",
+            "return self.witness is not None",
+            "fails",
+        ),
+    ],
+    f"{A}/gradients.py": [
+        ("A-LEM-6", "slack constraints", "x = x - kept.T @ (kept @ x)", "pass", "not applicable"),
+        (
+            "A-LEM-7",
+            "no Assumption 4",
+            "[np.outer(by_a, p) + np.outer(by_c, v), E.T @ by_a]",
+            "[2 * (np.outer(by_a, p) + np.outer(by_c, v)), 2 * E.T @ by_a]",
+            "fails",
+        ),
+        (
+            "A-LEM-10",
+            "no Assumption 4",
+            "1 / (1 + m * np.exp(tau))",
+            "1 / (1 + 2 * m * np.exp(tau))",
+            "fails",
+        ),
+        ("A-LEM-10", "no Assumption 4", "return np.exp(-tau) / T", "return 2 * np.exp(-tau) / T", "fails"),
+    ],
+    "embeddings/one_layer.py": [
+        (
+            "A-LEM-8",
+            "no Assumption 4",
+            "total += 0.5 * math.exp(point.log_g[k])",
+            "total += math.exp(point.log_g[k])",
+            "undecided",
+        )
+    ],
+    f"{A}/convergence.py": [
+        ("A-LEM-9", "slack constraints, M^+ 1", "EPSILON = 1e-3 ", "EPSILON = 0.05 ", "undecided"),
+        ("A-LEM-13", "slack constraints", "(c[star] - c[tokens])", "(c[tokens] - c[star])", "undecided"),
+        ("A-SEC-3", "slack constraints", "abs(ratio / 2 - 1)", "abs(ratio / 4 - 1)", "undecided"),
+    ],
+    "embeddings/first_step.py": [
+        ("A-LEM-12", "2 x 2", "0.5 * first_rate * gains - 1.0 /", "0.5 * first_rate * gains + 1.0 /", "fails")
+    ],
+    f"{A}/theorem.py": [
+        ("A-LEM-14", "slack constraints", "return 1 / (2 * n)", "return 1e-3 / (2 * n)", "undecided"),
+        (
+            "A-LEM-18",
+            "2 x 2",
+            "1 - run.misalignment_p / ALIGNED",
+            "1 - (run.misalignment_p + 0.01) / ALIGNED",
+            "undecided",
+        ),
+        (
+            "A-THM-5",
+            "2 x 2",
+            "if run.selects_important else -1.0",
+            "if not run.selects_important else -1.0",
+            "undecided",
+        ),
+        (
+            "A-THM-5S",
+            "bad basin, from inside it",
+            "return found.loss < found.loss_bound",
+            "return True",
+            "undecided",
+        ),
+    ],
+    f"{C}/stage1.py": [
+        (
+            "C-COR-1",
+            "two tokens, T = 50,000",
+            "return 4 * sizes.star_ov * printed",
+            "return 4.000004 * sizes.star_ov * printed",
+            "undecided",
+        ),
+        ("C-LEM-1", "Example 1", "judged(SHARP)", "judged(0.7072)", "fails"),
+        ("C-LEM-1", "C-FIG-2", "judged(SHARP)", "judged(0.7072)", "fails"),
+        ("C-LEM-2", "Example 1", "return 0.0\n", "return -0.001\n", "fails"),
+        (
+            "C-LEM-3",
+            "C-FIG-2",
+            "table.T[np.arange(V)[None, :] != n[:, None]].reshape(V, V - 1)",
+            "table.T",
+            "undecided",
+        ),
+        (
+            "C-PROP-1",
+            "C-FIG-2",
+            "closed = stage_1(n, t, rate)",
+            "closed = stage_1(n, t, 1.000001 * rate)",
+            "undecided",
+        ),
+        (
+            "C-THM-S1",
+            "Example 1",
+            "closed = stage_1(n, t, rate)",
+            "closed = stage_1(n, t, 1.000001 * rate)",
+            "undecided",
+        ),
+        (
+            "C-THM-S1",
+            "Example 1 from a random start",
+            "predicted = misalignment",
+            "predicted = 1.02 * misalignment",
+            "undecided",
+        ),
+    ],
+    f"{C}/gradients.py": [
+        ("C-LEM-4", "Example 1", "return margin * float(", "return float(", "undecided"),
+        (
+            "C-LEM-4",
+            "two deciding tokens in a sentence",
+            "n[data.tokens] == data.target[row]",
+            "np.roll(n, 1)[data.tokens] == data.target[row]",
+            "undecided",
+        ),
+        (
+            "C-LEM-5",
+            "C-FIG-2",
+            "np.maximum.reduceat(others, starts)).min())",
+            "np.maximum.reduceat(others, starts)).min()) - 0.1",
+            "undecided",
+        ),
+        ("C-LEM-5", "Example 1", "return off - np.log1p", "return -off + np.log1p", "undecided"),
+        ("C-LEM-6", "two tokens", "slack(SHARP)", "slack(0.7072)", "undecided"),
+    ],
+    f"{C}/convergence.py": [
+        (
+            "C-LEM-7",
+            "C-FIG-2",
+            "(seen.gradient_star[i] / star)) - 1",
+            "(seen.gradient_star[i] / star)) * 1.02 - 1.02",
+            "undecided",
+        ),
+        ("C-THM-1", "C-FIG-2", "gap * t / math.log(t) ** 2", "gap * t**2.05", "undecided"),
+        ("C-THM-1", "Example 1", "between(SHARP)", "between(1.5)", "undecided"),
+        (
+            "C-THM-1",
+            "a sentence too rare (formal)",
+            "room(True), room(False)",
+            "room(True), room(True)",
+            "vacuous",
+        ),
+        (
+            "C-THM-ASY",
+            "Example 1, just above eta_c",
+            "return late.eta_c",
+            "return 1.1 * late.eta_c",
+            "undecided",
+        ),
+        (
+            "C-THM-ASY",
+            "Example 1, just below eta_c",
+            "return late.eta_c",
+            "return 0.9 * late.eta_c",
+            "not applicable",
+        ),
+    ],
+    f"{C}/printed.py": [
+        ("C-LEM-7", "C-FIG-2, the printed alpha", "scale = 4 * sizes.N", "scale = 4e-4 * sizes.N", "holds"),
+        (
+            "C-LEM-7",
+            "Example 1 by flow, the printed alpha",
+            "scale = 4 * sizes.N",
+            "scale = 0 * sizes.N",
+            "undecided",
+        ),
+        (
+            "C-PROP-1",
+            "C-FIG-2, the printed bound",
+            "return constant * sizes.star_ov**3",
+            "return constant / 300 * sizes.star_ov**3",
+            "holds",
+        ),
+    ],
+    f"{C}/loss.py": [
+        ("C-THM-2", "C-FIG-2", "margin * (1 - 2 * off)", "margin * (1 - off)", "undecided"),
+        (
+            "C-THM-3",
+            "C-FIG-2",
+            "return run.rate * run.star.values",
+            "return 1.02 * run.rate * run.star.values",
+            "undecided",
+        ),
+    ],
+    "nexttoken/late.py": [
+        (
+            "C-THM-2",
+            "Example 1",
+            'return -expect.positive("rate", rate) /',
+            'return -1.02 * expect.positive("rate", rate) /',
+            "undecided",
+        ),
+        (
+            "C-THM-ASY",
+            "C-FIG-2",
+            "return float(R @ R) / (2.0 *",
+            "return 1.02 * float(R @ R) / (2.0 *",
+            "undecided",
+        ),
+    ],
+    f"{C}/margins.py": [
+        (
+            "C-THM-P2",
+            "Example 1",
+            "high, low = whole.values",
+            "high, low = Block(whole.non_optimal, whole.optimal).values",
+            "fails",
+        ),
+        (
+            "C-THM-STRUCT",
+            "Example 1",
+            "broken_segments(samples, analysis.n)",
+            "broken_segments(samples, np.argsort(analysis.n))",
+            "fails",
+        ),
+        (
+            "C-THM-STRUCT",
+            "C-FIG-2",
+            "return samples.V * (samples.raw_length - 1)",
+            "return 2 * samples.V",
+            "fails",
+        ),
+    ],
+    f"{D}/norms.py": [
+        (
+            "D-CONJ-0",
+            "triple, l3",
+            "best = separable(problem, norm, selection)",
+            'best = separable(problem, "l1.5", selection)',
+            "undecided",
+        ),
+        (
+            "D-THM-4",
+            "plane",
+            "norm=each).written for each in norms)",
+            'norm="l2").written for each in norms)',
+            "undecided",
+        ),
+    ],
+    f"{D}/factor_training.py": [
+        ("D-CONJ-1", "w22, Muon", '"muon": "spectral"', '"muon": "nuclear"', "undecided"),
+        ("D-CONJ-2", "w22", "return lower if", "return 2 * lower if", "undecided"),
+    ],
+    f"{D}/memory.py": [
+        (
+            "D-CONJ-3",
+            "skew",
+            'separable(problem, "l2", one.measured)',
+            'separable(problem, "linf", one.measured)',
+            "undecided",
+        ),
+        ("D-THM-7", "skew, l2", "threshold = freezing_rate", "threshold = 0.5 * freezing_rate", "undecided"),
+        (
+            "D-THM-7",
+            "space-b, linf: Signum",
+            "threshold = freezing_rate",
+            "threshold = 3 * freezing_rate",
+            "undecided",
+        ),
+        ("D-THM-9", "skew", "adam_growth(rate,", "adam_growth(1.05 * rate,", "undecided"),
+        ("D-THM-9b", "skew", "limit = runaway_rate", "limit = 0.97 * runaway_rate", "undecided"),
+        ("D-THM-9b", "skew", "limit = runaway_rate", "limit = 1.03 * runaway_rate", "undecided"),
+    ],
+    f"{D}/surviving.py": [
+        (
+            "D-CONJ-4",
+            "two-scc, linf",
+            "GD(longest**-2.0, norm=norm)",
+            "__import__('hardmax').optim.Sign(0.1)",
+            "undecided",
+        ),
+        (
+            "D-CONJ-5",
+            "opposed inputs and a third one",
+            "gradient(left, run.p)",
+            "gradient(left, 1.1 * run.p)",
+            "undecided",
+        ),
+    ],
+    f"{D}/factors.py": [
+        (
+            "D-THM-1",
+            "w33",
+            "U[:, :rank] * root[:rank], Vt",
+            "1.01 * U[:, :rank] * root[:rank], Vt",
+            "undecided",
+        )
+    ],
+    "margin/norms/factored.py": [
+        (
+            "D-THM-2",
+            "w33, rank 1: not optimal",
+            "return (rows.left().T * weights)",
+            "return 0.1 * (rows.left().T * weights)",
+            "undecided",
+        ),
+        (
+            "D-THM-2",
+            "w33, rank 2: optimal",
+            "return (rows.left().T * weights)",
+            "return 1.1 * (rows.left().T * weights)",
+            "undecided",
+        ),
+    ],
+    f"{D}/rates.py": [
+        (
+            "D-THM-3",
+            "triple, l2, rate 3",
+            "return float(y @ (margins - margins.min())) / size",
+            "return 1.001 * float(y @ (margins - margins.min())) / size",
+            "undecided",
+        ),
+        (
+            "D-THM-5",
+            "triple, l3",
+            "eta = critical_rate(best)",
+            "eta = 1.05 * critical_rate(best)",
+            "undecided",
+        ),
+        (
+            "D-THM-5",
+            "triple, l1.5",
+            "eta = critical_rate(best)",
+            "eta = 0.95 * critical_rate(best)",
+            "undecided",
+        ),
+        (
+            "D-THM-6",
+            "triple, sign descent, rate 0.1",
+            "mean = drift(moves, length)",
+            "mean = drift(moves, length)\n    mean[2] = -mean[2]",
+            "undecided",
+        ),
+        (
+            "D-THM-10",
+            "skew, l2",
+            "return norm_of(norm).step(keys[better]",
+            "return -norm_of(norm).step(keys[better]",
+            "undecided",
+        ),
+    ],
+    f"{D}/split.py": [
+        (
+            "D-THM-8",
+            "cycle",
+            "float(np.linalg.norm(found.p_mm)) * math.log(ratio)",
+            "1.3 * float(np.linalg.norm(found.p_mm)) * math.log(ratio)",
+            "undecided",
+        ),
+        (
+            "D-THM-12",
+            "plane-plus",
+            "float(np.linalg.norm(found.p_mm)) * math.log(ratio)",
+            "0.9 * float(np.linalg.norm(found.p_mm)) * math.log(ratio)",
+            "undecided",
+        ),
+        ("D-THM-11", "dependent", "return [bool(each) for", "return [not each for", "undecided"),
+        ("D-THM-11", "dependent", "else bool(-found.fun > 0.5)", "else bool(-found.fun < 0.5)", "undecided"),
+    ],
+}
 
-@pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda mutation: mutation.name)
-def test_the_mistake_can_still_be_made(mutation):
-    compile(mutation.mutate((ROOT / "src" / "hardmax" / mutation.file).read_text()), mutation.file, "exec")
+
+def statement_mutations() -> Iterator[Mutation]:
+    """The rows of ``STATEMENTS``."""
+    for file, rows in STATEMENTS.items():
+        for id, instance, right, wrong, verdict in rows:
+            name = f"{id}, {instance}: {wrong.strip()}"
+            yield Mutation(name, file, {right: wrong}, (), id, instance, verdict)
+    printed = {
+        "column = kq_column(edges)": "column = printed_column(edges)[1]",
+        "square(kq_column(e))": "square(printed_column(e)[1])",
+    }
+    for instance in ("slack relations", "random graphs"):
+        name = f"C-THM-BLOCK, {instance}: printed columns"
+        yield Mutation(name, f"{C}/margins.py", printed, (), "C-THM-BLOCK", instance, "fails")
+
+
+MISTAKES = list(statement_mutations())
+
+
+def source(mutation: Mutation) -> Path:
+    return ROOT / "src" / "hardmax" / mutation.file
+
+
+@contextmanager
+def planted(mutation: Mutation) -> Iterator[None]:
+    """The package with a mistake in memory: functions get other code, constants of modules other values."""
+    module = import_module("hardmax." + mutation.file.removesuffix(".py").replace("/", "."))
+    text = mutation.mutate(source(mutation).read_text())
+    wrong = {"__name__": module.__name__, "__file__": module.__file__, "__package__": module.__package__}
+    entered = dict(REGISTRY.entered)
+    exec(compile(text, str(module.__file__), "exec"), wrong)
+    REGISTRY.entered = entered
+    before: list[tuple[Any, str, Any]] = []
+
+    def change(thing: Any, name: str, value: Any) -> None:
+        before.append((thing, name, getattr(thing, name)))
+        setattr(thing, name, value)
+
+    for old, new in _functions(vars(module), wrong):
+        if old.__code__ != new.__code__:
+            change(old, "__code__", new.__code__)
+    for name, value in wrong.items():
+        old = getattr(module, name, None)
+        if isinstance(value, int | float | str | dict | tuple) and not name.startswith("__") and value != old:
+            for user in [each for path, each in sys.modules.items() if path.startswith("hardmax")]:
+                if vars(user).get(name) is old:
+                    change(user, name, value)
+    assert before, "the mistake changes nothing"
+    try:
+        yield
+    finally:
+        for thing, name, value in reversed(before):
+            setattr(thing, name, value)
+
+
+def _functions(right: dict[str, Any], wrong: dict[str, Any]) -> Iterator[tuple[FunctionType, FunctionType]]:
+    """Functions, methods and properties of one module on both sides, without their wrappers."""
+    for name in wrong:
+        old, new = (_bare(side.get(name)) for side in (right, wrong))
+        if getattr(new, "__module__", None) != wrong["__name__"]:
+            continue
+        if inspect.isclass(new):
+            yield from _functions(dict(vars(old)), {**vars(new), "__name__": wrong["__name__"]})
+        elif isinstance(old, FunctionType) and isinstance(new, FunctionType):
+            yield old, new
+
+
+def _bare(thing: Any) -> Any:
+    """The function below a property or a decorator."""
+    thing = getattr(thing, "fget", None) or getattr(thing, "func", None) or thing
+    return inspect.unwrap(thing) if callable(thing) else thing
+
+
+def run(mutation: Mutation) -> tuple[str, Check]:
+    """The verdict that is expected of the statement, and its check with the mistake in place."""
+    (instance,) = (each for each in instances([mutation.id]) if each.name == mutation.instance)
+    with planted(mutation):
+        return str(instance.expected), instance.run()
+
+
+@pytest.mark.no_cover
+@pytest.mark.parametrize("mutation", MISTAKES, ids=lambda mutation: mutation.name)
+def test_the_statement_notices(mutation: Mutation) -> None:
+    expected, found = run(mutation)
+    assert found.verdict != expected
+    assert found.verdict == mutation.verdict, found
+    if found.verdict == "fails" and found.label != "measured":
+        assert found.proof, found
+
+
+def test_every_statement_has_a_mutation() -> None:
+    assert {each.id for each in MISTAKES} == {id for id in statements() if id in REGISTRY.places}
+
+
+@pytest.mark.parametrize("mutation", TESTS, ids=lambda mutation: mutation.name)
+def test_the_mistake_can_still_be_made(mutation: Mutation) -> None:
+    compile(mutation.mutate(source(mutation).read_text()), mutation.file, "exec")
     assert [name for name in mutation.tests if not (ROOT / name.partition("::")[0]).exists()] == []
 
 
@@ -98,13 +864,23 @@ def failures(tree: Path, tests: tuple[str, ...], kernels: Path) -> tuple[list[st
     return failed, done.stdout.splitlines()[-1].strip("= ")
 
 
+def _told(mutation: Mutation) -> tuple[bool, str]:
+    """Whether a statement notices a mistake, and a line about it."""
+    expected, found = run(mutation)
+    return found.verdict != expected, f"{mutation.name} ({mutation.file}): {expected} -> {found.verdict}"
+
+
 def main() -> int:
-    """Make each mistake alone and tell which tests fail; exit code 1 if one goes unnoticed."""
+    """Make each mistake alone and print what notices it; exit code 1 if one goes unnoticed."""
     unnoticed = 0
+    with ProcessPoolExecutor(2) as pool:
+        for noticed, line in pool.map(_told, MISTAKES):
+            unnoticed += not noticed
+            print(line, flush=True)
     with tempfile.TemporaryDirectory() as folder:
         tree = Path(folder) / "tree"
         shutil.copytree(ROOT, tree, ignore=shutil.ignore_patterns(".*", "__pycache__", "build", "results"))
-        for mutation in MUTATIONS:
+        for mutation in TESTS:
             path = tree / "src" / "hardmax" / mutation.file
             right = path.read_text()
             path.write_text(mutation.mutate(right))
@@ -114,6 +890,7 @@ def main() -> int:
             path.write_text(right)
             unnoticed += not failed
             print(f"{mutation.name} ({mutation.file}): {summary}", *failed, sep="\n    ", flush=True)
+    print(f"{len(MISTAKES) + len(TESTS)} mistakes, {unnoticed} unnoticed")
     return int(unnoticed > 0)
 
 

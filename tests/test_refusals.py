@@ -12,7 +12,7 @@ import hardmax
 POSITIONAL = inspect.Parameter.POSITIONAL_OR_KEYWORD
 SOURCE = Path(hardmax.__file__).parent
 # What names its violations as the keys of a table, and shares nothing with the rest.
-APART = {f"margin/certificates/{name}.py" for name in ("checking", "layout", "norms")}
+APART = {"margin/certificates.py"}
 
 
 def refusals():

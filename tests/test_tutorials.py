@@ -37,7 +37,7 @@ def run(tmp_path, monkeypatch):
 
 def test_every_tutorial_is_here():
     files = {file.stem for file in TUTORIALS.glob("*.py")}
-    assert len(files) == 6
+    assert len(files) == 7
     assert {f"test_{name}" for name in files} <= globals().keys()
 
 
@@ -61,6 +61,14 @@ def test_where_does_gradient_descent_go(run):
     margins = [each.max_margin.margin for each in names["found"]]
     assert margins == pytest.approx([0.7178, 0.6472, 0.6059], abs=5e-5)
     assert names["shares"] == pytest.approx([0.733, 0.148, 0.119], abs=0.003)
+
+
+def test_which_optimizer_does_what(run):
+    names = run("which_optimizer_does_what")
+    selections = {name: each.selection for name, each in names["runs"].items()}
+    assert selections["normalized descent"] == selections["coordinate descent"] == (0, 2)
+    assert selections["sign descent"] == selections["Adam"] == (0, 1)
+    assert max(gap for name, gap in names["gaps"].items() if "mirror" not in name) < 0.005
 
 
 def test_check_a_conjecture(run):

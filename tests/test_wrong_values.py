@@ -419,7 +419,7 @@ def valid(name: str, folder: pathlib.Path) -> dict:
         "nexttoken.Predictor.load": lambda: {"path": model_file()},
         "nexttoken.Predictor.save": lambda: {"self": predictor(), "path": folder / "saved.npz"},
         "nexttoken.named_sentences": lambda: {"name": "C-EX-1"},
-        "nexttoken.relations.orders": lambda: {"data": samples},
+        "nexttoken.relations.orders": lambda: {"samples": samples},
         "nexttoken.unmerged.orthonormal_embedding": lambda: {"V": 2, "d": 3},
         "nexttoken.read_sentences": lambda: {"path": text},
         "nexttoken.realizable.realizable_part": lambda: {"data": TEXTS},

@@ -1,7 +1,7 @@
 """Conjectures that sound right, each a function for `hardmax hunt examples/hunts/conjectures.py:NAME`.
 
 A conjecture takes a problem, and by keyword what is drawn with it, and returns how far it is from failing.
-docs/findings.md tells what the hunts found.
+docs/research/findings.md tells what the hunts found.
 """
 
 import warnings

@@ -6,7 +6,7 @@ from typing import Any
 
 import lazy_loader
 
-__version__ = "0.3.0.dev0"
+__version__ = "0.3.0"
 
 _get, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
 __all__ += ["__version__"]

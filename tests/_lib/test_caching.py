@@ -266,8 +266,9 @@ def _takes_array(target, value):
     return sliced and isinstance(value, (ast.Subscript, ast.Name)) and not _is_scalar(value)
 
 
-SCALARS = {"zero", "common", "DONE"}
+SCALARS = {"zero", "common"}
 
 
 def _is_scalar(value):
-    return isinstance(value, ast.Name) and value.id in SCALARS
+    """Return whether a name is that of a number: one of these, or a constant of its module."""
+    return isinstance(value, ast.Name) and (value.id in SCALARS or value.id.isupper())

@@ -62,7 +62,7 @@ def test_from_the_source_without_an_installation(monkeypatch, tmp_path):
 
 def test_no_message_or_page_takes_the_name_from_the_index():
     """Until hardmax is on the index, pip install hardmax[...] would find nothing, or something else."""
-    files = [*(ROOT / "src").rglob("*.py"), *(ROOT / "docs").glob("*.md"), ROOT / "README.md"]
+    files = [*(ROOT / "src").rglob("*.py"), *(ROOT / "docs").rglob("*.md"), ROOT / "README.md"]
     named = re.compile(r"pip install [\"']?hardmax")
     found = [path.name for path in files if named.search(path.read_text(encoding="utf-8"))]
     assert found == []

@@ -618,7 +618,7 @@ def evaluate_top_k(classifier, X, y, k):
 
 def samples_from_trie(data):
     return hm.nexttoken.Samples.from_trie(
-        hm.data.sentences.trie.Trie.build(hm.nexttoken.Sentences.from_lists(data))
+        hm.data.sentences.samples.Trie.build(hm.nexttoken.Sentences.from_lists(data))
     )
 
 

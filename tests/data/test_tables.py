@@ -63,6 +63,6 @@ def test_the_command_line_takes_a_table(file, capsys):
     assert cli.run(["solve", str(file(GOOD))]) == 0
     assert "n = 2 inputs, T = 2 tokens each, d = 2" in " ".join(capsys.readouterr().out.split())
     assert cli.run(["solve", str(file("a,b\n1,2\n"))]) == 2
-    assert "docs/files.md" in capsys.readouterr().err
+    assert "docs/reference/files.md" in capsys.readouterr().err
     assert cli.run(["solve", str(file(GOOD, "mine.txt"))]) == 2
-    assert "docs/files.md" in capsys.readouterr().err
+    assert "docs/reference/files.md" in capsys.readouterr().err

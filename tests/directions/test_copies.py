@@ -13,8 +13,7 @@ from hardmax.directions.joint_margins import relaxed_max_margin
 from hardmax.directions.neighbors import attracts, neighbors, score_gap
 from hardmax.directions.position import general_position
 from hardmax.dynamics.flow import flow
-from hardmax.margin.att_svm import best_max_margins, max_margin
-from hardmax.margin.sets import set_max_margin
+from hardmax.margin.att_svm import best_max_margins, max_margin, set_max_margin
 from hardmax.problem import Problem
 from hardmax.problem.selection import best_tokens, is_best
 

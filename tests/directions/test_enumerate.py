@@ -12,7 +12,7 @@ from hardmax.data import sphere
 from hardmax.directions.enumerate import attractors, selections
 from hardmax.directions.neighbors import attracts
 from hardmax.margin.att_svm import max_margin
-from hardmax.margin.certificates.checking import certify
+from hardmax.margin.certificates import certify
 from hardmax.problem import Problem
 from hardmax.problem.selection import is_best
 

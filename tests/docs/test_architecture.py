@@ -6,7 +6,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "hardmax"
-PAGE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "project" / "architecture.md").read_text(encoding="utf-8")
 
 FOLDERS = {path.parent.name for path in SOURCE.glob("*/__init__.py")}
 PACKAGES = FOLDERS | {path.stem for path in SOURCE.glob("*.py")} - {"__init__"}
@@ -17,7 +17,6 @@ def section(title: str) -> str:
 
 
 TABLES = section("Packages, in the order of imports")
-UPWARD = set(re.findall(r"^\| `(\w+)` \| `(\w+)` \| .+ \|$", TABLES, re.MULTILINE))
 ORDER = re.findall(r"^\| `(\w+)` \| [^|]+ \|$", TABLES, re.MULTILINE)
 
 
@@ -53,7 +52,7 @@ def test_imports_go_downwards_only():
         own = path.relative_to(SOURCE).parts[0].removesuffix(".py")
         if own != "__init__":
             upward |= {(own, other) for other in imports(path) if ORDER.index(other) > ORDER.index(own)}
-    assert upward == UPWARD, "the second table lists every import that goes up, and no other"
+    assert upward == set()
 
 
 def test_the_picture_shows_every_folder():

@@ -37,7 +37,7 @@ def test_every_number_of_the_page_was_measured_by_a_line(harness):
     measured = json.loads((HERE / "measured.json").read_text())["rows"]
     known = {line.title for line in harness.LINES}
     assert {row["title"] for row in measured} <= known
-    page = (ROOT / "docs" / "benchmarks.md").read_text()
+    page = (ROOT / "docs" / "research" / "benchmarks.md").read_text()
     assert harness.page_table(measured) in page
     begin = page.index(harness.HEAD)
     shown = page[begin : page.index("\n\n", begin)].splitlines()[2:]
@@ -45,7 +45,7 @@ def test_every_number_of_the_page_was_measured_by_a_line(harness):
 
 
 def test_the_rows_of_the_readme_are_rows_of_the_page(harness):
-    page = (ROOT / "docs" / "benchmarks.md").read_text()
+    page = (ROOT / "docs" / "research" / "benchmarks.md").read_text()
     readme = (ROOT / "README.md").read_text()
     rows = readme[readme.index(harness.HEAD) :].split("\n\n")[0].splitlines()
     assert len(rows) == 5  # the head and three rows

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PAGE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "project" / "architecture.md").read_text(encoding="utf-8")
 SECTION = PAGE.split("## Five walks\n")[1].split("\n## ")[0]
 WALKS = {
     part.split("\n")[0]: re.findall(r"^\d+\. `(\S+)`", part, re.MULTILINE)

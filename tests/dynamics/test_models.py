@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 import hardmax as hm
-from hardmax.dynamics.blocks import Rule, Trainer
-from hardmax.dynamics.edges.fluxes import edge_loop
+from hardmax.dynamics.driver import Rule, Trainer
+from hardmax.dynamics.edges import edge_loop
 from hardmax.dynamics.forces import by_coordinate, dense, factors, layout_of, pair, workspace
-from hardmax.dynamics.joint import with_readout
+from hardmax.dynamics.gradient import with_readout
 from hardmax.dynamics.loop import CompiledLoop, compiled, take_steps
 from hardmax.problem.coordinates import scaled
 from hardmax.problem.problem import slots_of

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 import hardmax as hm
 from hardmax import optim
-from hardmax.dynamics.optim.text import as_text, from_text
+from hardmax.dynamics.optim import as_text, from_text
 from hardmax.margin.norms import norm
 
 # Rates above a threshold are of interest too.

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
-from pathlib import Path
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -169,12 +166,3 @@ def test_records_and_refusals(d1: Instance) -> None:
         start.cosine(np.zeros(4))
     with pytest.raises(ValueError, match="must be positive semidefinite"):
         GramState(np.eye(1), np.array([5.0]), np.zeros(1), 1.0, 0.0, 1.0).vectors()
-
-
-@pytest.mark.slow
-@pytest.mark.compiled
-def test_the_page_on_dynamics_runs() -> None:
-    page = Path(__file__).parents[2] / "docs" / "embeddings-dynamics.md"
-    found = doctest.testfile(str(page), module_relative=False)
-    assert found.attempted > 20
-    assert found.failed == 0

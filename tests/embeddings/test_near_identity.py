@@ -13,7 +13,7 @@ from hardmax.embeddings.first_step import infinite_width
 from hardmax.embeddings.gram import GramState
 from hardmax.embeddings.near_identity import StructuredState, draw_initial
 from hardmax.embeddings.theorem5 import strong_conditions, theorem_5_thresholds
-from hardmax.margin.closed_forms.patterns import important_only
+from hardmax.margin.closed_forms import important_only
 
 from .conftest import exact_model
 

@@ -12,7 +12,7 @@ import hardmax as hm
 from hardmax.embeddings import assumption_4_corpus
 from hardmax.embeddings.first_step import infinite_width
 from hardmax.embeddings.theorem5 import run_theorem_5, strong_conditions
-from hardmax.margin.closed_forms.patterns import important_only
+from hardmax.margin.closed_forms import important_only
 
 from .conftest import numbers
 

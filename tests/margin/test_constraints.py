@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from hardmax._lib.arrays import cosine_distance
-from hardmax.margin.closed_forms.next_token import blocks, kq_star, ov_star
-from hardmax.margin.closed_forms.patterns import important_only, pattern
+from hardmax.margin.closed_forms import blocks, important_only, kq_star, ov_star, pattern
 from hardmax.margin.constraints import Constraints
 from hardmax.margin.label_svm import label_svm, relaxed_svm, rho_svm
 from hardmax.margin.solve import solve

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from hardmax.margin.att_svm import max_margin
-from hardmax.margin.certificates.checking import certify
+from hardmax.margin.certificates import certify
 from hardmax.margin.constraints import Constraints
 from hardmax.margin.engines import by_daqp, by_kernel, by_nnls, polish
 from hardmax.margin.exact import decide, refute

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hardmax.margin.batch import solve_batch
-from hardmax.margin.certificates.checking import certify
+from hardmax.margin.certificates import certify
 from hardmax.margin.constraints import Constraints
 from hardmax.margin.exact import decide
 from hardmax.margin.solve import solve

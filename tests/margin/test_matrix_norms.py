@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import hardmax as hm
-from hardmax.margin.certificates.checking import semidefinite
+from hardmax.margin.certificates import semidefinite
 from hardmax.margin.norms import norm
 from hardmax.margin.norms.solving import solve_in
 

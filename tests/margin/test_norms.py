@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 import hardmax as hm
 from hardmax.margin.norms import norm
-from hardmax.margin.norms.linear import Polyhedron
+from hardmax.margin.norms.polyhedral import Polyhedron
 from hardmax.margin.norms.solving import solve_in
 from hardmax.margin.solve import solve
 

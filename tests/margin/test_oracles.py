@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hardmax.margin.closed_forms.next_token import kq_column, kq_star, ov_star, star_column
-from hardmax.margin.closed_forms.patterns import important_only, pattern
+from hardmax.margin.closed_forms import important_only, kq_column, kq_star, ov_star, pattern, star_column
 from hardmax.margin.constraints import Constraints
 from hardmax.margin.label_svm import label_svm, relaxed_svm, rho_svm
 from hardmax.margin.solve import solve

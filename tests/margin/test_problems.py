@@ -14,9 +14,8 @@ from hardmax.directions.assumptions import assumption_b, assumption_c, assumptio
 from hardmax.directions.joint_margins import interpolated_max_margin, label_max_margin, relaxed_max_margin
 from hardmax.dynamics.measures import attention, excess_loss
 from hardmax.limits.late import path_offset
-from hardmax.margin.att_svm import max_margin
-from hardmax.margin.certificates.checking import certify
-from hardmax.margin.sets import set_max_margin
+from hardmax.margin.att_svm import max_margin, set_max_margin
+from hardmax.margin.certificates import certify
 from hardmax.problem import Problem
 from hardmax.problem.selection import Selection, best_tokens
 

@@ -8,7 +8,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from hardmax.margin.certificates.checking import certify
+from hardmax.margin.certificates import certify
 from hardmax.margin.constraints import Constraints
 from hardmax.margin.exact import refute
 from hardmax.margin.solution import MaxMargin

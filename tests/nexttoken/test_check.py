@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from collections import defaultdict
 from fractions import Fraction
-from importlib import import_module
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hardmax.data.sentences.trie import Trie
-from hardmax.margin.closed_forms.next_token import kq_column, kq_star, ov_star
+from hardmax.margin.closed_forms import kq_column, kq_star, ov_star
 from hardmax.nexttoken import Samples, Sentences, analyze, named_sentences
-from hardmax.nexttoken.checking.witnesses import _round_trip
-from hardmax.nexttoken.relations import components, orders
+from hardmax.nexttoken.analysis import _round_trip
+from hardmax.nexttoken.relations import components
 
 WORDS = list("abcde")
 corpora = st.lists(st.lists(st.integers(0, 4), min_size=1, max_size=6), min_size=1, max_size=14)
@@ -203,13 +201,12 @@ def test_counts_are_those_of_the_definitions(sentences):
 
 
 @given(corpora)
-def test_small_blocks_change_nothing(sentences):
-    trie = Trie.build(Sentences.from_lists(sentences, WORDS))
-    whole = analyze(trie)
+def test_small_parts_change_nothing(sentences):
+    text = Sentences.from_lists(sentences, WORDS)
+    whole = analyze(text)
     with pytest.MonkeyPatch.context() as patch:
-        for module in ("hardmax.data.sentences.trie", "hardmax.nexttoken.relations"):
-            patch.setattr(import_module(module), "BLOCK", 6)
-        pieces = analyze(trie)
+        patch.setattr("hardmax.nexttoken.walking.SHARE", 2)
+        pieces = analyze(text)
     assert pieces.violations == whole.violations
     for name in ("query", "above", "below", "witness"):
         np.testing.assert_array_equal(getattr(pieces.orders, name), getattr(whole.orders, name))
@@ -217,7 +214,7 @@ def test_small_blocks_change_nothing(sentences):
 
 @given(corpora)
 def test_types_are_disjoint_and_cover_the_vocabulary(sentences):
-    found = orders(Trie.build(Sentences.from_lists(sentences, WORDS)))
+    found = analyze(Sentences.from_lists(sentences, WORDS)).orders
     typed = {
         name: set(zip(*found.of_type(name), strict=True)) for name in ("optimal", "non_optimal", "confused")
     }

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hardmax.margin.closed_forms.next_token import kq_star
+from hardmax.margin.closed_forms import kq_star
 from hardmax.nexttoken import Samples, generate, named_sentences
 from hardmax.nexttoken.late import late_of
 from hardmax.nexttoken.pairs import Pairs

@@ -133,7 +133,7 @@ class TestStage1:
 
 
 def _trie(name):
-    from hardmax.data.sentences.trie import Trie
+    from hardmax.data.sentences.samples import Trie
 
     return Trie.build(named_sentences(name))
 

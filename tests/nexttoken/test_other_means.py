@@ -207,7 +207,7 @@ def test_windows_of_steps_give_the_same_bits(window, monkeypatch):
     """However many rates are held at a time: points, progress, and an end where one window ends."""
     samples = Samples.from_sentences(named_sentences("C-FIG-2"))
     whole, calls = train(samples, steps=100, record=[3, 7, 8, 50]), []
-    monkeypatch.setattr("hardmax.dynamics.edges.steps.WINDOW", window)
+    monkeypatch.setattr("hardmax.dynamics.edges.WINDOW", window)
     parts = train(samples, steps=100, record=[3, 7, 8, 50], progress=lambda *call: calls.append(call))
     np.testing.assert_array_equal(parts.points, whole.points)
     assert parts.times.tolist() == whole.times.tolist() == [0, 3, 7, 8, 50, 100]

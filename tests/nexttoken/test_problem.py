@@ -6,7 +6,7 @@ import pytest
 
 import hardmax as hm
 from hardmax.dynamics import flow, stepping
-from hardmax.dynamics.edges.fluxes import edges_of
+from hardmax.dynamics.edges import edges_of
 from hardmax.nexttoken import Samples, generate, named_sentences
 from hardmax.nexttoken.flow import train_by_flow
 from hardmax.nexttoken.late import late_of

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import hardmax as hm
-from hardmax.margin.certificates.checking import certify
-from hardmax.margin.closed_forms.next_token import kq_multipliers, kq_star, ov_star
+from hardmax.margin.certificates import certify
+from hardmax.margin.closed_forms import kq_multipliers, kq_star, ov_star
 from hardmax.nexttoken import Samples, generate, named_sentences, star
 from hardmax.nexttoken.pairs import Pairs
 from hardmax.nexttoken.relations import orders

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hardmax.dynamics.edges.fluxes import edges_of
+from hardmax.dynamics.edges import edges_of
 from hardmax.nexttoken import Samples, generate, named_sentences
 from hardmax.nexttoken.model import literal_gradient
 from hardmax.nexttoken.pairs import Pairs

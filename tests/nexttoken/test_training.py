@@ -1,8 +1,5 @@
 """Algorithm 1: the oracles step by step, the facts of C-LEM-5 to 7, and where naive float64 fails."""
 
-import doctest
-from pathlib import Path
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -202,11 +199,3 @@ def test_large_margins_and_long_runs_stay_exact(figure_2):
     one = train(figure_2, W_ov=OutputValue.aligned(n, 300.0), steps=200, rate=0.05)
     other = train(figure_2, W_ov=OutputValue.aligned(n, np.nextafter(300.0, 301)), steps=200, rate=0.05)
     np.testing.assert_allclose(one.a, other.a, atol=1e-10)
-
-
-@pytest.mark.slow
-def test_examples_of_the_page_run():
-    page = Path(__file__).parents[2] / "docs" / "nexttoken-training.md"
-    ran = doctest.testfile(str(page), module_relative=False, optionflags=doctest.NORMALIZE_WHITESPACE)
-    assert ran.attempted > 20
-    assert ran.failed == 0

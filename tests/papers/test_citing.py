@@ -34,3 +34,11 @@ def test_every_citation_of_the_paper_has_an_entry_and_every_entry_is_cited_or_so
     cited = set(re.findall(r"@(\w+\d{4}\w*)", text))
     assert cited == set(references()) - {"hardmax"}
     assert 700 < len(text.split()) < 1300
+
+
+def test_the_citation_file_agrees_with_the_paper_and_the_version():
+    citation = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    title = re.search(r'^title: "(.+)"$', (ROOT / "paper.md").read_text(encoding="utf-8"), re.MULTILINE)[1]
+    assert f'title: "{title}"' in citation
+    assert title in references()["hardmax"]
+    assert f"\nversion: {hm.__version__}\n" in citation

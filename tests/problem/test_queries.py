@@ -294,7 +294,7 @@ def test_large_margins_are_solved_in_few_coordinates(monkeypatch):
         for chosen in ([0, 0], [len(x) - 1 for x in tokens]):
             plain = hm.max_margin(problem, chosen)
             with monkeypatch.context() as folding:
-                folding.setattr("hardmax.margin.folding.WRITTEN", 0)
+                folding.setattr("hardmax.margin.constraints.WRITTEN", 0)
                 few = hm.max_margin(problem, chosen)
                 assert (few.status, few.support) == (plain.status, plain.support)
             if plain.is_certified:

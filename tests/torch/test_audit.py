@@ -2,7 +2,10 @@
 
 import importlib.util
 import json
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import jsonschema
@@ -15,6 +18,7 @@ import hardmax as hm
 torch = pytest.importorskip("torch", reason="this is about PyTorch: make test-extras")
 pytestmark = pytest.mark.extra
 
+from hardmax._lib.pool import search_path  # noqa: E402
 from hardmax.torch import auditing, regimes  # noqa: E402
 
 ROOT = Path(__file__).parents[2]
@@ -363,7 +367,7 @@ def test_functions_that_change_their_inputs_do_not_disturb_the_audit():
 
 
 def validate(result):
-    schema = json.loads((ROOT / "docs" / "schemas" / "audit.schema.json").read_text())
+    schema = json.loads((ROOT / "docs" / "reference" / "schemas" / "audit.schema.json").read_text())
     text = json.dumps(result.json(), allow_nan=False)
     jsonschema.Draft202012Validator(schema).validate(json.loads(text))
 
@@ -410,11 +414,33 @@ def test_progress_is_reported():
 
 
 @pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="triton is not installed here")
-def test_triton_kernels_in_the_interpreter(monkeypatch):
-    monkeypatch.setenv("TRITON_INTERPRET", "1")
-    import triton
+def test_triton_kernels_in_the_interpreter():
+    """With the zero-sum backward a kernel is exact; with the usual one it fails where attention is hard."""
+    script = Path(__file__).parent / "triton_attention.py"
+    environment = os.environ | {"TRITON_INTERPRET": "1", "PYTHONPATH": search_path()}
+    run = subprocess.run([sys.executable, script], env=environment, capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr
+    failures = json.loads(run.stdout)
+    assert failures["attention"] == []
+    regimes = {regime for regime, _, _ in failures["usual"]}
+    assert regimes == {"gap 8", "gap 40", "sink 32"}
+    assert {quantity for _, _, quantity in failures["usual"]} == {"dq", "dk"}
 
-    assert triton.__version__
+
+def test_the_audit_uses_one_thread_and_restores_their_number():
+    seen = []
+
+    def attention(q, k, v):
+        seen.append(torch.get_num_threads())
+        return hm.torch.scaled_dot_product_attention(q, k, v)
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        hm.torch.audit(attention, ["float32"], regimes=["base"])
+        assert (seen, torch.get_num_threads()) == ([1], 2)
+    finally:
+        torch.set_num_threads(before)
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device here")

@@ -300,7 +300,9 @@ def test_the_command(folder, tmp_path, capsys):
     ]
     assert f"warning: {told['notes'][0]}" in printed.err
     assert "UserWarning" not in printed.err
-    jsonschema.validate(told, json.loads((ROOT / "docs" / "schemas" / "probe.schema.json").read_text()))
+    jsonschema.validate(
+        told, json.loads((ROOT / "docs" / "reference" / "schemas" / "probe.schema.json").read_text())
+    )
     assert (told["texts"], len(told["heads"])) == (8, 6)
     written = page.read_text()
     assert "<script>alert" not in written

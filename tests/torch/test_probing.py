@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 import hardmax as hm
 from hardmax.margin.constraints import Constraints
-from hardmax.margin.gram import span_of
+from hardmax.margin.engines import span_of
 from hardmax.torch.probing import heads as names
 from hardmax.torch.probing.heads import STATISTICS, ProbeSettings, closeness, nuclear, picks, probe_head
 from hardmax.torch.probing.inputs import HeadWeights, Inputs, singular_values, turned

@@ -276,14 +276,25 @@ def test_the_callback_of_the_trainer():
 
 
 @pytest.mark.skipif(importlib.util.find_spec("accelerate") is None, reason="the Trainer needs accelerate")
+@pytest.mark.filterwarnings("ignore")  # of libraries that disagree about deprecations
 def test_the_trainer_itself(tmp_path):
     tr = pytest.importorskip("transformers", reason="the Trainer is one of transformers: make test-extras")
     model, _ = real("GPT-2")
     data = [{"input_ids": torch.randint(3, 40, (7,)), "labels": torch.randint(3, 40, (7,))} for _ in range(8)]
     seen = hm.torch.watch(model, every=2)
-    options = tr.TrainingArguments(tmp_path, max_steps=3, per_device_train_batch_size=2, report_to=[])
+    options = tr.TrainingArguments(
+        tmp_path,
+        max_steps=3,
+        per_device_train_batch_size=2,
+        report_to=[],
+        dataloader_pin_memory=False,
+        disable_tqdm=True,
+        use_cpu=True,
+    )
     tr.Trainer(model, options, train_dataset=data, callbacks=[seen.callback()]).train()
     assert sorted(set(seen.table["step"].tolist())) == [0, 2]
+    assert np.isfinite(seen.table["max_logit"]).all()
+    assert all(not m._forward_hooks and not m._forward_pre_hooks for m in model.modules())
 
 
 def test_csv_and_picture(tmp_path):

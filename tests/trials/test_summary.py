@@ -15,7 +15,7 @@ import hardmax as hm
 from hardmax.app.results.sweep import SweepResult
 from hardmax.trials.summary import Proportion, spread
 
-SCHEMA = Path(__file__).parents[2] / "docs" / "schemas" / "sweep.schema.json"
+SCHEMA = Path(__file__).parents[2] / "docs" / "reference" / "schemas" / "sweep.schema.json"
 
 
 @given(st.integers(1, 2000).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))))

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from os import PathLike
 from typing import IO, Any
 
-# A page of docs/files.md gives these numbers too, and that of `archive`.
+# A page of docs/reference/files.md gives these numbers too, and that of `archive`.
 LARGEST_JSON = 2**26  # bytes; JSON is held whole, in up to twenty times its size
 LARGEST_TEXT = 2**30  # bytes of a text once unpacked, which is read in pieces
 PIECE = 2**20

@@ -5,7 +5,6 @@ from .attention import AttentionModel as AttentionModel
 from .attention import AttentionRun as AttentionRun
 from .attention import Link as Link
 from .attention import Softmax as Softmax
-from .display import RunDisplay as RunDisplay
 from .factors import FactorRun as FactorRun
 from .gradient import Gradient as Gradient
 from .gradient import hessian as hessian
@@ -20,4 +19,5 @@ from .models import Joint as Joint
 from .models import Matrix as Matrix
 from .models import Model as Model
 from .models import Remainder as Remainder
+from .run import RunDisplay as RunDisplay
 from .vector import WeightRun as WeightRun

@@ -16,12 +16,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from hardmax._lib import expect
-from hardmax.dynamics.blocks import Rule, Trainer, need_optimizer, observed, steps_to_record
+from hardmax.dynamics.driver import Rule, Trainer, observed, steps_to_record
 from hardmax.dynamics.forces import EXPONENTS, MOVES, STATIONARY, STEP, V, Workspace, log_weights, spread
 from hardmax.dynamics.gradient import Gradient, unit
 from hardmax.dynamics.loop import BY_RULE
 from hardmax.dynamics.models import STEPS, Model
 from hardmax.dynamics.optim import Optimizer
+from hardmax.dynamics.optim.base import need_optimizer
 from hardmax.dynamics.run import Run
 from hardmax.dynamics.softmax import DEEP, DEPTH, LOG_MASS, LOG_SCALE, U, settle
 from hardmax.dynamics.stepping import sum_by_coordinate

@@ -9,15 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hardmax._lib import expect
-from hardmax.dynamics.blocks import (
-    NOTHING,
-    PlainForce,
-    Rule,
-    RunWatch,
-    Trainer,
-    need_optimizer,
-    steps_to_record,
-)
+from hardmax.dynamics.driver import NOTHING, PlainForce, Rule, RunWatch, Trainer, steps_to_record
 from hardmax.dynamics.forces import (
     EXPONENTS,
     MOVES,
@@ -32,6 +24,7 @@ from hardmax.dynamics.forces import (
 from hardmax.dynamics.forces import factors as factors_force
 from hardmax.dynamics.gradient import pull_of, risk_of, settle_at
 from hardmax.dynamics.optim import Optimizer
+from hardmax.dynamics.optim.base import need_optimizer
 from hardmax.dynamics.run import Run
 from hardmax.dynamics.stepping import need_batch, of_batch
 from hardmax.margin.norms.solving import proved_by
@@ -41,7 +34,7 @@ from hardmax.problem.keys import Products
 from hardmax.problem.problem import slots_of
 
 if TYPE_CHECKING:
-    from hardmax.dynamics.laws.forecasting import Forecast
+    from hardmax.dynamics.laws import Forecast
     from hardmax.margin.solution import MaxMargin
 
 LARGEST = 1e120  # entries of a factor above it are a runaway: soon those of W would be no floats

@@ -15,7 +15,7 @@ from hardmax.dynamics.softmax import settle, take_logs
 OVERFLOW = 300.0
 
 
-class Layout(NamedTuple):
+class FlowLayout(NamedTuple):
     """The slots and inputs that a force is a sum over."""
 
     scores: np.ndarray  # (M,)
@@ -46,7 +46,7 @@ class Frame(NamedTuple):
     tau_rate: float  # its change along the heading
 
 
-LAYOUT = types.NamedTuple((VECTOR, VECTOR, INDEX, VECTOR, float64, boolean), Layout)
+LAYOUT = types.NamedTuple((VECTOR, VECTOR, INDEX, VECTOR, float64, boolean), FlowLayout)
 ROOM = types.NamedTuple((OUT, OUT_TABLE), Room)
 FRAME = types.NamedTuple((OUT_INDEX, OUT_TABLE, OUT, OUT, OUT, OUT_TABLE, float64, float64), Frame)
 

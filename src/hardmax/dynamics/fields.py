@@ -20,8 +20,8 @@ from scipy.linalg.lapack import dgetrf, dgetrs
 from scipy.sparse import csr_array, dia_array, eye_array
 from scipy.sparse.linalg import splu
 
-from hardmax.dynamics.edges.fluxes import Edges, Scratch, fill_log_flows, gather
-from hardmax.dynamics.field_kernels import OVERFLOW, Frame, Layout, Room, fill_force, leap
+from hardmax.dynamics.edges import Edges, Scratch, fill_log_flows, gather
+from hardmax.dynamics.field_kernels import OVERFLOW, FlowLayout, Frame, Room, fill_force, leap
 from hardmax.dynamics.gradient import Expansion, Settled, expand, pull_of, settle_at, settle_gaps
 from hardmax.margin.norms import Norm
 from hardmax.problem import Problem
@@ -179,7 +179,7 @@ class Leg:
         return error
 
 
-class Following:
+class FlowField:
     """What the integrator follows. A state is p in coordinates of the field's own, times 2^power."""
 
     clock: Clock
@@ -210,12 +210,12 @@ class Following:
         """The finite limit that x has come to, if it has."""
         return None
 
-    def successor(self, x: Any) -> Following:
+    def successor(self, x: Any) -> FlowField:
         """What to follow from x on, where this field does not hold."""
         raise NotImplementedError
 
 
-class Field(Following):
+class Field(FlowField):
     """Minus the gradient of a problem, in an orthonormal basis of the span that p moves in.
 
     Keys have size one: divided by c, the flow of c p is the same in the time c^degree t, so tolerances can be
@@ -246,7 +246,7 @@ class Field(Following):
         arrays = [x.view() for x in (scores, slots.counts, slots.offsets, problem.log_weights)]
         for array in arrays:
             array.flags.writeable = False
-        self.layout = Layout._make((*arrays, float(problem.total), bool(in_log)))
+        self.layout = FlowLayout._make((*arrays, float(problem.total), bool(in_log)))
         self.room = Room(np.empty(len(scores)), np.empty((5, len(slots.offsets) - 1)))
 
     def basis_of(self, slots: Slots) -> np.ndarray:
@@ -610,7 +610,7 @@ def _signed(x: np.ndarray, power: float) -> np.ndarray:
     return np.asarray(np.sign(x) * np.abs(x) ** power)
 
 
-class EdgeField(Following):
+class EdgeField(FlowField):
     """A next-token problem along its arc length, -G/|G| on its edges (see `edges.fluxes`).
 
     The Jacobian is a block per query, plus the rank one of the normaliser that couples them, so a step costs
@@ -651,7 +651,7 @@ class EdgeField(Following):
         rest = np.broadcast_to(self.rest, (*x.shape[:-1], len(self.rest)))
         return np.concatenate([x, rest], axis=-1)
 
-    def successor(self, x: Any) -> Following:
+    def successor(self, x: Any) -> FlowField:
         """The rest of the way is that of any problem, with dense matrices."""
         return Field(scaled(self.problem, to_one=True), self.whole(x).astype(float), ARC_LENGTH)
 

@@ -22,13 +22,13 @@ from scipy.optimize import brentq
 from hardmax._lib import expect
 from hardmax._lib.arguments import check_arguments
 from hardmax._lib.arrays import cosine_distance
-from hardmax.dynamics.edges.fluxes import edges_of
+from hardmax.dynamics.edges import edges_of
 from hardmax.dynamics.fields import (
     ARC_LENGTH,
     ORDER,
     EdgeField,
     Field,
-    Following,
+    FlowField,
     LeftForm,
     Leg,
     MirrorField,
@@ -59,7 +59,7 @@ INSTEAD = {
 SHORTEST, GROWTH = 1e-14, 8.0
 
 # Of a field and its state: positive before the end.
-Stop = Callable[[Following, Any], float]
+Stop = Callable[[FlowField, Any], float]
 
 
 @check_arguments
@@ -194,11 +194,11 @@ def _stops(until_norm: Any, until_log_time: Any, until_cosine_distance: Any) -> 
     return stops
 
 
-def _point(field: Following, x: Any) -> np.ndarray:
+def _point(field: FlowField, x: Any) -> np.ndarray:
     return field.whole(x.astype(np.float64))
 
 
-def along_arc(problem: Problem, p: np.ndarray) -> Following:
+def along_arc(problem: Problem, p: np.ndarray) -> FlowField:
     """What normalised gradient flow follows: edges where that form is exact, else the problem as it is."""
     edges = edges_of(problem)
     if edges is not None:
@@ -220,7 +220,7 @@ def is_large(problem: Problem) -> bool:
 
 
 def follow(
-    field: Following,
+    field: FlowField,
     p: np.ndarray,
     stops: Sequence[Stop] = (),
     last: float = math.inf,
@@ -249,13 +249,13 @@ def follow(
 class _Way:
     """How far a flow has come, and what is kept of it."""
 
-    def __init__(self, field: Following, keep_all: bool) -> None:
+    def __init__(self, field: FlowField, keep_all: bool) -> None:
         self.keep_all = keep_all
         self.s, self.sigma, self.steps = 0.0, field.clock.first, 0
         self._enter(field)
         self.times, self.kept, self.at = [field.time(self.x, 0.0)], [(field, [self.x])], 0.0
 
-    def _enter(self, field: Following) -> None:
+    def _enter(self, field: FlowField) -> None:
         self.field, self.x, self.event = field, *field.begin()
         self.heading: np.ndarray | None = None
         self.mark = self.x, self.s
@@ -313,7 +313,7 @@ class _Way:
         self.sigma = (self.sigma if is_cut and growth > 1.0 else length) * min(growth, GROWTH)
         return False, None
 
-    def _change(self, field: Following) -> tuple[bool, str | None]:
+    def _change(self, field: FlowField) -> tuple[bool, str | None]:
         """Follow another field from here on."""
         self.s, self.at = (float(np.ldexp(s, field.power - self.field.power)) for s in (self.s, self.at))
         self._enter(field)
@@ -345,7 +345,7 @@ def _accepted(leg: Leg, sigma: float) -> tuple[Any, float, float] | None:
             return None
 
 
-def _crossing(field: Following, leg: Leg, stop: Stop, sigma: float) -> float:
+def _crossing(field: FlowField, leg: Leg, stop: Stop, sigma: float) -> float:
     """Step length at which a stop is met; the step itself is the interpolant, so nothing is lost."""
     return float(
         brentq(lambda s: stop(field, _stepped(leg, s)[0] if s > 0 else leg.x), 0.0, sigma, rtol=1e-13)

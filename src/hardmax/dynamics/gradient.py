@@ -230,6 +230,13 @@ def readout_pull(problem: Problem, settled: Settled, total: float) -> Gradient:
     return unit(pull, common - math.log(total))
 
 
+def with_readout(problem: Problem, v: np.ndarray) -> Problem:
+    """The same problem with another head v."""
+    if problem.readout.linear is None:
+        raise ValueError("training v needs a linear head; make the problem with from_values or from_tokens")
+    return problem._with(readout=replace(problem.readout.linear, v=v))
+
+
 def unit(V: np.ndarray, log_scale: float) -> Gradient:
     """Gradient exp(log_scale) V; the norm is taken after scaling, so squares neither under- nor overflow."""
     largest = float(np.abs(V).max(initial=0.0))

@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from hardmax._lib.arrays import exponent
-from hardmax.dynamics.blocks import NOTHING, PlainForce, Rule, RunWatch, Trainer, steps_to_record
+from hardmax.dynamics.driver import NOTHING, PlainForce, Rule, RunWatch, Trainer, steps_to_record
 from hardmax.dynamics.forces import (
     EXPONENTS,
     MOVES,
@@ -22,22 +21,14 @@ from hardmax.dynamics.forces import (
     layout_of,
     pair,
 )
-from hardmax.dynamics.gradient import pull_of, readout_pull, risk_of, settle_at
+from hardmax.dynamics.gradient import pull_of, readout_pull, risk_of, settle_at, with_readout
 from hardmax.dynamics.optim import Optimizer
 from hardmax.dynamics.run import Run
 from hardmax.dynamics.stepping import need_batch, of_batch
 from hardmax.problem import Problem
-from hardmax.problem.coordinates import Coordinates, Scale, divided, moderate, scaled
-from hardmax.problem.keys import Dense, Products
+from hardmax.problem.coordinates import Coordinates, scaled, scaled_readout
+from hardmax.problem.keys import Products
 from hardmax.problem.problem import slots_of
-from hardmax.problem.readouts import LinearReadout
-
-
-def with_readout(problem: Problem, v: np.ndarray) -> Problem:
-    """The same problem with another head v."""
-    if problem.readout.linear is None:
-        raise ValueError("training v needs a linear head; make the problem with from_values or from_tokens")
-    return problem._with(readout=replace(problem.readout.linear, v=v))
 
 
 def train_both(
@@ -111,15 +102,6 @@ def train_both(
         optimizer=(step_p, step_v),
         batch=batch,
     )
-
-
-def scaled_readout(problem: Problem, *, to_one: bool = False) -> tuple[Scale, LinearReadout]:
-    """The head with values of moderate size, or of size one: what keys are to p, values are to v."""
-    head = problem.readout.linear
-    assert head is not None
-    power = exponent(head.values)
-    scale = divided(problem._with(table=Dense(head.values), W=None), power if to_one else moderate(power))
-    return scale, replace(head, values=scale.problem.keys, v=scale.point(head.v, "head"))
 
 
 def _plain_force(problem: Problem, batch: int, total: float) -> PlainForce:

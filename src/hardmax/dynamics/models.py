@@ -13,10 +13,11 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from hardmax.dynamics.blocks import NOTHING, RunWatch, need_optimizer
+from hardmax.dynamics.driver import NOTHING, RunWatch
 from hardmax.dynamics.factors import FactorRun, train_factors
 from hardmax.dynamics.joint import train_both
 from hardmax.dynamics.optim import Optimizer
+from hardmax.dynamics.optim.base import need_optimizer
 from hardmax.dynamics.run import Run
 from hardmax.dynamics.vector import WeightRun, train_p, train_W
 from hardmax.problem import Problem
@@ -152,7 +153,7 @@ class Matrix(OfProblem):
 class Factors(OfProblem):
     """K and Q with ``rank`` columns each, where W = K Q' is what the inputs with queries see.
 
-    One optimizer moves both together; a pair, or one by name, moves each by itself (docs/queries.md).
+    One optimizer moves both together; a pair, or one by name, moves each by itself (docs/how-to/queries.md).
 
     >>> import hardmax as hm
     >>> problem = hm.Problem.from_queries([[[1.0, 0.0], [0.0, 1.0]]], [[1.0, 1.0]], [[1.0, 0.0]])

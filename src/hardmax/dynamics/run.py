@@ -14,11 +14,11 @@ import numpy as np
 from hardmax._lib import expect, notebook
 from hardmax._lib.archive import read_arrays, write_arrays
 from hardmax._lib.arrays import as_matrix, cosine_distance, lengths
+from hardmax._lib.notebook import Pictured, picture
 from hardmax._lib.plotting import axes_of, draw_path
 from hardmax._lib.style import BLUE
-from hardmax.dynamics.blocks import Rule, need_optimizer
-from hardmax.dynamics.display import RunDisplay
-from hardmax.dynamics.gradient import risk_of, settle_at
+from hardmax.dynamics.driver import Rule
+from hardmax.dynamics.gradient import gradient, risk_of, settle_at, with_readout
 from hardmax.dynamics.measures import (
     SignedLog,
     attended,
@@ -27,9 +27,9 @@ from hardmax.dynamics.measures import (
     off_top_attention,
     predictions,
 )
-from hardmax.dynamics.optim import Optimizer
-from hardmax.dynamics.optim.text import as_text, from_text
-from hardmax.dynamics.stepping import by_rule
+from hardmax.dynamics.optim import Optimizer, as_text, from_text
+from hardmax.dynamics.optim.base import need_optimizer
+from hardmax.dynamics.stepping import by_rule, points_from
 from hardmax.margin.att_svm import AttentionRows
 from hardmax.margin.norms import norm
 from hardmax.margin.norms.solving import proved_by
@@ -42,8 +42,13 @@ from hardmax.problem.selection import Selection, selected_tokens
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
-    from hardmax.dynamics.laws.forecasting import Forecast
+    from hardmax.dynamics.laws import Forecast
+
+TIE = 1e-9  # of attention logits, beside the largest
+FLOOR = 1e-20  # attention goes on falling, exponentially in |p|
+LONG = 1000.0  # what happens at log t = 10 would be a vertical line beside the end
 
 
 @dataclass(frozen=True, eq=False)
@@ -235,7 +240,7 @@ class Run:
         >>> run.forecast().is_beyond, run.event
         (False, None)
         """
-        from hardmax.dynamics.laws.forecasting import forecast
+        from hardmax.dynamics.laws import forecast
 
         return forecast(self.problem, need_optimizer(self.optimizer, "optimizer of the run"), self.selection)
 
@@ -244,7 +249,7 @@ class Run:
         """Tokens that p attends to most at the end; ties are kept, and copies of a token are one token."""
         return self.selection_at(-1)
 
-    def selection_at(self, at: int, tolerance: float = 1e-9) -> Selection:
+    def selection_at(self, at: int, tolerance: float = TIE) -> Selection:
         """Return the tokens that p attends to most at a snapshot.
 
         >>> import hardmax as hm
@@ -266,9 +271,19 @@ class Run:
         >>> run.first_step.tokens, run.selection
         ((0, 0), (0, 1))
         """
-        from hardmax.dynamics.laws.first_step import first_step
-
-        return first_step(self)
+        if type(self) is not Run or self.v_points is not None or self.points is None:
+            raise ValueError(
+                f"run must be one that trains p alone and keeps its points, got {self.method or 'another'}; "
+                "record step 1 and ask selection_at(1)"
+            )
+        start = self._point(0)
+        if isinstance(self.optimizer, Optimizer):
+            moved = points_from(self.problem, self.optimizer, 1, start[None], batch=self.batch)[0, -1]
+            return selected_tokens(self.problem, moved, TIE)
+        if start.any():
+            return self.selection_at(0)
+        ball = norm(self.flow_norm)  # the direction of mirror flow too, from the origin
+        return selected_tokens(self.problem, ball.step(gradient(self.problem, start).vector * -1.0), TIE)
 
     def attention(self, at: int = -1) -> list[np.ndarray]:
         """Attention weights of every input."""
@@ -335,8 +350,6 @@ class Run:
         problem = self.problem if inputs is None else inputs
         if self.v_points is None:
             return problem
-        from hardmax.dynamics.joint import with_readout
-
         return with_readout(problem, self.v_points[at])
 
     def save(self, path: str | Path) -> None:
@@ -383,6 +396,55 @@ class Run:
         return RunDisplay.of(self, target)
 
 
+@dataclass(frozen=True, eq=False)
+class RunDisplay(Pictured):
+    """Curves along a trajectory, ready to draw.
+
+    >>> import hardmax as hm
+    >>> path = hm.train(hm.data.example("B-FIG-1a"), hm.optim.Normalized(0.1), steps=100)
+    >>> figure = path.display(target=[-0.1, 1.0]).plot()
+    >>> len(figure.axes)
+    3
+    """
+
+    clock: str
+    times: np.ndarray
+    curves: dict[str, np.ndarray]
+
+    @classmethod
+    def of(cls, path: Run, target: Any = None) -> RunDisplay:
+        """Measure a trajectory."""
+        if path.points is None:
+            seen = {"norm of p": path.observed.get("norms"), "risk": path.losses}
+            return cls(path.clock, path.times, {name: x for name, x in seen.items() if x is not None})
+        curves = {
+            "norm of p": path.p_norms,
+            "attention off the top token": np.array(
+                [path.off_top_attention(s) for s in range(len(path.points))]
+            ),
+        }
+        if target is not None:
+            curves["1 - cos to the target"] = path.cosine_distances(target)
+        return cls(path.clock, path.times, curves)
+
+    def plot(self) -> Figure:
+        """One panel per curve, side by side; returns the matplotlib figure."""
+        figure = picture((3.2 * len(self.curves), 2.6))
+        panels = figure.subplots(1, len(self.curves), squeeze=False)[0]
+        is_long = self.clock == "log t" and bool(self.times[-1] > LONG)
+        for panel, (name, curve) in zip(panels, self.curves.items(), strict=True):
+            panel.plot(self.times, curve, color="#0072B2", linewidth=1.5)
+            panel.set_xlabel(self.clock)
+            panel.set_title(name, fontsize=10)
+            if (is_long or name != "norm of p") and np.nanmax(curve) > 0:
+                least = max(float(np.nanmin(curve[curve > 0])), FLOOR)
+                panel.set(yscale="log", ylim=(least / 2, 2 * float(np.nanmax(curve))))
+            if is_long:
+                panel.set(xscale="log", xlim=(1.0, self.times[-1]))
+            panel.spines[["top", "right"]].set_visible(False)
+        return figure
+
+
 def save(run: Run, points: np.ndarray | None, path: str | Path) -> None:
     """Write what every run has, its points as the problem takes them, whole or not at all."""
     arrays: dict[str, Any] = {f"problem_{name}": a for name, a in problem_arrays(run.problem).items()}
@@ -406,7 +468,7 @@ def load(path: str | Path) -> Run:
     def of(prefix: str) -> dict[str, np.ndarray]:
         return {name.removeprefix(prefix): a for name, a in arrays.items() if name.startswith(prefix)}
 
-    problem = problem_of_arrays(of("problem_"), Path(path))
+    problem = problem_of_arrays(Problem, of("problem_"), Path(path))
     times = expect.finite_array("times", arrays["times"], (None,))
     points, heads, end = (arrays.get(name) for name in ("points", "heads", "end"))
     if points is not None:

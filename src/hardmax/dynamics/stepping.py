@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from hardmax._lib import expect
-from hardmax.dynamics.blocks import NOTHING, PlainForce, Rule, RunWatch, Trainer
-from hardmax.dynamics.edges.steps import EdgeSteps
+from hardmax.dynamics.driver import NOTHING, PlainForce, Rule, RunWatch, Trainer, steps_to_record
+from hardmax.dynamics.edges import EdgeSteps
 from hardmax.dynamics.forces import (
     CANCELLED,
     EXHAUSTED,
@@ -32,9 +32,10 @@ from hardmax.dynamics.forces import (
 )
 from hardmax.dynamics.gradient import Settled, pull_of, risk_of, settle_at
 from hardmax.dynamics.loop import BY_RULE, UNIT_ALONG
+from hardmax.dynamics.optim import Optimizer
 from hardmax.dynamics.softmax import DEEP, LEAN, LOG_SCALE
 from hardmax.problem import Problem
-from hardmax.problem.coordinates import Coordinates, choose, differences, orthonormal_basis
+from hardmax.problem.coordinates import Coordinates, choose, differences, orthonormal_basis, scaled
 from hardmax.problem.keys import Dense, Keys, Products
 from hardmax.problem.problem import Slots, slots_of
 
@@ -54,6 +55,24 @@ def fast_path(problem: Problem, rule: Rule, watch: RunWatch = NOTHING) -> Loop:
             return steps.loop
     has_gram = isinstance(problem.table, Dense | Products)
     return _along if rule.kind != BY_RULE and has_gram and can_compile(problem, rule) else by_rule
+
+
+def points_from(
+    problem: Problem, step: Optimizer, steps: int, starts: Any, record: Sequence[int] = (), batch: Any = None
+) -> np.ndarray:
+    """(starts, points kept, d): what `train` gives from each start, the problem prepared once for all.
+
+    >>> import numpy as np, hardmax as hm
+    >>> from hardmax.dynamics.stepping import points_from
+    >>> points_from(hm.data.example("B-FIG-8"), hm.optim.Normalized(0.1), 100, np.eye(2)).shape
+    (2, 2, 2)
+    """
+    scale, kept = scaled(problem), steps_to_record(record, steps)
+    few = need_batch(problem, batch)
+    rule = Rule.of(step, steps, scale, by_update=few > 0)
+    loop = fast_path(scale.problem, rule)
+    begun = [np.array(scale.point(problem.vector("start", start), "start")) for start in starts]
+    return scale.back(np.stack([loop(scale.problem, p, rule, kept, "auto", few, NOTHING)[0] for p in begun]))
 
 
 def _along(

@@ -10,10 +10,10 @@ from typing import Any, overload
 from hardmax._lib import expect
 from hardmax._lib.arguments import WrongType, check_arguments
 from hardmax._lib.parallel import cores
-from hardmax.dynamics.blocks import need_optimizer
 from hardmax.dynamics.lanes.batches import train_side_by_side
 from hardmax.dynamics.models import STEPS, WATCHED, Model, Optimizers, Record, known_options, watched
 from hardmax.dynamics.optim import Optimizer
+from hardmax.dynamics.optim.base import need_optimizer
 from hardmax.dynamics.run import Run
 from hardmax.dynamics.vector import train_p
 from hardmax.problem import Problem
@@ -129,7 +129,7 @@ def train(
 
 def _warn(problem: Any, optimizer: Optimizer) -> None:
     if not math.isnan(optimizer.constant_rate):
-        from hardmax.dynamics.laws.forecasting import warn_of_rate
+        from hardmax.dynamics.laws import warn_of_rate
 
         warn_of_rate(problem, optimizer)
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from hardmax._lib import expect
 from hardmax._lib.arrays import exponent, lengths
-from hardmax.dynamics.blocks import NOTHING, Rule, RunWatch, Trainer, step_sizes, steps_to_record
+from hardmax.dynamics.driver import NOTHING, Rule, RunWatch, Trainer, step_sizes, steps_to_record
 from hardmax.dynamics.forces import EXPONENTS, MOVES, NO_COMPETITOR, STATIONARY, V, Workspace, spread
 from hardmax.dynamics.gradient import pull_of, risk_of, settle_at
 from hardmax.dynamics.optim import GD, Normalized, Optimizer
@@ -53,23 +53,6 @@ def train_p(
     return Run(
         problem, "step", kept, scale.back(points), event, method=step.name, optimizer=step, batch=batch
     )
-
-
-def points_from(
-    problem: Problem, step: Optimizer, steps: int, starts: np.ndarray, record: Sequence[int] = ()
-) -> np.ndarray:
-    """(starts, points kept, d): what `train` gives from each start, the problem prepared once for all.
-
-    >>> import numpy as np, hardmax as hm
-    >>> from hardmax.dynamics.vector import points_from
-    >>> points_from(hm.data.example("B-FIG-8"), hm.optim.Normalized(0.1), 100, np.eye(2)).shape
-    (2, 2, 2)
-    """
-    scale, kept = scaled(problem), steps_to_record(record, steps)
-    rule = Rule.of(step, steps, scale)
-    loop = fast_path(scale.problem, rule)
-    begun = [np.array(scale.point(problem.vector("start", start), "start")) for start in starts]
-    return scale.back(np.stack([loop(scale.problem, p, rule, kept, "auto", 0, NOTHING)[0] for p in begun]))
 
 
 def need_shape(problem: Problem, step: Optimizer) -> None:

@@ -23,8 +23,8 @@ from hardmax._lib.arguments import check_arguments
 from hardmax._lib.arrays import exponent, isometric_keys
 from hardmax._lib.scales import read_scale
 from hardmax.data.corpora.corpus import Corpus
-from hardmax.dynamics.blocks import steps_to_record, take_mapped_steps
-from hardmax.dynamics.fields import TIME, Following, Leg
+from hardmax.dynamics.driver import steps_to_record, take_mapped_steps
+from hardmax.dynamics.fields import TIME, FlowField, Leg
 from hardmax.dynamics.flow import follow
 from hardmax.dynamics.optim import GD
 from hardmax.dynamics.run import Run
@@ -394,7 +394,7 @@ def conserved_spectrum(state: GramState, train: Iterable[str] = ("E", "p")) -> n
     return np.linalg.eigvalsh(R.T @ (signs[:, None] * R))
 
 
-class _GramField(Following):
+class _GramField(FlowField):
     """A-RED-5: the speeds of the inner products in plain time, each kind over its size."""
 
     clock = TIME

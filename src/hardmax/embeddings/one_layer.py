@@ -25,7 +25,7 @@ from hardmax._lib.arguments import check_arguments
 from hardmax._lib.compiled import COUNTS, INDEX, OUT, OUT_INDEX, UNDERFLOW, VECTOR, njit
 from hardmax._lib.scales import Scale, read_scale
 from hardmax.data.corpora.corpus import Corpus
-from hardmax.dynamics.blocks import Rule, Trainer, observed, steps_to_record
+from hardmax.dynamics.driver import Rule, Trainer, observed, steps_to_record
 from hardmax.dynamics.forces import EXPONENTS, MOVES, STATIONARY, STEP, V, Workspace, spread
 from hardmax.dynamics.loop import ALONG
 from hardmax.dynamics.optim import GD, Optimizer

@@ -22,7 +22,7 @@ from hardmax._lib import expect
 from hardmax._lib.arguments import check_arguments
 from hardmax.data.corpora.corpus import Corpus
 from hardmax.data.corpora.statistics import assumption_4
-from hardmax.margin.closed_forms.patterns import Classes, pattern
+from hardmax.margin.closed_forms import Classes, pattern
 from hardmax.margin.solution import MaxMargin
 from hardmax.margin.solve import solve
 from hardmax.problem.selection import Selection

@@ -23,7 +23,7 @@ from hardmax._lib import expect
 from hardmax._lib.arguments import check_arguments
 from hardmax._lib.scales import Scale, read_scale
 from hardmax.data.corpora.corpus import Corpus
-from hardmax.dynamics.blocks import steps_to_record, take_mapped_steps
+from hardmax.dynamics.driver import steps_to_record, take_mapped_steps
 from hardmax.dynamics.optim import GD
 from hardmax.dynamics.run import Run
 from hardmax.embeddings.gram import GramState, read_names

@@ -22,8 +22,7 @@ from hardmax.limits.searching import (
     random_directions,
     scan_circle,
 )
-from hardmax.margin.att_svm import max_margin
-from hardmax.margin.sets import SetMaxMargin, set_max_margin
+from hardmax.margin.att_svm import SetMaxMargin, max_margin, set_max_margin
 from hardmax.problem import Problem, need_problem
 from hardmax.problem.coordinates import scaled
 from hardmax.problem.selection import best_tokens, chosen_slots, selected_tokens

@@ -28,7 +28,7 @@ from hardmax._lib import expect
 from hardmax._lib.arguments import check_arguments
 from hardmax._lib.arrays import exponent, lengths
 from hardmax.directions.neighbors import row_gaps, selection_of, tight_rows
-from hardmax.dynamics.laws.thresholds import swing_rate
+from hardmax.dynamics.laws import swing_rate
 from hardmax.dynamics.run import Run
 from hardmax.limits.searching import Expanded, minimize
 from hardmax.margin.constraints import Floats, Ints

@@ -12,8 +12,7 @@ import numpy as np
 from hardmax._lib import expect
 from hardmax._lib.arguments import check_arguments
 from hardmax._lib.arrays import cosine_distance, lengths
-from hardmax.dynamics.gradient import attended_values, settle_at
-from hardmax.dynamics.joint import scaled_readout, with_readout
+from hardmax.dynamics.gradient import attended_values, settle_at, with_readout
 from hardmax.limits.global_path import AGREE
 from hardmax.limits.searching import (
     NOISE,
@@ -25,7 +24,7 @@ from hardmax.limits.searching import (
     random_directions,
 )
 from hardmax.problem import Problem
-from hardmax.problem.coordinates import scaled
+from hardmax.problem.coordinates import scaled, scaled_readout
 from hardmax.problem.selection import best_tokens
 
 ROUNDS = 100

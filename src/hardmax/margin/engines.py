@@ -1,14 +1,22 @@
-"""Float engines: each guesses a support (or a contradiction); the polish turns a support into numbers."""
+"""Float engines: each guesses a support (or a contradiction); the polish turns a support into numbers.
+
+Rows known by their Gram matrix alone have an engine for whole sets of rows at once. Where many rows are
+tight, a method that adds them one by one is slow. Block principal pivoting (Judice and Pires) guesses all
+tight rows, solves for them, and exchanges every row that is wrong; one Cholesky factor a round.
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from hardmax.margin.constraints import Bools, Floats
+from hardmax._lib.kernels import kernel
+from hardmax.margin.constraints import Bools, Floats, Ints
 from hardmax.margin.kernel import CONTRADICTION, STUCK, active_set
+from hardmax.margin.measure import rounding
 
 # Measured: daqp prices every row at every step, the kernel only a pool; they cross here.
 DAQP_ROWS = 300
@@ -41,10 +49,10 @@ def _nnls() -> Any:
 
 
 @cache
-def _lapack() -> tuple[Any, Any, Any]:
-    from scipy.linalg.lapack import dgeqp3, dorgqr, dtrtrs  # their wrappers cost more than a small problem
+def _lapack() -> Any:
+    from scipy.linalg import lapack  # scipy's own wrappers cost more than a small problem
 
-    return dgeqp3, dorgqr, dtrtrs
+    return lapack
 
 
 def by_daqp(A: Floats, h: Floats, equal: Bools) -> Guess | None:
@@ -108,22 +116,22 @@ def polish(A: Floats, h: Floats, equal: Bools, guess: Floats) -> tuple[Floats, F
     >>> polish(np.array([[2.0, 0.0]]), np.ones(1), np.zeros(1, bool), np.ones(1))[0].tolist()
     [0.5, 0.0]
     """
-    dgeqp3, dorgqr, dtrtrs = _lapack()
+    lapack = _lapack()
     largest = np.abs(guess).max(initial=0.0)
     working = np.flatnonzero(equal | (guess > 1e-14 * largest))
     for _ in range(8):
         if not len(working):
             return None
-        packed, order, tau, _, _ = dgeqp3(A[working].T, overwrite_a=1)
+        packed, order, tau, _, _ = lapack.dgeqp3(A[working].T, overwrite_a=1)
         diagonal = np.abs(np.diag(packed))
         rank = int(np.sum(diagonal > 1e-13 * diagonal[0]))
         working = working[order[:rank] - 1]
         R = packed[:rank, :rank].copy(order="F")
-        Q, _, _ = dorgqr(packed[:, :rank], tau[:rank])
+        Q, _, _ = lapack.dorgqr(packed[:, :rank], tau[:rank])
         active, bounds = A[working], h[working]
-        p = Q @ dtrtrs(R, bounds, trans=1)[0]
-        p += Q @ dtrtrs(R, bounds - active @ p, trans=1)[0]  # one refinement
-        weights = dtrtrs(R, Q.T @ p)[0]
+        p = Q @ lapack.dtrtrs(R, bounds, trans=1)[0]
+        p += Q @ lapack.dtrtrs(R, bounds - active @ p, trans=1)[0]  # one refinement
+        weights = lapack.dtrtrs(R, Q.T @ p)[0]
         wrong = (weights < 0) & ~equal[working]
         if not wrong.any():
             multipliers = np.zeros(len(h))
@@ -131,3 +139,166 @@ def polish(A: Floats, h: Floats, equal: Bools, guess: Floats) -> tuple[Floats, F
             return p, multipliers
         working = working[~wrong]
     return None
+
+
+ROUNDS = 40
+STEPS = 400
+REFINED = 6
+DEPENDENT = 1e-10  # pivots of the Gram matrix below this share of the largest count as dependent rows
+
+
+@dataclass(frozen=True, eq=False)
+class Span:
+    """The span of rows, by the Cholesky factor of their Gram matrix (of independent ones among them).
+
+    >>> import numpy as np
+    >>> span = span_of(np.array([[1.0, 1.0], [1.0, 1.0]]))
+    >>> span.rank, round(span.length(np.array([3.0, 3.0])), 12)
+    (1, 3.0)
+    """
+
+    factor: Floats  # lower
+    rows: Ints  # the independent rows, in the factor's order
+
+    @property
+    def rank(self) -> int:
+        """Dimension of the span, up to a relative 1e-10 of the Gram matrix."""
+        return len(self.rows)
+
+    def length(self, along: Floats) -> float:
+        """|Pi W| for a W with these inner products with the rows."""
+        return float(np.linalg.norm(_lapack().dtrtrs(self.factor, along[self.rows], lower=True)[0]))
+
+
+def span_of(gram: Floats) -> Span:
+    """Plain Cholesky where rows are independent, with pivots where they are not."""
+    factor, info = _lapack().dpotrf(gram.T, lower=True)  # what LAPACK reads is the transpose
+    pivots = np.diag(factor)
+    if info == 0 and pivots.min(initial=np.inf) ** 2 > DEPENDENT * np.diag(gram).max(initial=0.0):
+        return Span(factor, np.arange(len(gram)))
+    tolerance = DEPENDENT * float(np.diag(gram).max())
+    factor, order, rank, _ = _lapack().dpstrf(gram, lower=True, tol=tolerance)
+    return Span(np.tril(factor[:rank, :rank]), order[:rank] - 1)
+
+
+def pivoted(gram: Floats, span: Span | None = None, steps: int = STEPS) -> Floats | None:
+    """Multipliers of min |p| with row_j . p >= 1, by pivoting from all rows on.
+
+    Where pivoting runs in circles, at most ``steps`` steps that never go back take over; without any the
+    answer is None. Where rows depend on each other, a ridge of 1e-10 of the largest row picks one of many
+    multipliers, and steps of refinement with the same factor take its effect away.
+
+    >>> pivoted(np.array([[4.0, 0.0], [0.0, 2.0]])).tolist()
+    [0.25, 0.5]
+    """
+    m = len(gram)
+    span = span or span_of(gram)
+    ridge = 0.0 if span.rank == m else DEPENDENT * float(np.diag(gram).max())
+    system = _System(gram, ridge, None if ridge else span.factor)
+    tight, fewest, patience = np.ones(m, dtype=bool), m + 1, 3
+    for _ in range(ROUNDS):
+        weights = system.solved(tight)
+        wrong = np.where(tight, weights < 0.0, system.violated(weights))
+        count = int(wrong.sum())
+        if count == 0:
+            return system.refined(weights, tight)
+        patience, fewest = (3, count) if count < fewest else (patience - 1, fewest)
+        if patience == 0:
+            break
+        tight ^= wrong
+    if not steps:
+        return None
+    weights = system.descended(np.maximum(system.solved(tight), 0.0), steps)
+    return system.refined(weights, weights > 0.0)
+
+
+def seen_by(gram: Floats, weights: Floats, lengths: Floats) -> tuple[Floats, float, Floats, int]:
+    """Inner products of the rows with p = sum_j l_j row_j, |p| from above, and how far they may be off.
+
+    That is: lengths and terms for `measure`. Inner products of Gram entries err by the rows' lengths times
+    the reach of the weights.
+
+    >>> along, norm, *_ = seen_by(np.array([[4.0]]), np.array([0.25]), np.array([2.0]))
+    >>> along.tolist(), round(norm, 12)
+    ([1.0], 0.5)
+    """
+    along, reach, terms = gram @ weights, float(np.abs(weights) @ lengths), len(gram) + 8
+    norm = float(np.sqrt(max(weights @ along, 0.0) + rounding(terms) * reach**2))
+    return along, norm, lengths * (reach / norm if norm else 1.0), terms
+
+
+@dataclass(frozen=True, eq=False)
+class _System:
+    """(gram + ridge I) weights = 1 on some rows: the problem's optimality where all are tight."""
+
+    gram: Floats
+    ridge: float
+    whole: Floats | None  # the factor for all rows, if it is known
+
+    def factor(self, tight: Bools) -> tuple[Ints, Floats]:
+        used = np.flatnonzero(tight)
+        if self.whole is not None and len(used) == len(self.gram):
+            return used, self.whole
+        some = part(self.gram, used)
+        some.ravel()[:: len(used) + 1] += self.ridge
+        factor, info = _lapack().dpotrf(some.T, lower=True, overwrite_a=True, clean=False)
+        if info:
+            raise np.linalg.LinAlgError("rows must be independent up to the ridge")
+        return used, factor
+
+    def solved(self, tight: Bools) -> Floats:
+        weights = np.zeros(len(self.gram))
+        if tight.any():
+            used, factor = self.factor(tight)
+            weights[used] = _lapack().dpotrs(factor, np.ones(len(used)), lower=True)[0]
+        return weights
+
+    def violated(self, weights: Floats) -> Bools:
+        return np.asarray(self.gram @ weights + self.ridge * weights < 1.0 - 1e-12)
+
+    def descended(self, weights: Floats, steps: int) -> Floats:
+        """Lawson and Hanson's steps from weights >= 0: the dual objective falls with each, so they end."""
+        single = False
+        for _ in range(steps):
+            tight = weights > 0.0
+            aim = self.solved(tight)
+            if (aim >= 0.0).all():
+                weights = aim
+                lacking = np.where(tight, 0.0, 1.0 - self.gram @ weights)
+                if lacking.max(initial=0.0) <= 1e-12:
+                    break
+                most = lacking == lacking.max() if single else lacking > 0.5 * lacking.max()
+                tight = tight | most
+                aim = self.solved(tight)
+                stuck = most & (aim <= 0.0)
+                single = bool(stuck.any())
+                if single and not (tight & (aim <= 0.0) & ~most).any():
+                    continue
+            falling = tight & (aim < 0.0)
+            share = weights[falling] / (weights[falling] - aim[falling])
+            step = float(share.min(initial=1.0))
+            weights = np.maximum(weights + step * (aim - weights), 0.0)
+            if step < 1.0:
+                weights[np.flatnonzero(falling)[share <= step]] = 0.0
+        return weights
+
+    def refined(self, weights: Floats, tight: Bools) -> Floats:
+        """What the ridge changed, undone."""
+        if not self.ridge or not tight.any():
+            return weights
+        used, factor = self.factor(tight)
+        better = weights.copy()
+        for _ in range(REFINED):
+            better[used] += _lapack().dpotrs(factor, 1.0 - (self.gram @ better)[used], lower=True)[0]
+        return np.maximum(better, 0.0)
+
+
+@kernel()
+def part(gram: Floats, used: Ints) -> Floats:
+    """Rows and columns of some; numpy's own way takes as long as the Cholesky factor."""
+    out = np.empty((used.size, used.size))
+    for i in range(used.size):
+        row = gram[used[i]]
+        for j in range(used.size):
+            out[i, j] = row[used[j]]
+    return out

@@ -100,9 +100,8 @@ def measure(
         error = row_norms * (rounding(terms) * size + np.asarray(shift)[..., None])
         safe = Mp - error
         t = np.min(np.where(positive, safe / h, np.inf), axis=-1, initial=np.inf)
-        broken = np.any(~positive & ~shifted & (safe < 0), axis=-1) | np.any(
-            equal & ~np.asarray(shifted), axis=-1
-        )
+        exact = np.logical_not(shifted)
+        broken = np.any(~positive & exact & (safe < 0), axis=-1) | np.any(equal & exact, axis=-1)
         length = (norm_p + shift) * (1 + rounding(terms))
         lower = np.where(broken, 0.0, np.maximum(t, 0.0) / length)
         met = np.all(shifted | (~equal & (safe >= h)), axis=-1)

@@ -15,12 +15,12 @@ from numpy.typing import ArrayLike
 
 from hardmax._lib.arguments import check_arguments
 from hardmax._lib.expect import _short
-from hardmax.margin.certificates.checking import BALLS, Ball
+from hardmax.margin.certificates import BALLS, Ball
 from hardmax.margin.constraints import Bools, Constraints, Floats
 from hardmax.margin.measure import EPS, Tight
 
 if TYPE_CHECKING:
-    from hardmax.margin.norms.face import Face
+    from hardmax.margin.norms.polyhedral import Face
     from hardmax.margin.solution import MaxMargin
 
 KNOWN = '"l1", "l2", "linf", a power such as "l1.5" or 1.5, "frobenius", "nuclear" or "spectral"'

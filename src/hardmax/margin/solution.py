@@ -24,7 +24,7 @@ from hardmax.margin.registry import norm
 from hardmax.problem.selection import Selection
 
 if TYPE_CHECKING:
-    from hardmax.margin.norms.face import Face
+    from hardmax.margin.norms.polyhedral import Face
 
 
 LARGEST = 4_000_000  # numbers of a certificate whose tokens are not stored: what `certify` reads in a minute

@@ -14,10 +14,18 @@ from numpy.typing import ArrayLike
 from hardmax._lib.arrays import exponent, length, polar
 from hardmax._lib.parallel import serial_blas
 from hardmax.margin import exact as rational
-from hardmax.margin.constraints import Bools, Constraints, Floats, Ints, outer
-from hardmax.margin.engines import DAQP_ROWS, NNLS_ROWS, Guess, by_daqp, by_kernel, by_nnls, polish
-from hardmax.margin.folding import Folded, folded
-from hardmax.margin.gram import pivoted, seen_by
+from hardmax.margin.constraints import Bools, Constraints, Floats, Folded, Ints, folded, outer
+from hardmax.margin.engines import (
+    DAQP_ROWS,
+    NNLS_ROWS,
+    Guess,
+    by_daqp,
+    by_kernel,
+    by_nnls,
+    pivoted,
+    polish,
+    seen_by,
+)
 from hardmax.margin.measure import EPS, Measured, Tight, enclose, enclose_gram, measure, rounding
 from hardmax.margin.registry import Norm, register
 from hardmax.margin.solution import MaxMargin, from_exact

@@ -13,7 +13,7 @@ _NAMES = {
     "Samples": ".data.sentences.samples",
     "Sentences": ".data.sentences.sentences",
     "Training": "training",
-    "Violation": "checking.witnesses",
+    "Violation": "analysis",
     "analyze": "analysis",
     "check": ".app.results.next_token_check",
     "generate": "generators",

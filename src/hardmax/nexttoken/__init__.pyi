@@ -9,8 +9,8 @@ from ..data.sentences.reading import write_sentences as write_sentences
 from ..data.sentences.samples import Samples as Samples
 from ..data.sentences.sentences import Sentences as Sentences
 from .analysis import Analysis as Analysis
+from .analysis import Violation as Violation
 from .analysis import analyze as analyze
-from .checking.witnesses import Violation as Violation
 from .generators import Generated as Generated
 from .generators import generate as generate
 from .generators import named_sentences as named_sentences

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -11,41 +13,88 @@ from numpy.typing import NDArray
 
 from hardmax._lib.arguments import check_arguments
 from hardmax.data.sentences.distinct import Distinct
-from hardmax.data.sentences.samples import Samples
+from hardmax.data.sentences.samples import Samples, Trie
 from hardmax.data.sentences.sentences import Sentences
-from hardmax.data.sentences.trie import Trie
-from hardmax.nexttoken.checking.witnesses import SHOWN, Cases, Violation, violations
-from hardmax.nexttoken.relations import (
-    Deciding,
-    Gatherer,
-    Orders,
-    collocation,
-    complete,
-    components,
-    deciding,
-    never_first,
+from hardmax.nexttoken.relations import MISSING, Orders, complete, components, cyclic_queries
+from hardmax.nexttoken.walking import (
+    HEAVIER,
+    LEAST,
+    MIXED,
+    MOST,
+    PARENTS,
+    SAMPLES,
+    SHOWN,
+    TORN,
+    UNREACHABLE,
+    SortedText,
+    Walk,
+    walk_through,
 )
 
 Ints = NDArray[np.int64]
-
-
-SHORTEST = 2  # depth of the sample of a one-token sentence
 Dataset = Samples | Trie | Sentences | Iterable[str | Sequence[Any]]
+LISTED = 5  # next tokens of one sentence
+
+
+@dataclass(frozen=True)
+class Violation:
+    """How often one kind of violation occurs, and the first few as facts in the user's own words.
+
+    What `count` counts:
+
+    - ``nondeterministic``: sentences with several next tokens;
+    - ``missing_collocation``: tokens x without n(x), because no sentence begins with x, or because [x] has
+      several next tokens;
+    - ``not_injective``: tokens y that are n(x) of several x;
+    - ``unreachable``: samples (X, y) of two tokens or more in X, none of which has n(x) = y;
+    - ``confused``: pairs (query, token) of a token both above and below others;
+    - ``cycle``: queries whose order has a cycle;
+    - ``assumption3``: pairs (sample, token) of a token that does not decide the sample and yet occurs more
+      often in it than those that do.
+
+    >>> from hardmax.nexttoken import analyze
+    >>> analyze(["A B A", "B C", "C A"]).violations
+    (Violation(kind='unreachable', count=1, witnesses=({'sentence': 'A B', 'next': 'A', 'preimage': 'C'},)),)
+    """
+
+    kind: str
+    count: int
+    witnesses: tuple[dict[str, Any], ...]
 
 
 @dataclass(frozen=True, eq=False)
-class Verdict:
-    """Collocation, orders and violations of a text, and what follows from them."""
+class Analysis:
+    """The result of `analyze`: the collocation ``n`` (-1 where missing), the orders under it, the violations.
+
+    ``repaired`` lists the tokens whose n(x) is not in the data but was chosen on request. Where sentences
+    were cut, all of it is about their beginnings. ``sentences`` are the raw ones, None if only the distinct
+    ones were held, in ``text``.
+
+    >>> from hardmax.nexttoken import analyze
+    >>> analysis = analyze(["S V O P", "V O P", "O P P", "P S V"])
+    >>> analysis.realizable, analysis.words(analysis.n)
+    (True, ['V', 'O', 'P', 'S'])
+    """
 
     n: Ints
     orders: Orders
     violations: tuple[Violation, ...]
     repaired: Ints
+    repair: bool
+    walk: Walk = field(repr=False)
+    sentences: Sentences | None = field(default=None, repr=False)
 
     @property
-    def text(self) -> Sentences | Distinct:
-        """What was judged."""
-        raise NotImplementedError
+    def text(self) -> Distinct:
+        """The distinct sentences."""
+        return self.walk.text.text
+
+    @cached_property
+    def trie(self) -> Trie:
+        """All prefixes of the raw sentences."""
+        if self.sentences is None:
+            raise ValueError("the raw sentences must be held for their trie; use `analyze` on sentences")
+        return Trie.build(self.sentences)
 
     @property
     def realizable(self) -> bool | None:
@@ -82,26 +131,36 @@ class Verdict:
         """Tokens in the user's own words."""
         return [self.text.vocabulary[x] for x in tokens]
 
+    @property
+    def samples(self) -> int:
+        """The number of distinct samples."""
+        return int(self.walk.tally[SAMPLES])
 
-@dataclass(frozen=True, eq=False)
-class Analysis(Verdict):
-    """What `analyze` found: the collocation ``n`` (-1 where missing), the orders under it, the violations.
+    @cached_property
+    def never_first(self) -> int:
+        """The number of tokens that begin no sentence of two tokens or more."""
+        return self.text.V - len(np.unique(self.walk.pairs()[0]))
 
-    ``repaired`` lists the tokens whose n(x) is not in the data but was chosen on request. Where sentences
-    were cut, all of it is about their beginnings.
+    @cached_property
+    def of_samples(self) -> int:
+        """The number of samples of all raw sentences."""
+        return int((self.text.lengths - 1) @ self.text.counts.astype(np.int64))
 
-    >>> from hardmax.nexttoken import analyze
-    >>> analysis = analyze(["S V O P", "V O P", "O P P", "P S V"])
-    >>> analysis.realizable, analysis.words(analysis.n)
-    (True, ['V', 'O', 'P', 'S'])
-    """
-
-    trie: Trie
+    def frequencies(self, *, uniform: bool = False) -> tuple[float, float] | None:
+        """The least and the greatest frequency of a sample, as `Trie.frequencies` has them."""
+        if not self.samples:
+            return None
+        if uniform:
+            parents = int(self.walk.tally[PARENTS])
+            return self.walk.shares[0] / parents, self.walk.shares[1] / parents
+        least, most = self.walk.tally[[LEAST, MOST]].tolist()
+        total = float(self.of_samples)
+        return least / total, most / total
 
     @property
-    def text(self) -> Sentences:
-        """The sentences."""
-        return self.trie.sentences
+    def teaches_attention(self) -> bool:
+        """Whether a sentence goes on after two different tokens."""
+        return bool(self.walk.tally[MIXED])
 
 
 @check_arguments
@@ -120,69 +179,168 @@ def analyze(data: Dataset, *, repair: bool = False) -> Analysis:
     >>> mended.realizable, mended.words(mended.repaired), mended.words(mended.n)
     (True, ['C'], ['B', 'C', 'A'])
     """
-    trie = as_trie(data)
-    n, repaired = collocation(trie), np.empty(0, dtype=np.int64)
-    if repair:
-        repaired = never_first(trie)
-        n[repaired] = complete(n)[repaired]
-    gatherer = Gatherer(trie.V)
-    unreachable, heavier = CaseTally(), CaseTally()
-    for block in deciding(trie, n):
-        gatherer.add(block)
-        # a one-token sentence defines n: if it fails to, that is reported as missing
-        lost = block.node[(block.hits == 0) & (trie.depth[block.node] > SHORTEST)]
-        unreachable.add(np.stack([lost, trie.token[lost]], axis=1))
-        heavier.add(_heavier(block))
-    orders = gatherer.orders()
-    torn = _sentences_with_several_next(trie)
-    found = violations(
-        trie, n, orders, Cases(len(torn), torn[:SHOWN].tolist()), unreachable.cases, heavier.cases
-    )
-    return Analysis(n, orders, found, repaired, trie)
-
-
-class CaseTally:
-    """Counts cases and keeps the first few."""
-
-    def __init__(self) -> None:
-        self._count = 0
-        self._first: list[Any] = []
-
-    def add(self, cases: Ints) -> None:
-        self._count += len(cases)
-        self._first += cases[: SHOWN - len(self._first)].tolist()
-
-    @property
-    def cases(self) -> Cases:
-        return Cases(self._count, self._first)
-
-
-def as_trie(data: Any) -> Trie:
-    """The trie behind any form of a dataset."""
-    if isinstance(data, Trie):
-        return data
-    return data.trie if isinstance(data, Samples) else Trie.build(as_sentences(data))
+    sentences = as_sentences(data)
+    return survey(Distinct.of(sentences), repair=repair, sentences=sentences)
 
 
 def as_sentences(data: Any) -> Sentences:
     """The raw sentences of any form of a dataset."""
-    if isinstance(data, Trie | Samples):
-        return as_trie(data).sentences
+    if isinstance(data, Samples):
+        return data.trie.sentences
+    if isinstance(data, Trie):
+        return data.sentences
     if isinstance(data, str):
         raise ValueError("data must be a list of sentences, got one string; use read_sentences for a file")
     return data if isinstance(data, Sentences) else Sentences.from_lists(data)
 
 
-def _sentences_with_several_next(trie: Trie) -> Ints:
-    """Prefixes with two children or more, in the order in which a reader meets the second one."""
-    parents, first, children = np.unique(trie.parent[trie.samples], return_index=True, return_counts=True)
-    several = children > 1
-    return parents[several][np.argsort(first[several])]
+def survey(
+    text: Distinct,
+    *,
+    repair: bool = False,
+    sentences: Sentences | None = None,
+    workers: int | None = None,
+    tell: Callable[[int], object] = lambda count: None,
+    interrupted: Callable[[], bool] = lambda: False,
+) -> Analysis:
+    """Check distinct sentences of a text of any size; `walk_through` explains the last three arguments.
+
+    >>> from hardmax.nexttoken import Sentences
+    >>> from hardmax.nexttoken.analysis import Distinct, survey
+    >>> found = survey(Distinct.of(Sentences.from_lists(["A B", "B C", "A B"])))
+    >>> [(v.kind, v.count) for v in found.violations], found.samples
+    ([('missing_collocation', 1)], 2)
+    """
+    n, repaired = _collocation(text), np.empty(0, dtype=np.int64)
+    if repair:
+        repaired = np.flatnonzero(n == NEVER_FIRST)
+    n = np.maximum(n, MISSING)
+    n[repaired] = complete(n)[repaired]
+    walk = walk_through(text, n, workers=workers, tell=tell, interrupted=interrupted)
+    orders = Orders.of(walk, text.V)
+    return Analysis(n, orders, _violations(walk, n, orders), repaired, repair, walk, sentences)
 
 
-def _heavier(block: Deciding) -> Ints:
-    """C-ASM-3: (node, token, its count, count of the deciding tokens) where the token is more frequent."""
-    deciding_count = np.bincount(block.row, block.counts * block.hit, len(block.node)).astype(np.int64)
-    limit = deciding_count[block.row]
-    bad = (block.counts > limit) & (limit > 0)
-    return np.stack([block.node[block.row[bad]], block.tokens[bad], block.counts[bad], limit[bad]], axis=1)
+NEVER_FIRST = -1
+SEVERAL = -2
+
+
+def _collocation(text: Distinct) -> Ints:
+    """For each token the one that follows it at the beginning of sentences, or why there is none."""
+    longer = np.flatnonzero(text.lengths > 1)
+    x, y = text.column(0, longer), text.column(1, longer)
+    n = np.full(text.V, NEVER_FIRST)
+    n[x] = y
+    n[x[n[x] != y]] = SEVERAL
+    return n
+
+
+def _heavier(text: SortedText, n: Ints, place: int) -> list[tuple[int, int, int, int]]:
+    """(place, token, its count, count of what decides) of a sample that breaks Assumption 3."""
+    *sentence, following = text.path(place)
+    limit = sum(n[x] == following for x in sentence)
+    times = {x: sentence.count(x) for x in sentence}
+    return [(place, x, count, int(limit)) for x, count in times.items() if count > limit]
+
+
+def _violations(walk: Walk, n: Ints, orders: Orders) -> tuple[Violation, ...]:
+    """All kinds that occur: three from the walk, the others from collocation and orders."""
+    tell, tally = Witnesses(walk.text, n), walk.tally
+    missing, (images, times) = np.flatnonzero(n == MISSING), np.unique(n[n != MISSING], return_counts=True)
+    shared = images[times > 1]
+    confused, cyclic = np.stack(orders.of_type("confused"), axis=1), cyclic_queries(orders)
+    heavier = [case for place in walk.heavy for case in _heavier(walk.text, n, place)]
+    kinds: list[tuple[str, int, Iterable[Any], Callable[[Any], dict[str, Any]]]] = [
+        ("nondeterministic", tally[TORN], walk.torn, tell.nondeterministic),
+        ("missing_collocation", len(missing), missing[:SHOWN].tolist(), tell.missing_collocation),
+        ("not_injective", len(shared), shared[:SHOWN].tolist(), tell.not_injective),
+        ("unreachable", tally[UNREACHABLE], walk.lost, tell.unreachable),
+        ("confused", len(confused), confused[:SHOWN].tolist(), lambda pair: tell.confused(orders, *pair)),
+        ("cycle", len(cyclic), cyclic[:SHOWN].tolist(), lambda query: tell.cycle(orders, query)),
+        ("assumption3", tally[HEAVIER], heavier[:SHOWN], lambda case: tell.assumption3(*case)),
+    ]
+    return tuple(
+        Violation(kind, int(count), tuple(map(witness, cases)))
+        for kind, count, cases, witness in kinds
+        if count
+    )
+
+
+class Witnesses:
+    """One method for each kind of violation: from numbers to words that can be found in the file."""
+
+    def __init__(self, text: SortedText, n: Ints) -> None:
+        self.text, self.n = text, n
+        self._word = text.text.vocabulary
+
+    def nondeterministic(self, place: int) -> dict[str, Any]:
+        choices = self.text.next_of(place)
+        return {
+            "sentence": " ".join(self.text.words(place)),
+            "next": [self._word[x] for x, _ in choices[:LISTED]],
+            "choices": len(choices),
+            "raw": [" ".join(raw) for _, raw in choices[:LISTED]],
+        }
+
+    def missing_collocation(self, token: int) -> dict[str, Any]:
+        reason = "the sentence of this token alone has several next tokens"
+        if not self.text.begins(token):
+            reason = "no sentence begins with it and goes on"
+        return {"token": self._word[token], "reason": reason}
+
+    def not_injective(self, image: int) -> dict[str, Any]:
+        tokens = np.flatnonzero(self.n == image)[:LISTED]
+        return {"tokens": [self._word[x] for x in tokens], "common_next": self._word[image]}
+
+    def unreachable(self, place: int) -> dict[str, Any]:
+        preimage = np.flatnonzero(self.n == self.text.path(place)[-1])
+        return {**self.text.sample(place), "preimage": self._word[preimage[0]] if len(preimage) else None}
+
+    def confused(self, orders: Orders, query: int, token: int) -> dict[str, Any]:
+        here = orders.query == query
+        over = np.flatnonzero(here & (orders.below == token))[0]
+        under = np.flatnonzero(here & (orders.above == token))[0]
+        return {
+            "query": self._word[query],
+            "token": self._word[token],
+            "above": {"token": self._word[orders.above[over]], **self.text.sample(orders.witness[over])},
+            "below": {"token": self._word[orders.below[under]], **self.text.sample(orders.witness[under])},
+        }
+
+    def cycle(self, orders: Orders, query: int) -> dict[str, Any]:
+        here = np.flatnonzero(orders.query == query)
+        edges = list(zip(orders.above[here].tolist(), orders.below[here].tolist(), strict=True))
+        round_trip = _round_trip(edges)
+        witness = dict(zip(edges, orders.witness[here].tolist(), strict=True))
+        return {
+            "query": self._word[query],
+            "cycle": [self._word[x] for x in round_trip],
+            "samples": [self.text.sample(witness[step]) for step in pairwise(round_trip)],
+        }
+
+    def assumption3(self, place: int, token: int, count: int, deciding: int) -> dict[str, Any]:
+        return {
+            **self.text.sample(place),
+            "optimal_count": deciding,
+            "token": self._word[token],
+            "count": count,
+        }
+
+
+def _round_trip(edges: list[tuple[int, int]]) -> list[int]:
+    """The shortest cycle through the first token that lies on one."""
+    below: dict[int, list[int]] = {}
+    for o, x in edges:
+        below.setdefault(o, []).append(x)
+    for start in below:
+        came, queue = {start: start}, [start]
+        for node in queue:
+            if start in below.get(node, ()):
+                back = [start, node]
+                while back[-1] != start:
+                    back.append(came[back[-1]])
+                return back[::-1]
+            fresh = [x for x in below.get(node, ()) if x not in came]
+            came.update(dict.fromkeys(fresh, node))
+            queue += fresh
+    raise ValueError("edges must have a cycle among them, got none")

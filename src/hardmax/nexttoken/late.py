@@ -19,7 +19,7 @@ import numpy as np
 
 from hardmax._lib import expect
 from hardmax._lib.arguments import check_arguments
-from hardmax.dynamics.edges.fluxes import edges_of
+from hardmax.dynamics.edges import edges_of
 from hardmax.limits.late import ZERO, late_risk
 from hardmax.limits.searching import minimize
 from hardmax.nexttoken.pairs import Floats

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from hardmax.data.sentences.samples import Samples
-from hardmax.dynamics.blocks import need_optimizer
 from hardmax.dynamics.models import Model
 from hardmax.dynamics.optim import Normalized, Optimizer
+from hardmax.dynamics.optim.base import need_optimizer
 from hardmax.nexttoken.flow import train_by_flow
 from hardmax.nexttoken.pairs import Pairs
 from hardmax.nexttoken.stages import descend_stage_1

@@ -5,9 +5,10 @@ from __future__ import annotations
 import heapq
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import count
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,8 +16,9 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components, min_weight_full_bipartite_matching
 
 from hardmax._lib.arguments import check_arguments
+from hardmax.data.sentences.distinct import Distinct
 from hardmax.data.sentences.sentences import Sentences
-from hardmax.nexttoken.analysis import Dataset, as_trie
+from hardmax.nexttoken.analysis import Analysis, Dataset, analyze
 
 
 class Legality:
@@ -58,26 +60,58 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class RealizablePart:
-    """A realizable part of a corpus: the longest legal beginnings of its ``sentences``, None if it is empty.
+    """A realizable part of a corpus: the longest legal beginnings of its sentences.
 
     ``whole`` raw sentences are kept whole and ``cut`` only in their beginnings; ``samples`` of ``of_samples``
-    are kept, counted as often as they occur.
+    are kept, counted as often as they occur. ``vocabulary`` is the number of tokens that are kept.
 
     >>> from hardmax.nexttoken.realizable import realizable_part
     >>> part = realizable_part(["a b b", "a b c", "b a", "c c"])
     >>> [part.sentences.words(i) for i in range(part.sentences.n)], part.samples, part.of_samples
     ([['a', 'b', 'b'], ['a', 'b'], ['b', 'a'], ['c', 'c']], 5, 6)
+    >>> list(part.beginnings(iter([["a", "b", "c"], ["d"]])))
+    [['a', 'b']]
     """
 
-    sentences: Sentences | None
     whole: int
     cut: int
     samples: int
     of_samples: int
+    vocabulary: int
+    teaches_attention: bool
+    _chains: dict[int, list[int]] = field(repr=False)
+    _analysis: Analysis = field(repr=False)
+
+    @cached_property
+    def sentences(self) -> Sentences | None:
+        """The beginnings, None if there are none or if the raw sentences are not held."""
+        raw = self._analysis.sentences
+        if raw is None or not self.samples:
+            return None
+        lengths = np.diff(raw.offsets)
+        kept = _agreeing(raw, lengths, self._chains)
+        kept[kept < 2] = 0
+        place = np.arange(len(raw.tokens)) - np.repeat(raw.offsets[:-1], lengths)
+        used, tokens = np.unique(raw.tokens[place < np.repeat(kept, lengths)], return_inverse=True)
+        offsets = np.concatenate([[0], np.cumsum(kept[kept > 0])])
+        words = tuple(raw.vocabulary[x] for x in used)
+        return Sentences(tokens.astype(np.int64), offsets.astype(np.int64), words, raw.max_length)
+
+    def beginnings(self, raw: Iterable[list[str]]) -> Iterable[list[str]]:
+        """Return what is kept of raw sentences, one after the other."""
+        word = self._analysis.text.vocabulary
+        chains = {word[start]: [word[token] for token in chain] for start, chain in self._chains.items()}
+        for words in raw:
+            chain = chains.get(words[0], ())
+            size = 0
+            while size < min(len(chain), len(words)) and chain[size] == words[size]:
+                size += 1
+            if size > 1:
+                yield words[:size]
 
 
 @check_arguments
-def realizable_part(data: Dataset, *, repair: bool = False) -> RealizablePart:
+def realizable_part(data: Dataset | Analysis, *, repair: bool = False) -> RealizablePart:
     """Keep of each raw sentence the longest beginning such that all of them together are realizable.
 
     First the collocation: of all ways to choose for some tokens a next token seen in the data, so that they
@@ -94,29 +128,23 @@ def realizable_part(data: Dataset, *, repair: bool = False) -> RealizablePart:
     >>> [part.sentences.words(i) for i in range(part.sentences.n)], analyze(part.sentences).realizable
     ([['a', 'b'], ['b', 'a', 'b']], True)
     """
-    trie = as_trie(data)
-    starts = np.flatnonzero(trie.depth == 2)
-    x, y, count = trie.token[trie.parent[starts]], trie.token[starts], trie.count[starts]
-    chosen = starts[heaviest(x, y, count, repair)]
-    by_parent = np.argsort(trie.parent, kind="stable")
-    parents = trie.parent[by_parent]
-
-    def children(node: int) -> Iterable[Child[int]]:
-        low, high = np.searchsorted(parents, [node, node + 1])
-        for child in by_parent[low:high].tolist():
-            yield int(trie.token[child]), int(trie.count[child]), int(trie.first[child]), child
-
-    tokens = trie.token[trie.parent[chosen]].tolist(), trie.token[chosen].tolist()
-    chains = grow(list(zip(*tokens, chosen.tolist(), strict=True)), children)
-    kept = _kept_lengths(trie.sentences, chains)
-    full = np.diff(trie.sentences.offsets)
-    inside = kept > 1
+    analysis = data if isinstance(data, Analysis) else analyze(data, repair=repair)
+    text, (x, y, count, low, high) = analysis.text, analysis.walk.pairs()
+    chosen = heaviest(x, y, count, analysis.repair)
+    parts = [(*part, 2) for part in np.stack([low, high], axis=1)[chosen].tolist()]
+    pairs = zip(x[chosen].tolist(), y[chosen].tolist(), parts, strict=True)
+    chains = grow(list(pairs), analysis.walk.text.children)
+    kept = _agreeing(text, text.lengths, chains)
+    counts, inside = text.counts.astype(np.int64), kept > 1
     return RealizablePart(
-        _beginnings(trie.sentences, np.where(inside, kept, 0)) if inside.any() else None,
-        whole=int(np.count_nonzero(inside & (kept == full))),
-        cut=int(np.count_nonzero(inside & (kept < full))),
-        samples=int((kept - 1)[inside].sum()),
-        of_samples=int(np.maximum(full - 1, 0).sum()),
+        whole=int(counts[inside & (kept == text.lengths)].sum()),
+        cut=int(counts[inside & (kept < text.lengths)].sum()),
+        samples=int((kept - 1)[inside] @ counts[inside]),
+        of_samples=analysis.of_samples,
+        vocabulary=len({token for chain in chains.values() for token in chain}),
+        teaches_attention=any(len({*chain[:-1]}) > 1 for chain in chains.values()),
+        _chains=chains,
+        _analysis=analysis,
     )
 
 
@@ -197,35 +225,19 @@ def grow(
     return chains
 
 
-def _kept_lengths(sentences: Sentences, chains: dict[int, list[int]]) -> Ints:
-    """How far each raw sentence agrees with the chain of its first token; 0 if there is none."""
+def _agreeing(text: Sentences | Distinct, lengths: NDArray[Any], chains: dict[int, list[int]]) -> Ints:
+    """How far each sentence agrees with the chain of its first token; 0 if there is none."""
     longest = max(map(len, chains.values()), default=0)
     table = np.full((len(chains), longest + 1), -1, dtype=np.int64)
-    number = np.full(len(sentences.vocabulary), -1, dtype=np.int64)
+    number = np.full(len(text.vocabulary), -1, dtype=np.int64)
     for i, (start, chain) in enumerate(chains.items()):
         table[i, : len(chain)] = chain
         number[start] = i
-    begin, full = sentences.offsets[:-1], np.diff(sentences.offsets)
-    row = number[sentences.tokens[begin]]
-    kept = np.zeros(sentences.n, dtype=np.int64)
+    kept = np.zeros(len(lengths), dtype=np.int64)
+    row = number[text.column(0, np.arange(len(lengths)))]
     agreeing = np.flatnonzero(row >= 0)
-    for depth in range(longest):
-        agreeing = agreeing[full[agreeing] > depth]
-        same = sentences.tokens[begin[agreeing] + depth] == table[row[agreeing], depth]
-        agreeing = agreeing[same]
+    for k in range(longest):
+        agreeing = agreeing[lengths[agreeing] > k]
+        agreeing = agreeing[text.column(k, agreeing) == table[row[agreeing], k]]
         kept[agreeing] += 1
     return kept
-
-
-def _beginnings(sentences: Sentences, kept: Ints) -> Sentences:
-    position = np.arange(len(sentences.tokens)) - np.repeat(
-        sentences.offsets[:-1], np.diff(sentences.offsets)
-    )
-    tokens = sentences.tokens[position < np.repeat(kept, np.diff(sentences.offsets))]
-    used, numbered = np.unique(tokens, return_inverse=True)
-    return Sentences(
-        numbered.astype(np.int64),
-        np.concatenate([[0], np.cumsum(kept[kept > 0])]).astype(np.int64),
-        tuple(sentences.vocabulary[x] for x in used),
-        sentences.max_length,
-    )

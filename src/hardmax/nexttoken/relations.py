@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -10,14 +9,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hardmax._lib.arguments import check_arguments
+from hardmax.data.sentences.distinct import Distinct
 from hardmax.data.sentences.samples import Samples
-from hardmax.data.sentences.trie import BLOCK, Trie
+from hardmax.nexttoken.walking import Walk, walk_through
 
 MISSING = -1
 
 
 @check_arguments
-def collocation(data: Samples | Trie) -> NDArray[np.int64]:
+def collocation(samples: Samples) -> NDArray[np.int64]:
     """n(x) for every token x, -1 where no sentence begins with x or where [x] has several next tokens.
 
     >>> from hardmax.nexttoken import Samples
@@ -27,26 +27,12 @@ def collocation(data: Samples | Trie) -> NDArray[np.int64]:
     >>> collocation(Samples.from_sentences(["a b", "a c", "b c"])).tolist()
     [-1, 2, -1]
     """
-    trie = data.trie if isinstance(data, Samples) else data
-    pairs = np.flatnonzero(trie.depth == 2)
-    x = trie.token[trie.parent[pairs]]
-    n = np.full(trie.V, MISSING, dtype=np.int64)
-    n[x] = trie.token[pairs]
-    n[np.bincount(x, minlength=trie.V) > 1] = MISSING
+    pairs = samples.length == 1
+    x = samples.query[pairs]
+    n = np.full(samples.V, MISSING, dtype=np.int64)
+    n[x] = samples.target[pairs]
+    n[np.bincount(x, minlength=samples.V) > 1] = MISSING
     return n
-
-
-def never_first(trie: Trie) -> NDArray[np.int64]:
-    """The tokens that begin no sentence of two tokens or more.
-
-    >>> from hardmax.data.sentences.trie import Trie
-    >>> from hardmax.nexttoken import Sentences
-    >>> from hardmax.nexttoken.relations import never_first
-    >>> never_first(Trie.build(Sentences.from_lists(["a b", "c"]))).tolist()
-    [1, 2]
-    """
-    first = trie.token[trie.parent[trie.depth == 2]]
-    return np.setdiff1d(np.arange(trie.V), first)
 
 
 @check_arguments
@@ -76,7 +62,7 @@ TYPES = ("optimal", "non_optimal", "confused", "non_comparable")
 class Orders:
     """C-DEF-ORDER: relation k reads ``above[k] >_query[k] below[k]``, sorted and each once.
 
-    ``witness[k]`` is the first sample that gives it, as a node of the trie.
+    ``witness[k]`` is the first sample that gives it, as a place of `SortedText`.
 
     >>> from hardmax.nexttoken import Samples
     >>> from hardmax.nexttoken.relations import orders
@@ -92,6 +78,14 @@ class Orders:
     above: Ints
     below: Ints
     witness: Ints
+
+    @classmethod
+    def of(cls, walk: Walk, V: int) -> Orders:
+        """The relations that a walk found."""
+        keys, places = walk.relations()
+        pair, below = np.divmod(keys, V)
+        query, above = np.divmod(pair, V)
+        return cls(V, query, above, below, places)
 
     def edges(self) -> dict[int, list[tuple[int, int]]]:
         """The relations (above, below) of each query that has any; what `kq_star` takes.
@@ -145,82 +139,8 @@ class Orders:
         return {name: (pair // self.V, pair % self.V) for name, pair in pairs.items()}
 
 
-@dataclass(frozen=True, eq=False)
-class Deciding:
-    """Some samples with ``hit``: which of their tokens x have n(x) = the next token.
-
-    Entry e is the token ``tokens[e]``, ``counts[e]`` times in the sentence of sample ``row[e]``; ``hits`` is
-    the number of deciding token types of each sample, ``node`` the sample in the trie.
-    """
-
-    tokens: Ints
-    counts: Ints
-    row: Ints
-    hit: NDArray[np.bool_]
-    hits: Ints
-    query: Ints
-    target: Ints
-    node: Ints
-
-    def relations(self, V: int) -> Iterator[tuple[Ints, Ints]]:
-        """Each (query, above, below) as one number, with the node of the first sample that gives it.
-
-        They come in pieces: k deciding tokens and m others of one sentence make k m relations.
-        """
-        loses = np.flatnonzero(~self.hit & (self.hits[self.row] > 0))
-        winners = self.tokens[self.hit]
-        first = np.cumsum(self.hits) - self.hits  # the deciding tokens of a row lie together
-        size = np.cumsum(self.hits[self.row[loses]])
-        for some in np.split(loses, np.flatnonzero(np.diff(size // BLOCK)) + 1):
-            row = self.row[some]
-            times = self.hits[row]
-            nth = np.arange(times.sum()) - np.repeat(np.cumsum(times) - times, times)
-            above = winners[np.repeat(first[row], times) + nth]
-            key = (np.repeat(self.query[row], times) * V + above) * V + np.repeat(self.tokens[some], times)
-            yield _first_of_each(key, np.repeat(self.node[row], times))
-
-
-def deciding(trie: Trie, n: Ints) -> Iterator[Deciding]:
-    """All samples of a trie, in blocks of bounded size."""
-    if np.shape(n) != (trie.V,):
-        raise ValueError(f"n must be {trie.V} tokens, one per word, got shape {np.shape(n)}")
-    for nodes in trie.blocks():
-        tokens, counts, offsets = trie.contents(nodes)
-        row = np.repeat(np.arange(len(nodes)), np.diff(offsets))
-        target = trie.token[nodes]
-        hit = n[tokens] == target[row]
-        hits = np.bincount(row[hit], minlength=len(nodes)).astype(np.int64)
-        yield Deciding(tokens, counts, row, hit, hits, trie.token[trie.parent[nodes]], target, nodes)
-
-
-class Gatherer:
-    """Collects the relations of block after block; memory follows the distinct ones."""
-
-    def __init__(self, V: int) -> None:
-        self.V = V
-        self._keys = self._nodes = np.empty(0, dtype=np.int64)
-        self._waiting: list[tuple[Ints, Ints]] = []
-
-    def add(self, block: Deciding) -> None:
-        for piece in block.relations(self.V):
-            self._waiting.append(piece)
-            if sum(len(keys) for keys, _ in self._waiting) > BLOCK:
-                self._settle()
-
-    def orders(self) -> Orders:
-        self._settle()
-        pair, below = np.divmod(self._keys, self.V)
-        query, above = np.divmod(pair, self.V)
-        return Orders(self.V, query, above, below, self._nodes)
-
-    def _settle(self) -> None:
-        keys, nodes = zip((self._keys, self._nodes), *self._waiting, strict=True)
-        self._keys, self._nodes = _first_of_each(np.concatenate(keys), np.concatenate(nodes))
-        self._waiting = []
-
-
 @check_arguments
-def orders(data: Samples | Trie, n: Ints | None = None) -> Orders:
+def orders(samples: Samples, n: Ints | None = None) -> Orders:
     """The orders of a dataset under its collocation, or under `n`, say one that was completed.
 
     >>> from hardmax.nexttoken import Samples
@@ -228,20 +148,14 @@ def orders(data: Samples | Trie, n: Ints | None = None) -> Orders:
     >>> orders(Samples.from_sentences(["p q q", "r p q p", "q r"])).edges()
     {0: [(0, 2)], 1: [(0, 1), (2, 0), (2, 1)]}
     """
-    trie = data.trie if isinstance(data, Samples) else data
-    gatherer = Gatherer(trie.V)
-    for block in deciding(trie, collocation(trie) if n is None else n):
-        gatherer.add(block)
-    return gatherer.orders()
-
-
-def _first_of_each(keys: Ints, values: Ints) -> tuple[Ints, Ints]:
-    distinct, first = np.unique(keys, return_index=True)
-    return distinct, values[first]
+    n = collocation(samples) if n is None else np.asarray(n, dtype=np.int64)
+    if n.shape != (samples.V,):
+        raise ValueError(f"n must be {samples.V} tokens, one per word, got shape {n.shape}")
+    return Orders.of(walk_through(Distinct.of(samples.trie.sentences), n), samples.V)
 
 
 @check_arguments
-def components(data: Orders | Samples | Trie, n: Ints | None = None) -> dict[int, list[tuple[int, ...]]]:
+def components(data: Orders | Samples, n: Ints | None = None) -> dict[int, list[tuple[int, ...]]]:
     """Query to the strongly connected components of its order, as far as they hold two tokens or more.
 
     Inside a component every token is above every other one by a chain of samples, so no attention can put

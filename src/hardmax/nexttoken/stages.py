@@ -15,8 +15,8 @@ import numpy as np
 
 from hardmax._lib import expect
 from hardmax._lib.arguments import check_arguments
-from hardmax.dynamics.blocks import Rule, Trainer
-from hardmax.dynamics.edges.steps import EdgeSteps, StepsTaken
+from hardmax.dynamics.driver import Rule, Trainer
+from hardmax.dynamics.edges import EdgeSteps, StepsTaken
 from hardmax.dynamics.forces import EXPONENTS, MOVES, STATIONARY, Workspace
 from hardmax.dynamics.forces import V as TOWARDS
 from hardmax.dynamics.optim import Normalized, Optimizer

@@ -12,7 +12,7 @@ from typing import Any, Literal, cast
 import numpy as np
 
 from hardmax._lib.arrays import half_square, length
-from hardmax.margin.closed_forms.next_token import kq_column, kq_multipliers, proved, star_column
+from hardmax.margin.closed_forms import kq_column, kq_multipliers, proved, star_column
 from hardmax.margin.constraints import Constraints
 from hardmax.margin.exact import Exact
 from hardmax.margin.measure import measure

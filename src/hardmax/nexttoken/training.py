@@ -14,7 +14,7 @@ from hardmax._lib import expect
 from hardmax._lib.arguments import check_arguments
 from hardmax._lib.progress import Progress
 from hardmax.data.sentences.samples import Samples
-from hardmax.dynamics.blocks import steps_to_record
+from hardmax.dynamics.driver import steps_to_record
 from hardmax.dynamics.run import Run
 from hardmax.nexttoken.late import Late, late_of
 from hardmax.nexttoken.observables import Observables, log_excess_loss, loss, observe, target_masses

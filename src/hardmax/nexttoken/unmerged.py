@@ -19,7 +19,7 @@ from hardmax._lib import expect
 from hardmax._lib.arguments import check_arguments
 from hardmax._lib.arrays import half_square
 from hardmax.data.sentences.samples import Samples
-from hardmax.dynamics.blocks import Rule, Trainer, observed
+from hardmax.dynamics.driver import Rule, Trainer, observed
 from hardmax.dynamics.forces import EXPONENTS, MOVES, STATIONARY, STEP, V, Workspace, spread
 from hardmax.dynamics.optim import Normalized, Optimizer
 from hardmax.dynamics.run import Run

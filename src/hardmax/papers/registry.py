@@ -30,6 +30,7 @@ class Paper:
     folder: str  # below hardmax.papers
     statements: Mapping[str, str]  # id -> file in the folder's statements
     figures: Mapping[str, str]  # id -> file in the folder's figures, in the order of the paper
+    weighted: bool = True  # whether its statements allow weights and counts
 
 
 class Registry(Generic[Thing]):
@@ -136,6 +137,7 @@ PAPERS = {
             "B-FIG-9b": "random_data",
             "B-FIG-10": "random_data",
         },
+        weighted=False,
     ),
     "C": Paper(
         "C",
@@ -265,7 +267,7 @@ def places(part: str) -> dict[str, str]:
     return found
 
 
-# What is wrong in a paper, or new here, in a sentence each; docs/errata.md tells it in full.
+# What is wrong in a paper, or new here, in a sentence each; docs/research/errata.md tells it in full.
 ERRATA = {
     "B-ERR-01": "The max-margin direction of the best-scoring tokens need not exist: they must be separable.",
     "B-ERR-02": "Theorem 6 does not say how |v| and |p| grow together, and the limit of p depends on it.",

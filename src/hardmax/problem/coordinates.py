@@ -7,15 +7,16 @@ the logits of the rows and their inner products are needed, so that a step does 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
 
 from hardmax._lib.arrays import exponent, lengths
 from hardmax.problem import Problem
-from hardmax.problem.keys import Keys
+from hardmax.problem.keys import Dense, Keys
 from hardmax.problem.problem import Slots, slots_of
+from hardmax.problem.readouts import LinearReadout
 
 Coordinates = Literal["auto", "primal", "gram", "qr"]
 
@@ -157,3 +158,12 @@ def divided(problem: Problem, power: int) -> Scale:
     W = problem.key_map
     W = None if W is None else np.ldexp(W, -power)
     return Scale(problem._with(table=problem.table.over(power), W=W), power)
+
+
+def scaled_readout(problem: Problem, *, to_one: bool = False) -> tuple[Scale, LinearReadout]:
+    """The head with values of moderate size, or of size one: what keys are to p, values are to v."""
+    head = problem.readout.linear
+    assert head is not None
+    power = exponent(head.values)
+    scale = divided(problem._with(table=Dense(head.values), W=None), power if to_one else moderate(power))
+    return scale, replace(head, values=scale.problem.keys, v=scale.point(head.v, "head"))

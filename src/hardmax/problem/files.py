@@ -7,7 +7,7 @@ import io
 import json
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,10 +15,12 @@ from hardmax._lib import expect
 from hardmax._lib.archive import Arrays, read_arrays, write_arrays
 from hardmax._lib.files import whole_text
 from hardmax._lib.reading import LARGEST_JSON, read_bytes, read_json
-from hardmax.problem import Problem
 from hardmax.problem.keys import Dense, Gram, Keys, OneHot, Products
 from hardmax.problem.losses import LOSSES, as_loss
 from hardmax.problem.readouts import CrossEntropy, LinearReadout, OutputValue, Readout, scored
+
+if TYPE_CHECKING:
+    from hardmax.problem.problem import Problem
 
 _JSON_NAMES = {"keys", "tokens", "queries", "scores", "values", "labels", "head", "loss", "counts", "weights"}
 _NEXT_TOKEN = {"collocation", "words", "targets", "queries", "margin", "entries"}
@@ -27,16 +29,16 @@ MOST_ONE_HOT = 2**27  # entries of p: 1 GiB
 _ARRAY_NAMES = _JSON_NAMES | _NEXT_TOKEN | {"offsets", "W", "gram", "one_hot", *_PRODUCTS}
 
 
-def read_problem(path: Path) -> Problem:
+def read_problem(kind: type[Problem], path: Path) -> Problem:
     """The problem in an .npz, .json or .csv file, or a ValueError that says what the file lacks."""
     if path.suffix == ".npz":
-        return problem_of_arrays(read_arrays(path), path)
+        return problem_of_arrays(kind, read_arrays(path), path)
     if path.suffix == ".json":
-        return _from_json(path)
+        return _from_json(kind, path)
     if path.suffix in (".csv", ".tsv"):
-        return read_table(path)
+        return _from_table(kind, path)
     raise ValueError(
-        f"{path}: a problem is read from .npz, .json or .csv (docs/files.md), got the ending {path.suffix!r}"
+        f"{path}: problems are .npz, .json or .csv files (docs/reference/files.md), got {path.suffix!r}"
     )
 
 
@@ -78,7 +80,7 @@ def _saved_loss(problem: Problem) -> str:
     return problem.loss.name
 
 
-def problem_of_arrays(arrays: Arrays, path: Path) -> Problem:
+def problem_of_arrays(kind: type[Problem], arrays: Arrays, path: Path) -> Problem:
     """The problem made of the arrays that `problem_arrays` gives; ``path`` is named in refusals."""
     _refuse_unknown(arrays.keys(), _ARRAY_NAMES, path)
     heads = ({"scores"}, {"values", "labels", "head"}, {"collocation", "words", "targets"})
@@ -101,7 +103,7 @@ def problem_of_arrays(arrays: Arrays, path: Path) -> Problem:
         _one_query(table.query[tokens], offsets, path)
     head = _head(arrays, table, tokens, offsets)
     W = _map(arrays, head, table, path)
-    problem = Problem._flat(table, tokens.astype(np.intp), offsets, head, W)
+    problem = kind._flat(table, tokens.astype(np.intp), offsets, head, W)
     return problem.weighted(arrays.get("weights"), arrays.get("counts"))
 
 
@@ -204,8 +206,8 @@ def _offsets(offsets: np.ndarray, slots: int) -> np.ndarray:
     return signed
 
 
-def _from_json(path: Path) -> Problem:
-    content = read_json(path, "a problem, as docs/files.md shows one")
+def _from_json(kind: type[Problem], path: Path) -> Problem:
+    content = read_json(path, "a problem, as docs/reference/files.md shows one")
     if not isinstance(content, dict):
         raise ValueError(f"{path} must hold a JSON object with keys and scores, got {type(content).__name__}")
     _refuse_unknown(content.keys(), _JSON_NAMES, path)
@@ -213,7 +215,7 @@ def _from_json(path: Path) -> Problem:
     loss = content.get("loss", "logistic")
     if not isinstance(loss, str):
         raise ValueError(f"{path}: loss must be a name, one of {', '.join(LOSSES)}, got {loss!r:.60}")
-    problem = _posed(content, loss)
+    problem = _posed(kind, content, loss)
     if problem is None:
         raise ValueError(
             f"{path} must hold keys and either scores or values, labels and head, or tokens, queries and "
@@ -222,18 +224,16 @@ def _from_json(path: Path) -> Problem:
     return problem.weighted(content.get("weights"), _flat(content.get("counts"), problem))
 
 
-def _posed(content: dict[str, Any], loss: str) -> Problem | None:
+def _posed(kind: type[Problem], content: dict[str, Any], loss: str) -> Problem | None:
     """The problem of a JSON object, by the names it has; None if they make none."""
     names = content.keys() - {"loss", "counts", "weights"}
     if names == {"keys", "scores"}:
-        return Problem(content["keys"], content["scores"], loss)
+        return kind(content["keys"], content["scores"], loss)
     if names == {"keys", "values", "labels", "head"}:
-        return Problem.from_values(
-            content["keys"], content["values"], content["labels"], content["head"], loss
-        )
+        return kind.from_values(content["keys"], content["values"], content["labels"], content["head"], loss)
     if names in ({"tokens", "queries", "scores"}, {"tokens", "queries", "labels", "head"}):
         given = {"readout" if name == "head" else name: content[name] for name in names}
-        return Problem.from_queries(**given, loss=loss)
+        return kind.from_queries(**given, loss=loss)
     return None
 
 
@@ -281,11 +281,11 @@ def _as_json(problem: Problem) -> dict[str, Any]:
     return content | {"scores": [part.tolist() for part in problem.split(problem.scores)]}
 
 
-_PAGE = "docs/files.md shows such a table"
+_PAGE = "docs/reference/files.md shows such a table"
 _OWN = ("input", "score", "token")
 
 
-def read_table(path: Path) -> Problem:
+def _from_table(kind: type[Problem], path: Path) -> Problem:
     """The problem in a table with the columns input, score and the coordinates of the keys."""
     try:
         text = read_bytes(path, LARGEST_JSON).decode("utf-8-sig")
@@ -296,12 +296,12 @@ def read_table(path: Path) -> Problem:
     rows = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
     try:
         names = [name.strip().lower() for name in next(rows, [])]
-        return _problem(path, names, [(rows.line_num, row) for row in rows if any(map(str.strip, row))])
+        return _of_rows(kind, path, names, [(rows.line_num, row) for row in rows if any(map(str.strip, row))])
     except csv.Error as error:
         raise ValueError(f"{path}, line {rows.line_num}: {error}; {_PAGE}") from None
 
 
-def _problem(path: Path, names: list[str], rows: list[tuple[int, list[str]]]) -> Problem:
+def _of_rows(kind: type[Problem], path: Path, names: list[str], rows: list[tuple[int, list[str]]]) -> Problem:
     coordinates = [at for at, name in enumerate(names) if name not in _OWN]
     if not {"input", "score"} <= set(names) or len(set(names)) < len(names) or not coordinates:
         raise ValueError(
@@ -325,4 +325,4 @@ def _problem(path: Path, names: list[str], rows: list[tuple[int, list[str]]]) ->
         scores.setdefault(name, []).append(score)
     if not keys:
         raise ValueError(f"{path} holds no token: the first line is followed by none; {_PAGE}")
-    return Problem(list(keys.values()), list(scores.values()))
+    return kind(list(keys.values()), list(scores.values()))

@@ -13,7 +13,9 @@ import numpy as np
 
 from hardmax._lib import expect, notebook
 from hardmax._lib.arguments import WrongType
+from hardmax._lib.models import made
 from hardmax._lib.plotting import axes_of, draw_tokens, plane_of
+from hardmax.problem.files import read_problem, write_problem
 from hardmax.problem.keys import Dense, Gram, Keys, outer_products
 from hardmax.problem.losses import LOSSES, LossFunction
 from hardmax.problem.readouts import Readout, linear_readout, nonlinear_readout, scored_readout
@@ -23,98 +25,6 @@ if TYPE_CHECKING:
 
     from hardmax.dynamics.attention import AttentionModel, Link
     from hardmax.dynamics.models import Factors, Joint, Matrix
-
-
-class Layout:
-    """The part of a `Problem` that needs no readout."""
-
-    table: Keys
-    tokens: np.ndarray
-    offsets: np.ndarray
-    counts: np.ndarray | None
-    weights: np.ndarray | None
-
-    @property
-    def n(self) -> int:
-        """Number of inputs."""
-        return len(self.offsets) - 1
-
-    @property
-    def d(self) -> int:
-        """Dimension of the keys."""
-        return self.table.shape[1]
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Shape of what is trained: (d,) of a vector p, (d_x, d_z) where p is a matrix read row by row."""
-        return self.table.unknown
-
-    @property
-    def keys(self) -> np.ndarray:
-        """The token table, (N, d)."""
-        return self.table.dense()
-
-    @property
-    def gram(self) -> np.ndarray | None:
-        """(N, N) inner products, where the keys are known by these only."""
-        return self.table.inner
-
-    @property
-    def sizes(self) -> np.ndarray:
-        """Tokens per input, T_i."""
-        return np.diff(self.offsets)
-
-    @property
-    def total(self) -> float:
-        """What a sum over the inputs is divided by: n for the mean, 1 where the inputs have weights."""
-        return float(self.n) if self.weights is None else 1.0
-
-    @cached_property
-    def log_weights(self) -> np.ndarray:
-        """log of every input's weight beside `total`."""
-        return np.zeros(self.n) if self.weights is None else np.log(self.weights)
-
-    def average(self, x: np.ndarray) -> float:
-        """The mean over the inputs, or their sum with the weights."""
-        return float(x.mean() if self.weights is None else self.weights @ x)
-
-    def split(self, flat: np.ndarray) -> list[np.ndarray]:
-        """A flat per-slot array as one array per input."""
-        return np.split(flat, self.offsets[1:-1])
-
-    def vector(self, name: str, p: Any) -> np.ndarray:
-        """p as a float64 vector of the keys' dimension; None is the origin.
-
-        A matrix with d entries is read row by row, as keys outer(x, z).ravel() of a query z per input are.
-        """
-        if p is None:
-            return np.zeros(self.d)
-        p = expect.detached(p)
-        if isinstance(p, list | tuple) and p and isinstance(p[0], list | tuple | np.ndarray):
-            p = expect.finite_array(name, p, (None, None))
-        if np.ndim(p) == 2 and np.size(p) == self.d:
-            p = np.asarray(p).reshape(-1)
-        try:
-            return expect.finite_array(name, p, (self.d,))
-        except ValueError as error:
-            if self.gram is None:
-                raise
-            raise ValueError(
-                f"{error}; where keys are known by inner products, make it of tokens with "
-                "problem.combination(coefficients)"
-            ) from None
-
-    def combination(self, coefficients: Any) -> np.ndarray:
-        """sum_j c_j k_j over the rows of the token table, as a p: a start for keys known by inner products.
-
-        >>> import hardmax as hm
-        >>> problem = hm.Problem.from_gram([[2.0, 1.0], [1.0, 2.0]], [[0, 1]], [[1.0, 0.0]])
-        >>> p = problem.combination([3.0, 0.0])   # three times token 0
-        >>> (problem.keys @ p).round(12).tolist(), round(float(p @ p), 9)
-        ([6.0, 3.0], 18.0)
-        """
-        keys = self.keys
-        return expect.finite_array("coefficients", coefficients, (len(keys),)) @ keys
 
 
 def all_slots(offsets: np.ndarray) -> np.ndarray:
@@ -191,7 +101,7 @@ def slots_of(problem: Problem) -> Slots:
 
 
 @dataclass(frozen=True, eq=False, init=False, repr=False)
-class Problem(Layout):
+class Problem:
     """Inputs i = 1..n, each a list of tokens with keys, and a readout that scores them (B-DEF-1).
 
     Inputs may differ in length. The arrays are flat: slot l of all inputs in a row is row ``tokens[l]`` of
@@ -400,7 +310,7 @@ class Problem(Layout):
 
     @classmethod
     def load(cls, path: str | Path) -> Problem:
-        """Read a problem from .npz (as `save` writes it), .json or .csv (see docs/files.md).
+        """Read a problem from .npz (as `save` writes it), .json or .csv (see docs/reference/files.md).
 
         >>> import hardmax as hm, tempfile, pathlib
         >>> file = pathlib.Path(tempfile.mkdtemp()) / "mine.json"
@@ -408,9 +318,7 @@ class Problem(Layout):
         >>> hm.Problem.load(file).scores
         array([1., 0.])
         """
-        from hardmax.problem.files import read_problem
-
-        return read_problem(Path(path))
+        return read_problem(cls, Path(path))
 
     def save(self, path: str | Path) -> None:
         """Write to .npz (flat arrays with offsets, no pickles) or .json, by the file's ending.
@@ -421,8 +329,6 @@ class Problem(Layout):
         >>> hm.Problem.load(file).n
         2
         """
-        from hardmax.problem.files import write_problem
-
         write_problem(self, Path(path))
 
     # -- what it holds ------------------------------------------------------------------------------------
@@ -464,6 +370,88 @@ class Problem(Layout):
         alone = self.split(self.readout.vertex_predictions(self.tokens, self.offsets))
         best = [np.flatnonzero(own == own.max()).tolist() for own in alone]
         return draw_tokens(axes_of(ax), self.split(self.keys[self.tokens]), best)
+
+    @property
+    def n(self) -> int:
+        """Number of inputs."""
+        return len(self.offsets) - 1
+
+    @property
+    def d(self) -> int:
+        """Dimension of the keys."""
+        return self.table.shape[1]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of what is trained: (d,) of a vector p, (d_x, d_z) where p is a matrix read row by row."""
+        return self.table.unknown
+
+    @property
+    def keys(self) -> np.ndarray:
+        """The token table, (N, d)."""
+        return self.table.dense()
+
+    @property
+    def gram(self) -> np.ndarray | None:
+        """(N, N) inner products, where the keys are known by these only."""
+        return self.table.inner
+
+    @property
+    def sizes(self) -> np.ndarray:
+        """Tokens per input, T_i."""
+        return np.diff(self.offsets)
+
+    @property
+    def total(self) -> float:
+        """What a sum over the inputs is divided by: n for the mean, 1 where the inputs have weights."""
+        return float(self.n) if self.weights is None else 1.0
+
+    @cached_property
+    def log_weights(self) -> np.ndarray:
+        """log of every input's weight beside `total`."""
+        return np.zeros(self.n) if self.weights is None else np.log(self.weights)
+
+    def average(self, x: np.ndarray) -> float:
+        """The mean over the inputs, or their sum with the weights."""
+        return float(x.mean() if self.weights is None else self.weights @ x)
+
+    def split(self, flat: np.ndarray) -> list[np.ndarray]:
+        """A flat per-slot array as one array per input."""
+        return np.split(flat, self.offsets[1:-1])
+
+    def vector(self, name: str, p: Any) -> np.ndarray:
+        """p as a float64 vector of the keys' dimension; None is the origin.
+
+        A matrix with d entries is read row by row, as keys outer(x, z).ravel() of a query z per input are.
+        """
+        if p is None:
+            return np.zeros(self.d)
+        p = expect.detached(p)
+        if isinstance(p, list | tuple) and p and isinstance(p[0], list | tuple | np.ndarray):
+            p = expect.finite_array(name, p, (None, None))
+        if np.ndim(p) == 2 and np.size(p) == self.d:
+            p = np.asarray(p).reshape(-1)
+        try:
+            return expect.finite_array(name, p, (self.d,))
+        except ValueError as error:
+            if self.gram is None:
+                raise
+            raise ValueError(
+                f"{error}; where keys are known by inner products, make it of tokens with "
+                "problem.combination(coefficients)"
+            ) from None
+
+    def combination(self, coefficients: Any) -> np.ndarray:
+        """sum_j c_j k_j over the rows of the token table, as a p: a start for keys known by inner products.
+
+        >>> import hardmax as hm
+        >>> problem = hm.Problem.from_gram([[2.0, 1.0], [1.0, 2.0]], [[0, 1]], [[1.0, 0.0]])
+        >>> p = problem.combination([3.0, 0.0])   # three times token 0
+        >>> (problem.keys @ p).round(12).tolist(), round(float(p @ p), 9)
+        ([6.0, 3.0], 18.0)
+        """
+        keys = self.keys
+        return expect.finite_array("coefficients", coefficients, (len(keys),)) @ keys
 
     @property
     def loss(self) -> LossFunction:
@@ -562,9 +550,8 @@ class Problem(Layout):
         >>> hm.train(model, hm.optim.Normalized(lr=0.1), steps=10).v_points.shape
         (11, 2)
         """
-        from hardmax.dynamics.models import Joint
-
-        return Joint(self)
+        model: Joint = made("joint", self)
+        return model
 
     def with_attention(self, links: Link | Sequence[Link]) -> AttentionModel:
         """Return the model of p behind another attention than softmax, or of one p for each of several.
@@ -576,9 +563,9 @@ class Problem(Layout):
         >>> hm.data.example("B-FIG-8").with_attention([hm.dynamics.Softmax()] * 2).blocks
         ('p0', 'p1')
         """
-        from hardmax.dynamics.attention import AttentionModel
-
-        return AttentionModel(self, tuple(links) if isinstance(links, Sequence) else (links,))
+        heads = tuple(links) if isinstance(links, Sequence) else (links,)
+        model: AttentionModel = made("attention", self, heads)
+        return model
 
     def matrix(self, prompt: Any = None) -> Matrix:
         """Return the model of W, where the keys are W x, with the prompt u fixed (B-DEF-1b).
@@ -588,9 +575,8 @@ class Problem(Layout):
         >>> hm.train(model, hm.optim.GD(lr=0.1), steps=10).W.shape
         (4, 4)
         """
-        from hardmax.dynamics.models import Matrix
-
-        return Matrix(self, prompt)
+        model: Matrix = made("matrix", self, prompt)
+        return model
 
     def factors(self, rank: int) -> Factors:
         """Return the model of K and Q with ``rank`` columns each, where inputs have queries and W = K Q'.
@@ -601,9 +587,8 @@ class Problem(Layout):
         >>> hm.train(problem.factors(rank=1), hm.optim.GD(lr=0.1), steps=10, start=start).K.shape
         (2, 1)
         """
-        from hardmax.dynamics.models import Factors
-
-        return Factors(self, rank)
+        model: Factors = made("factors", self, rank)
+        return model
 
     @property
     def key_map(self) -> np.ndarray | None:

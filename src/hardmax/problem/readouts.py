@@ -109,7 +109,7 @@ def star_norm(collocation: Any) -> float:
 
 
 def star_table(collocation: Any) -> Floats:
-    """W_ov* in float64; `hardmax.margin.closed_forms.next_token.ov_star` has the fractions.
+    """W_ov* in float64; `hardmax.margin.closed_forms.ov_star` has the fractions.
 
     >>> from hardmax.problem.readouts import star_table
     >>> star_table([1, 0]).tolist()

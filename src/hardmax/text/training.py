@@ -136,7 +136,7 @@ class Settings:
         return *rates, 1 - at / TRUNCATED, 1 - (at + 1) / TRUNCATED, self.top
 
 
-# Chosen on held-out blocks of IMDB's training half; docs/classifier.md has the numbers.
+# Chosen on held-out blocks of IMDB's training half; docs/how-to/classify-texts.md has the numbers.
 USUAL = {
     "sgd": Settings(compiled.SGD, 200.0, 0.1, 5, 0.3),
     "adagrad": Settings(compiled.ADAGRAD, 1.6, 0.06, 8, 0.3),

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
@@ -228,7 +230,8 @@ def audit(
 
     Each regime varies one factor from a base case: the gap of the logits, exact and near ties, sinks, the
     scale of the logits, masks, grouped queries, lengths, widths, memory layout. The truth is the zero-sum
-    gradient in float64 of the same rounded inputs. An error in one regime does not end the audit.
+    gradient in float64 of the same rounded inputs. An error in one regime does not end the audit. PyTorch
+    uses one thread meanwhile; a function that must be tested with more sets their number itself.
 
     Args:
         attention: A function with the signature of `torch.nn.functional.scaled_dot_product_attention`.
@@ -271,11 +274,12 @@ def audit(
         raise ValueError(f"device must be one that PyTorch has here, got {device!r}") from error
     chosen = _chosen(full, regimes)
     cases: list[AuditCase] = []
-    for number, (regime, kind) in enumerate((r, k) for r in chosen for k in kinds):
-        given = inputs(regime, kind, rng)
-        cases += _cases(attention, regime, given.to(device), level)
-        if progress is not None:
-            progress(number + 1, len(chosen) * len(kinds))
+    with _one_thread():
+        for number, (regime, kind) in enumerate(itertools.product(chosen, kinds)):
+            given = inputs(regime, kind, rng)
+            cases += _cases(attention, regime, given.to(device), level)
+            if progress is not None:
+                progress(number + 1, len(chosen) * len(kinds))
     name = getattr(attention, "__name__", type(attention).__name__)
     return AuditResult(name, level, rng, tuple(cases))
 
@@ -301,6 +305,17 @@ def assert_accurate(attention: Attention, level: str = "usual", **options: Any) 
         ]
         rest = [f"  and {len(bad) - 20} more"] if len(bad) > 20 else []
         raise AssertionError("\n".join([repr(result), *lines, *rest]))
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """Run PyTorch on one thread: on tensors this small, several threads mostly wait for each other."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def _against(case: AuditCase) -> str:

@@ -25,7 +25,7 @@ def scaled_dot_product_attention(
     """Compute `torch.nn.functional.scaled_dot_product_attention` with a backward that is right at any gap.
 
     The outputs agree with PyTorch's to rounding, and so do gradients as long as attention is soft. Where it
-    is hard, PyTorch's gradient is rounding noise and this one is not (see docs/torch.md). Half precisions
+    is hard, PyTorch's gradient is rounding noise and this one is not (see docs/explanation). Half precisions
     are computed in float32 inside; autocast is followed. Queries are processed in chunks whose logits are
     computed again in the backward pass, so no array of queries times tokens is formed. The function can be
     differentiated twice and compiled.

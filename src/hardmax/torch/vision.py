@@ -78,8 +78,9 @@ class VisionTransformer(nn.Module):  # type: ignore[misc]
     def forward(self, images: torch.Tensor) -> torch.Tensor:
         """Logits (n, classes) of images (n, 3, size, size)."""
         x = self._tokens(images)
-        for block in self.blocks:
+        for block in self.blocks[:-1]:
             x = block(x)
+        x = self.blocks[-1](x, 1)  # the class is read off [CLS], so the last block updates nothing else
         return self.head(self.norm(x[:, 0]))
 
     @torch.no_grad()
@@ -88,8 +89,8 @@ class VisionTransformer(nn.Module):  # type: ignore[misc]
         x = self._tokens(images)
         for block in self.blocks[:-1]:
             x = block(x)
-        q, k, _ = self.blocks[-1].attend.projected(self.blocks[-1].before(x))
-        return attention_weights(q[:, :, :1], k)[:, :, 0]
+        q, k, _ = self.blocks[-1].attend.projected(self.blocks[-1].before(x), 1)
+        return attention_weights(q, k)[:, :, 0]
 
 
 class _Block(nn.Module):  # type: ignore[misc]
@@ -99,8 +100,9 @@ class _Block(nn.Module):  # type: ignore[misc]
         self.attend = _SelfAttention(dim, heads, backward)
         self.mlp = nn.Sequential(nn.Linear(dim, ratio * dim), nn.GELU(), nn.Linear(ratio * dim, dim))
 
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        x = x + self.attend(self.before(x))
+    def forward(self, x: torch.Tensor, first: int | None = None) -> torch.Tensor:
+        """Update all tokens, or only the ``first`` ones."""
+        x = x[:, :first] + self.attend(self.before(x), first)
         return x + self.mlp(self.between(x))
 
 
@@ -112,12 +114,12 @@ class _SelfAttention(nn.Module):  # type: ignore[misc]
         self.num_heads, self.backward = heads, backward
         self.query, self.key, self.value, self.out = (nn.Linear(dim, dim) for _ in range(4))
 
-    def projected(self, x: torch.Tensor) -> list[torch.Tensor]:
-        """Queries, keys and values, (n, heads, tokens, width)."""
-        made = (project(x) for project in (self.query, self.key, self.value))
+    def projected(self, x: torch.Tensor, first: int | None = None) -> list[torch.Tensor]:
+        """Queries (of the ``first`` tokens), keys and values, (n, heads, tokens, width)."""
+        made = (self.query(x[:, :first]), self.key(x), self.value(x))
         return [each.unflatten(-1, (self.num_heads, -1)).transpose(1, 2) for each in made]
 
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        q, k, v = self.projected(x)
+    def forward(self, x: torch.Tensor, first: int | None = None) -> torch.Tensor:
+        q, k, v = self.projected(x, first)
         attend = scaled_dot_product_attention if self.backward == "exact" else F.scaled_dot_product_attention
         return self.out(attend(q, k, v).transpose(1, 2).flatten(-2))

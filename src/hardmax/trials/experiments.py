@@ -22,8 +22,8 @@ from hardmax._lib.parallel import serial_blas
 from hardmax.data.generators import fig9_oracle, gaussian, sphere
 from hardmax.data.small import example
 from hardmax.directions.neighbors import known_gap, row_gaps
+from hardmax.dynamics.optim import RULES as ALL
 from hardmax.dynamics.optim import Adam, Coordinate, Mirror, Normalized, Optimizer, Sign, Signum
-from hardmax.dynamics.optim.text import RULES as ALL
 from hardmax.dynamics.run import Run
 from hardmax.dynamics.train import train, train_quietly
 from hardmax.limits.late import late_residual

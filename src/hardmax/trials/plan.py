@@ -1,4 +1,4 @@
-"""A sweep written down in a TOML file, as `hardmax sweep` reads it (docs/sweeps.md)."""
+"""A sweep written down in a TOML file, as `hardmax sweep` reads it (docs/how-to/sweeps.md)."""
 
 from __future__ import annotations
 
@@ -99,10 +99,10 @@ def read_plan(file: str | os.PathLike[str], allow: Sequence[str] = ()) -> Plan:
     except UnicodeDecodeError as error:
         raise ValueError(f"{path.name} is not a TOML file: {error}") from None
     except tomllib.TOMLDecodeError as error:
-        raise ValueError(f"{path.name} is not a TOML file: {error}; docs/sweeps.md shows one") from None
+        raise ValueError(f"{path.name} is not a TOML file: {error}; see docs/how-to/sweeps.md") from None
     except RecursionError:
         raise ValueError(
-            f"{path.name} is not a sweep: it is nested too deeply; docs/sweeps.md shows one"
+            f"{path.name} is not a sweep: it is nested too deeply; docs/how-to/sweeps.md shows one"
         ) from None
     except ValueError as error:
         raise ValueError(f"{path.name}: {error}") from None

@@ -9,7 +9,7 @@ import pytest
 
 from hardmax.app import cli
 
-SCHEMAS = Path(__file__).parents[3] / "docs" / "schemas"
+SCHEMAS = Path(__file__).parents[3] / "docs" / "reference" / "schemas"
 
 
 @pytest.fixture(scope="session")

@@ -12,7 +12,9 @@ from hardmax.app import cli
 from hardmax.data import example
 from hardmax.margin.att_svm import max_margin
 
-SCHEMA = json.loads((Path(__file__).parents[3] / "docs" / "schemas" / "certify.schema.json").read_text())
+SCHEMA = json.loads(
+    (Path(__file__).parents[3] / "docs" / "reference" / "schemas" / "certify.schema.json").read_text()
+)
 
 
 @pytest.fixture

@@ -10,7 +10,9 @@ import pytest
 import hardmax as hm
 from hardmax.app import cli
 
-SCHEMA = json.loads((Path(__file__).parents[3] / "docs" / "schemas" / "solve.schema.json").read_text())
+SCHEMA = json.loads(
+    (Path(__file__).parents[3] / "docs" / "reference" / "schemas" / "solve.schema.json").read_text()
+)
 
 
 @pytest.fixture

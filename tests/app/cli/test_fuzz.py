@@ -44,7 +44,7 @@ def _hostile() -> Any:
 
 
 def schemas() -> dict[str, Any]:
-    files = (HERE.parents[2] / "docs" / "schemas").glob("*.schema.json")
+    files = (HERE.parents[2] / "docs" / "reference" / "schemas").glob("*.schema.json")
     found = [json.loads(path.read_text()) for path in files]
     return {each["properties"]["schema"]["const"]: each for each in found}
 

@@ -15,7 +15,7 @@ from hardmax._lib import terminal
 
 ROOT = Path(__file__).parents[3]
 SCHEMAS = {
-    name: json.loads((ROOT / "docs" / "schemas" / f"ntp-{name}.schema.json").read_text())
+    name: json.loads((ROOT / "docs" / "reference" / "schemas" / f"ntp-{name}.schema.json").read_text())
     for name in ("check", "generate")
 }
 EXAMPLE = str(ROOT / "examples" / "svop.txt")

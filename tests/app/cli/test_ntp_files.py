@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from hardmax.app.results.next_token_check import check as ntp_check
-from hardmax.nexttoken.checking import survey
-from hardmax.nexttoken.checking.walking import TORN
+from hardmax.nexttoken import realizable, walking
+from hardmax.nexttoken.walking import TORN
 
 EXAMPLE = str(Path(__file__).parents[3] / "examples" / "svop.txt")
 
@@ -108,13 +108,13 @@ def signals():
     "where, name, text, words",
     [
         (
-            survey.Total,
+            walking.Walk,
             "add",
             "a b\nb a\n",
             "2 sentences that were read were checked: they are realizable; start",
         ),
-        (survey.Total, "orders", "a b\na c\nb a\n", "3 sentences that were read were checked; start"),
-        (survey.Survey, "part", "a b\na c\nb a\n", "were checked: they are not realizable; start"),
+        (walking.Walk, "relations", "a b\na c\nb a\n", "3 sentences that were read were checked; start"),
+        (realizable, "heaviest", "a b\na c\nb a\n", "were checked: they are not realizable; start"),
     ],
 )
 def test_an_interrupt_behind_the_reading_is_not_swallowed(
@@ -135,15 +135,15 @@ def test_an_interrupt_behind_the_reading_is_not_swallowed(
 
 
 def test_an_interrupt_of_the_walk_says_what_it_met(ntp, file, monkeypatch, signals):
-    monkeypatch.setattr(survey, "SHARE", 1)
-    add = survey.Total.add
+    monkeypatch.setattr(walking, "SHARE", 1)
+    add = walking.Walk.add
 
     def interrupted(self, *found):
         add(self, *found)
         if self.tally[TORN]:
             signal.raise_signal(signal.SIGINT)
 
-    monkeypatch.setattr(survey.Total, "add", interrupted)
+    monkeypatch.setattr(walking.Walk, "add", interrupted)
     code, out, _ = ntp("check", file("b a\na b\na c\nc c\n"), "--json")
     told = json.loads(out)
     assert (code, told["schema"], told["code"]) == (130, "hardmax.error/1", 130)

@@ -16,7 +16,9 @@ from hardmax.app import cli
 from hardmax.nexttoken import generate, write_sentences
 from hardmax.nexttoken.model_file import load_reached
 
-SCHEMA = json.loads((Path(__file__).parents[3] / "docs" / "schemas" / "ntp-train.schema.json").read_text())
+SCHEMA = json.loads(
+    (Path(__file__).parents[3] / "docs" / "reference" / "schemas" / "ntp-train.schema.json").read_text()
+)
 
 # Tells when the first steps are done, and sleeps between pieces, so that there is time for a signal.
 CHILD = """

@@ -6,7 +6,7 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-SCHEMAS = Path(__file__).parents[3] / "docs" / "schemas"
+SCHEMAS = Path(__file__).parents[3] / "docs" / "reference" / "schemas"
 TRAIN, PREDICT = (
     json.loads((SCHEMAS / f"ntp-{name}.schema.json").read_text()) for name in ("train", "predict")
 )

@@ -62,7 +62,7 @@ def test_the_documented_options_are_those_of_the_program():
     finally:
         sys.path.pop(0)
     made = command_pages.pages()
-    folder = ROOT / "docs" / "cli"
+    folder = ROOT / "docs" / "reference" / "cli"
     assert {path.name for path in folder.iterdir()} == set(made)
     assert {name: (folder / name).read_text(encoding="utf-8") for name in made} == made
 

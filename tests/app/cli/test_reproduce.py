@@ -19,7 +19,9 @@ from hardmax.papers.max_margin.figures.vision import figures
 from hardmax.papers.registry import Registry
 from hardmax.papers.trained_embeddings.figures.reviews import reviews_of
 
-SCHEMA = json.loads((Path(__file__).parents[3] / "docs" / "schemas" / "reproduce.schema.json").read_text())
+SCHEMA = json.loads(
+    (Path(__file__).parents[3] / "docs" / "reference" / "schemas" / "reproduce.schema.json").read_text()
+)
 
 
 TABLES = {"path": {"t": np.arange(3)}}

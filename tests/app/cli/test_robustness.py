@@ -183,7 +183,7 @@ def test_a_missing_extra_is_named_before_the_sweep(command, monkeypatch, tmp_pat
 
 
 def test_every_schema_names_itself():
-    for path in (Path(__file__).parents[3] / "docs" / "schemas").glob("*.json"):
+    for path in (Path(__file__).parents[3] / "docs" / "reference" / "schemas").glob("*.json"):
         name = json.loads(path.read_text())["properties"]["schema"]["const"]
         schema, number = name.split("/")
         assert schema == f"hardmax.{path.name.removesuffix('.schema.json')}"

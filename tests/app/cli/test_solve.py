@@ -16,7 +16,7 @@ import hardmax as hm
 from hardmax._lib.arrays import cosine_distance
 from hardmax.app import cli
 from hardmax.data import example, sphere
-from hardmax.margin.certificates.checking import certify
+from hardmax.margin.certificates import certify
 from hardmax.problem import Problem
 
 ROOT = Path(__file__).parents[3]
@@ -290,7 +290,7 @@ def test_the_documented_example_is_true(capsys, monkeypatch):
         return [re.sub(r"kkt (< )?\S+|1 - cos = \S+|log t = \S+ ", "", line) for line in lines]
 
     monkeypatch.chdir(ROOT)
-    documented = settled((ROOT / "docs" / "solve.md").read_text())
+    documented = settled((ROOT / "docs" / "how-to" / "find-where-training-goes.md").read_text())
     for name in ("three-inputs", "opposed"):
         assert cli.run(["solve", f"examples/{name}.json", "--flow", "--no-color"]) == 0
         assert set(settled(capsys.readouterr().out)) <= set(documented)

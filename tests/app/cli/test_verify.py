@@ -15,7 +15,9 @@ from hardmax.papers.checking.instances import instances
 from hardmax.papers.max_margin.statements import instances as table
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
-SCHEMA = json.loads((Path(__file__).parents[3] / "docs" / "schemas" / "verify.schema.json").read_text())
+SCHEMA = json.loads(
+    (Path(__file__).parents[3] / "docs" / "reference" / "schemas" / "verify.schema.json").read_text()
+)
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import pytest
 import hardmax as hm
 from hardmax.app.playground import basins, links, plane
 from hardmax.app.playground.engine import QUESTIONS, answer
-from hardmax.dynamics.vector import points_from
+from hardmax.dynamics.stepping import points_from
 
 B8 = {"keys": [[[1.0, 0.0], [0.0, 0.0]], [[-1.0, 1.0], [1.0, 0.0]]], "scores": [[1.0, 0.0], [1.0, 0.0]]}
 BREAD = ["we eat fresh bread", "eat fresh bread", "fresh bread bread", "bread we eat"]

@@ -18,7 +18,7 @@ from hardmax.app import cli
 from hardmax.app.playground import page
 from hardmax.app.playground.engine import answer
 from hardmax.app.playground.export import export_page
-from hardmax.app.playground.links import encoded
+from hardmax.app.playground.links import encoded, state_of
 from hardmax.app.playground.scenes import plane_state
 
 ROOT = Path(__file__).parents[3]
@@ -40,6 +40,18 @@ def exported(tmp_path_factory):
     path = tmp_path_factory.mktemp("page") / "page.html"
     export_page(path, hm.data.example("B-FIG-8"))
     return path
+
+
+@pytest.fixture(scope="session")
+def axe(tmp_path_factory):
+    """The accessibility checker axe-core, from npm."""
+    folder = tmp_path_factory.mktemp("axe")
+    if shutil.which("npm") is None:
+        pytest.skip("npm is not installed, which fetches axe-core")
+    command = ["npm", "install", "--silent", "--no-audit", "--no-fund", "--prefix", str(folder), "axe-core"]
+    if subprocess.run(command, capture_output=True).returncode != 0:
+        pytest.skip("npm cannot fetch axe-core here")
+    return (folder / "node_modules" / "axe-core" / "axe.min.js").read_text()
 
 
 def record(path):
@@ -72,7 +84,9 @@ def test_the_command_and_its_schema(capsys, tmp_path):
     file = tmp_path / "page.html"
     line = ["play", "--export", str(file), str(ROOT / "examples" / "opposed.json"), "--json"]
     code, told = cli.run(line), json.loads(capsys.readouterr().out)
-    jsonschema.validate(told, json.loads((ROOT / "docs" / "schemas" / "play.schema.json").read_text()))
+    jsonschema.validate(
+        told, json.loads((ROOT / "docs" / "reference" / "schemas" / "play.schema.json").read_text())
+    )
     assert (code, told["bytes"]) == (0, file.stat().st_size)
 
 
@@ -210,6 +224,38 @@ class TestInABrowser:
         script = {**state, "problem": {**state["problem"], "loss": "<img src=x onerror=alert(1)>"}}
         hostile = opened(encoded(script))
         assert hostile.query_selector("img") is None
+
+    def test_every_scene_of_the_tour_survives_a_link(self, opened, scenes):
+        """From Python to the file, from its address to a notebook and to another file."""
+        for k, state in enumerate(scenes):
+            shown = opened(encoded(state))
+            assert self.told(shown)["state"] == json.loads(json.dumps(state)), k
+            assert shown.get_attribute(f'[data-step="{k}"]', "aria-current") == "step"
+            assert shown.is_hidden(".hmx-problem")
+            shown.wait_for_function("location.hash.length > 1")
+            assert state_of(shown.url) == self.told(shown)["state"], k
+
+    @pytest.mark.parametrize("scheme", ["light", "dark"])
+    @pytest.mark.parametrize("size", [(1280, 860), (390, 844)])
+    def test_axe_finds_nothing(self, browser, exported, axe, size, scheme):
+        context = browser.new_context(
+            viewport={"width": size[0], "height": size[1]}, color_scheme=scheme, bypass_csp=True, offline=True
+        )
+        shown = context.new_page()
+        shown.goto(exported.as_uri())
+        shown.wait_for_selector(".hmx[data-ready]", timeout=30_000)
+        shown.evaluate(axe)
+        for scene in ("plane", "sentences", "words"):
+            shown.click(f"[data-scene='{scene}']")
+            shown.wait_for_timeout(600)
+            shown.wait_for_selector(".hmx[data-idle='yes']")
+            found = shown.evaluate("axe.run()")
+            assert len(found["passes"]) > 20
+            violations = [
+                (each["id"], [node["html"][:90] for node in each["nodes"]]) for each in found["violations"]
+            ]
+            assert violations == [], scene
+        context.close()
 
     @pytest.mark.parametrize("kind", ["svg", "png"])
     def test_pictures_are_saved(self, opened, kind, tmp_path):

@@ -229,7 +229,10 @@ def test_every_answer_is_a_frozen_dataclass_with_a_schema_of_its_own():
     for kind in kinds:
         assert kind.__dataclass_params__.frozen
         assert re.fullmatch(r"hardmax\.[a-z-]+/\d", kind.schema)
-    files = {path.name.removesuffix(".schema.json") for path in (ROOT / "docs" / "schemas").glob("*.json")}
+    files = {
+        path.name.removesuffix(".schema.json")
+        for path in (ROOT / "docs" / "reference" / "schemas").glob("*.json")
+    }
     elsewhere = {"error", "play"}  # play serves until it is ended: its one line is that of the server
     assert {kind.schema[8:-2] for kind in kinds} == files - elsewhere
     with pytest.raises(dataclasses.FrozenInstanceError):

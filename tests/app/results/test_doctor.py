@@ -18,7 +18,7 @@ from hardmax.app.results import doctor as diagnosis
 from hardmax.app.results.compilation import Compilation
 from hardmax.app.results.doctor import DoctorReport, Finding
 
-SCHEMAS = Path(__file__).parents[3] / "docs" / "schemas"
+SCHEMAS = Path(__file__).parents[3] / "docs" / "reference" / "schemas"
 
 
 def test_numerics_self_test_passes():

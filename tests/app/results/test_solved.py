@@ -10,7 +10,7 @@ import pytest
 
 import hardmax as hm
 from hardmax.margin import att_svm
-from hardmax.margin.certificates.checking import certify
+from hardmax.margin.certificates import certify
 
 ROOT = Path(__file__).parents[3]
 

@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hardmax.data.sentences.trie import Trie
 from hardmax.nexttoken import Samples, Sentences, analyze
 from hardmax.nexttoken.relations import collocation, complete
 
@@ -88,15 +87,6 @@ def test_merging_keeps_the_weight_of_every_multiset(sentences):
     assert merged.offsets[-1] == len(merged.tokens) == len(merged.counts)
 
 
-@given(corpora)
-def test_blocks_of_any_size_hold_all_samples(sentences):
-    trie = Trie.build(Sentences.from_lists(sentences))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("hardmax.data.sentences.trie.BLOCK", 5)
-        nodes = np.concatenate(list(trie.blocks()))
-    assert nodes.tolist() == trie.samples.tolist()
-
-
 def test_two_next_tokens_are_two_samples():
     samples = Samples.from_sentences(["a b", "a c", "a c"])
     assert samples.target.tolist() == [1, 2]
@@ -144,7 +134,10 @@ def test_limits_are_refused_in_words(monkeypatch):
     monkeypatch.setattr("hardmax.data.sentences.samples.LARGEST", 4)
     with pytest.raises(ValueError, match="max_length below 3"):
         Samples.from_sentences(["a b c"])
-    monkeypatch.setattr("hardmax.data.sentences.trie.LARGEST_PASS", 4)
+    monkeypatch.setattr("hardmax.data.sentences.samples.LARGEST_PASS", 4)
+    with pytest.raises(ValueError, match="below 3"):
+        Samples.from_sentences(["a b c"])
+    monkeypatch.setattr("hardmax.nexttoken.walking.LARGEST_WALK", 4)
     with pytest.raises(ValueError, match="below 3"):
         analyze(["a b c"])
     monkeypatch.setattr("hardmax.data.sentences.sentences.LARGEST_VOCABULARY", 2)

@@ -20,11 +20,10 @@ import numpy as np
 
 import hardmax as hm
 from hardmax.papers.checking.check import Check, check_statement, statements
-from hardmax.papers.hunting.space import FIXED, LABELS, QUERIES
 
 # Samples are as small as those of a hunt: many problems show more than many draws.
 LIGHTER: dict[str, dict[str, Any]] = {
-    **FIXED,
+    **{id: dict(each.hunt) for id, each in statements().items() if each.hunt},
     "B-ERR-21": {"count": 1},
     "B-NEW-1": {"steps": 2000},
     "B-THM-2M": {"steps": 300},
@@ -60,12 +59,12 @@ def draw_problem(seed: int) -> hm.Problem:
 
 def subject_of(id: str, seed: int) -> hm.Problem:
     """What the statement is tried on: inputs with queries or with labels where it is about these."""
-    if id in QUERIES:
+    if statements()[id].data == "queries":
         rng = np.random.default_rng([18, seed])
         n, T, d, e = (int(x) for x in rng.integers([1, 2, 2, 2], 4, size=4))
         tokens, queries = rng.normal(size=(n, T, d)), rng.normal(size=(n, e))
         return hm.Problem.from_queries(tokens, queries, rng.normal(size=(n, T)))
-    if id in LABELS:  # few directions, so that most do not separate
+    if statements()[id].data == "labels":  # few directions, so that most do not separate
         rng = np.random.default_rng([19, seed])
         n, T, d = (int(x) for x in rng.integers([2, 2, 2], [6, 4, 4], size=3))
         scores = np.eye(T)[rng.integers(T, size=n)]

@@ -13,7 +13,9 @@ from hardmax.papers.checking.check import statements
 from hardmax.papers.checking.instances import Instance, instances
 
 ALL = instances()
-SCHEMA = json.loads((Path(__file__).parents[3] / "docs" / "schemas" / "verify.schema.json").read_text())
+SCHEMA = json.loads(
+    (Path(__file__).parents[3] / "docs" / "reference" / "schemas" / "verify.schema.json").read_text()
+)
 
 
 @pytest.mark.parametrize("instance", ALL, ids=lambda each: f"{each.id}: {each.name}")

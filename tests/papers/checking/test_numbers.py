@@ -209,7 +209,7 @@ def test_the_selection_switches_with_rho():
 def test_the_radius_of_theorem_3_is_that_of_its_whole_proof():
     """From R_bar descent first leaves the cone of some selections; from R0 with (49) no flow does.
 
-    docs/errata.md tells of range(12), some seconds: 22 selections, of which [8, 14].
+    docs/research/errata.md tells of range(12), some seconds: 22 selections, of which [8, 14].
     """
     from hardmax.directions.enumerate import attractors
 

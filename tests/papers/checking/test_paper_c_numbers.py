@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import hardmax as hm
-from hardmax.margin.closed_forms.next_token import kq_column
+from hardmax.margin.closed_forms import kq_column
 from hardmax.margin.constraints import Constraints
 from hardmax.margin.solve import solve
 from hardmax.nexttoken import Samples, generate, named_sentences

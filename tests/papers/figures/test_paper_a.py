@@ -1,9 +1,7 @@
 """The figures of paper A: their claims hold and can fail, their numbers are checked apart, they redraw."""
 
-import re
 from dataclasses import replace
 from fractions import Fraction
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -17,7 +15,6 @@ from hardmax.papers.trained_embeddings.figures import lemma2, theorem5
 from hardmax.papers.trained_embeddings.statements.instances import slack_corpus
 
 IDS = ("A-FIG-L2", "A-FIG-T5")
-ERRATA = (Path(__file__).parents[3] / "docs" / "errata.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.slow
@@ -195,16 +192,3 @@ def test_tables_of_theorem_5_agree_with_each_other(computed):
         assert path["misalignment"][-1] == pytest.approx(end, rel=1e-12)
         assert path["norm"][-1] == pytest.approx(theorem5.END, rel=1e-6)
         assert int(d) >= theorem5.LEAST_WIDTH
-
-
-# -- the page of errata -----------------------------------------------------------------------------------
-
-
-def test_every_erratum_of_paper_a_has_evidence_or_says_that_it_has_none():
-    chapter = ERRATA.split("# Errata of the trained-embeddings paper")[1].split("\n## ")[0]
-    entries = re.findall(r"^#### (A-ERR-\d+):(.*?)(?=^##|\Z)", chapter, flags=re.MULTILINE | re.DOTALL)
-    listed = re.findall(r"^- \*\*(A-ERR-\d+)\*\* \(\*(text|argument)\*\)", chapter, flags=re.MULTILINE)
-    ids = [id for id, _ in entries] + [id for id, _ in listed]
-    assert sorted(ids) == sorted(f"A-ERR-{n}" for n in range(1, 18))
-    for id, text in entries:
-        assert ">>>" in text or "`hardmax " in text or "*argument*" in text, id

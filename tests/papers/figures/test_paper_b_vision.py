@@ -144,10 +144,8 @@ def test_norms_of_the_last_layer_in_both_readings():
 
 
 @pytest.mark.extra
-def test_a_killed_training_goes_on_to_the_same_course(tmp_path):
+def test_a_killed_training_goes_on_to_the_same_course(tmp_path, monkeypatch):
     pytest.importorskip("torch", reason="the vision transformer needs PyTorch: make test-extras")
-    from dataclasses import replace
-
     from hardmax.data.images import Images
     from hardmax.papers.max_margin.figures.vision import training
 
@@ -157,10 +155,17 @@ def test_a_killed_training_goes_on_to_the_same_course(tmp_path):
     tiny = training.Protocol(train=40, test=40, epochs=3, patch=16, dim=8, depth=1, heads=2, batch=20)
     kind, path = ("normal", "exact"), tmp_path / "state.pt"
     straight = training.train(data, tiny, *kind, 0, lambda share: None)
-    training.train(data, replace(tiny, epochs=1), *kind, 0, lambda share: None, path)
+    monkeypatch.setattr(training, "SAVED_EVERY", 1)
+
+    def stop_in_the_second_epoch(share: float) -> None:
+        if share > 0.6:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        training.train(data, tiny, *kind, 0, stop_in_the_second_epoch, path)
     heard: list[float] = []
     resumed = training.train(data, tiny, *kind, 0, heard.append, path)
-    assert len(heard) == 4  # two batches of the second and the third epoch
+    assert len(heard) == 3  # the second batch of the second epoch, and the third epoch
     for name in ("norm", "sparsity", "accuracy"):
         np.testing.assert_array_equal(getattr(resumed, name), getattr(straight, name))
     np.testing.assert_array_equal(resumed.maps, straight.maps)

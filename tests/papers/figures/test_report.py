@@ -181,12 +181,6 @@ def _made(*claims):
     return Figure(recipe, "quick", {}, claims, (), None, 0.1)
 
 
-def test_errata_have_the_ids_of_the_page_that_tells_them():
-    text = (ROOT / "docs" / "errata.md").read_text(encoding="utf-8")
-    told = set(re.findall(r"^(?:#### |- \*\*)([ABCD]-(?:ERR|NEW)-\w+)", text, flags=re.MULTILINE))
-    assert set(ERRATA) == told
-
-
 def test_errata_that_figures_cite_are_known():
     assert [id for each in recipes().values() for id in each.errata if id not in ERRATA] == []
 

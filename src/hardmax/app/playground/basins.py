@@ -16,7 +16,7 @@ import numpy as np
 import hardmax as hm
 from hardmax.app.playground.plane import NORMS, RULES, SOLVE_SECONDS, rule
 from hardmax.app.playground.protocol import number, one_of, problem_of
-from hardmax.dynamics.vector import points_from
+from hardmax.dynamics.stepping import points_from
 
 FIELDS = tuple(name for name in RULES if name != "gd")  # whose steps vanish where the softmax is saturated
 COARSE = 6  # cells along a side at level 0; each level doubles them

@@ -126,7 +126,7 @@ def _sentences(state: Mapping[str, Any]) -> list[str]:
         "analysis = hm.nexttoken.analyze(sentences, repair=True)",
         "if analysis.legal:",
         "    samples = hm.nexttoken.Samples.from_sentences(sentences)",
-        f"    steps = {SENTENCE_STEPS} if analysis.trie.sentences.teach_attention else 0",
+        f"    steps = {SENTENCE_STEPS} if analysis.teaches_attention else 0",
         f"    run = hm.nexttoken.training.train(samples, steps=steps, rate={SENTENCE_RATE}, n=analysis.n)",
     ]
     if isinstance(prompt, str) and prompt.split():

@@ -1,7 +1,7 @@
 """The messages between page and engine: JSON objects, versioned; what is none is refused in one sentence.
 
 A question is ``{"v": 1, "ask": NAME, ...}``, its answer ``{"v": 1, "ok": true, "answer": {...}, "cpu": ms}``
-or ``{"v": 1, "ok": false, "error": "a sentence"}``. docs/playground.md lists the questions.
+or ``{"v": 1, "ok": false, "error": "a sentence"}``. docs/how-to/playground.md lists the questions.
 """
 
 from __future__ import annotations

@@ -123,5 +123,5 @@ def _trained(sentences: tuple[str, ...]) -> Training:
         raise ValueError(f"sentences must be realizable to be learnt, got {kinds}; mend what the list names")
     samples = nexttoken.Samples.from_sentences(list(sentences))
     # where no sentence goes on after two different words, attention has nothing to learn
-    steps = STEPS if analysis.trie.sentences.teach_attention else 0
+    steps = STEPS if analysis.teaches_attention else 0
     return nexttoken.training.train(samples, steps=steps, rate=RATE, n=analysis.n)

@@ -70,7 +70,7 @@ def certify(certificate: Any, *, norm: str | os.PathLike[str] | None = None) -> 
     """
     from hardmax._lib.annotations import read_path
     from hardmax._lib.reading import read_json
-    from hardmax.margin.certificates.checking import certify as check
+    from hardmax.margin.certificates import certify as check
 
     if norm is not None:
         run_file(Path(norm))

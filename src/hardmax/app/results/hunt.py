@@ -109,11 +109,12 @@ class HuntResult(Result):
         again += [] if self.loss is None else ["--loss", self.loss]
         if not self.files or self.candidate is None:
             return (shlex.join(again),)
+        from hardmax.papers.checking.check import statement_of
         from hardmax.papers.hunting.claims import told_to
 
         verify = ["hardmax", "verify" if self.is_paper else "hunt", self.claim, "--on", self.files[0]]
         options = self.candidate.options
-        told = told_to(self.claim, options) if self.is_paper else options
+        told = told_to(statement_of(self.claim).test, options) if self.is_paper else options
         verify += ["--reading", "paper"] if self.reading == "paper" else []
         for name, value in told.items():
             plain = value.tolist() if hasattr(value, "tolist") else value

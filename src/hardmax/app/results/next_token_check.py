@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from hardmax.data.sentences.distinct import Distinct
     from hardmax.data.sentences.sentences import Sentences
     from hardmax.data.sentences.streaming import FileBlock
-    from hardmax.nexttoken.checking.survey import KeptPart, Survey
+    from hardmax.nexttoken.analysis import Analysis
+    from hardmax.nexttoken.realizable import RealizablePart
 
 
 LINES = 12  # of the collocation and of the orders
@@ -145,7 +146,7 @@ def _finite(components: dict[str, list[list[str]]]) -> str:
     return head * bool(told) + "".join(told)
 
 
-def _about(analysis: Survey, part: KeptPart, fields: dict[str, Any]) -> str:
+def _about(analysis: Analysis, part: RealizablePart, fields: dict[str, Any]) -> str:
     if not part.of_samples:
         return "\nrealizable part found: none, because no sentence has two tokens.\n"
     idle = analysis.never_first
@@ -212,8 +213,8 @@ class NextTokenReport(Result):
     schema: ClassVar[str] = "hardmax.ntp-check/2"
 
     name: str
-    analysis: Survey
-    part: KeptPart | None
+    analysis: Analysis
+    part: RealizablePart | None
     uniform: bool
     raw: Callable[[], Iterable[list[str]]] = field(repr=False)
     files: tuple[str, ...] = ()
@@ -459,8 +460,8 @@ def _check(
     from hardmax.data.sentences.distinct import Distinct
     from hardmax.data.sentences.reading import look_at, raw_sentences
     from hardmax.data.sentences.streaming import read_distinct
-    from hardmax.nexttoken.analysis import as_sentences
-    from hardmax.nexttoken.checking.survey import survey
+    from hardmax.nexttoken.analysis import as_sentences, survey
+    from hardmax.nexttoken.realizable import realizable_part
 
     checked(punctuation)
     raw: Callable[[], Iterable[list[str]]]
@@ -494,7 +495,7 @@ def _check(
         analysis = survey(text, repair=repair, workers=here, tell=done.add, interrupted=later)
         found = NextTokenReport(name, analysis, None, uniform, raw, files, is_whole, punctuation=punctuation)
         known = {True: "realizable", False: "not realizable", None: ""}[found.realizable]
-        found = replace(found, part=analysis.part()) if analysis.violations else found
+        found = replace(found, part=realizable_part(analysis)) if analysis.violations else found
         if later():
             raise KeyboardInterrupt
         return found
@@ -565,12 +566,12 @@ def _size(file: str) -> int:
         return 0
 
 
-def _collocation(analysis: Survey) -> dict[str, str | None]:
+def _collocation(analysis: Analysis) -> dict[str, str | None]:
     words = analysis.text.vocabulary
     return {words[x]: words[y] if y >= 0 else None for x, y in enumerate(analysis.n.tolist())}
 
 
-def _orders(analysis: Survey) -> dict[str, dict[str, Any]]:
+def _orders(analysis: Analysis) -> dict[str, dict[str, Any]]:
     """The types of tokens under each query, in words."""
     orders, words = analysis.orders, analysis.text.vocabulary
     found: dict[int, dict[str, Any]] = {q: _untyped() for q in range(orders.V) if orders.V <= SMALL}
@@ -584,7 +585,7 @@ def _orders(analysis: Survey) -> dict[str, dict[str, Any]]:
     return {words[q]: typed for q, typed in sorted(found.items())}
 
 
-def _components(analysis: Survey) -> dict[str, list[list[str]]]:
+def _components(analysis: Analysis) -> dict[str, list[list[str]]]:
     word = analysis.text.vocabulary
     return {word[q]: [analysis.words(each) for each in found] for q, found in analysis.components.items()}
 
@@ -593,7 +594,7 @@ def _untyped() -> dict[str, Any]:
     return {"optimal": [], "non_optimal": [], "confused": [], "non_comparable": []}
 
 
-def _measured(part: KeptPart) -> dict[str, Any]:
+def _measured(part: RealizablePart) -> dict[str, Any]:
     return {
         "sentences": part.whole + part.cut,
         "whole": part.whole,

@@ -66,8 +66,8 @@ class GeneratedSentences(Result):
             "sentences": self.made.sentences,
             "collocation": self.made.n,
             "lags": self.made.lag,
-            "samples": len(self.analysis.trie.samples),
-            "longest": int(self.analysis.trie.depth.max()),
+            "samples": self.analysis.samples,
+            "longest": self.analysis.text.longest,
         }
 
     def table(self) -> str:

@@ -233,12 +233,12 @@ class TrainJob:
         punctuation: str = KEEP,
     ) -> None:
         from hardmax import nexttoken
-        from hardmax.nexttoken.analysis import as_trie
+        from hardmax.nexttoken.analysis import as_sentences
 
-        trie = as_trie(data)
+        sentences = as_sentences(data)
         self.name, self.model, self.steps = name, model, steps
-        self.analysis = nexttoken.analyze(trie, repair=repair)
-        self.samples = nexttoken.Samples.from_trie(trie, uniform=uniform)
+        self.analysis = nexttoken.analyze(sentences, repair=repair)
+        self.samples = nexttoken.Samples.from_trie(self.analysis.trie, uniform=uniform)
         _refuse(self.analysis, name, anyway)
         self.settings: dict[str, Any] = {
             "stage1": stage1,
@@ -251,7 +251,7 @@ class TrainJob:
             "--stage1": (stage1, STEPS),
             "--rate": (rate, None),
             "--first-rate": (first_rate, None),
-            "--max-length": (trie.sentences.max_length, MAX_LENGTH),
+            "--max-length": (sentences.max_length, MAX_LENGTH),
             "--punctuation": (punctuation, KEEP),
         }
         flags = {"--uniform": uniform, "--repair": repair, "--anyway": anyway}

@@ -229,7 +229,7 @@ def _more(records: Sequence[Record], data: Path | None) -> list[str]:
     made_up = [record.id for record in records if any(NO_DATA in note for note in record.notes)]
     if made_up:
         lines += [
-            "synthetic data instead of reviews and images; for those, in a folder as docs/figures.md says:",
+            "synthetic data instead of reviews and images; with those (docs/how-to/reproduce-figures.md):",
             f"hardmax reproduce {' '.join(made_up)} --data DIR",
         ]
     return lines

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hardmax._lib import expect
+from hardmax._lib.models import made
 from hardmax._lib.scales import Scale, read_scale
 from hardmax.data.corpora.statistics import TokenStatistics, assumption_4
 from hardmax.problem import Problem
@@ -294,11 +295,10 @@ class Corpus:
         >>> hm.Corpus.from_sequences([[0, 2], [1, 2]], [1, -1]).model(d=8).layers
         1
         """
-        from hardmax.embeddings.models import EmbeddingModel
-
         scales = {"scale": scale, "first_scale": first_scale}
         given = {name: value for name, value in scales.items() if value is not None}
-        return EmbeddingModel(self, d, layers, tuple(blocks), start, given)
+        model: EmbeddingModel = made("embeddings", self, d, layers, tuple(blocks), start, given)
+        return model
 
     # -- as a problem of paper B --------------------------------------------------------------------------
 

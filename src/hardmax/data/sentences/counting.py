@@ -6,14 +6,18 @@ packed sort as their tokens do, and are small: distinct sentences are all that i
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
 from hardmax._lib.kernels import kernel
+from hardmax._lib.sorting import sort
 
 BITS = 21  # of a token; the largest vocabulary is below 2**21
 PER_ROW = 3
 MASK = 2**BITS - 1
+SHIFTS = BITS * np.arange(PER_ROW)[::-1]  # of the tokens of a row, the first on top
 FINE, LONG_WORD, MANY_WORDS = range(3)  # what a block may meet
 
 _WORD, _SPACE, _ODD, _END, _LEAD = range(5)
@@ -23,6 +27,17 @@ _TOP = BITS * (PER_ROW - 1)  # where the first token of a row stands
 _KEYED = 8  # bytes of a word that are its key
 _NUMBER = 2**32 - 1  # of a sentence in a slot, plus one
 _AT_ONCE = 512  # sentences that ask for their slots together
+_FEW = 24  # sentences that are sorted by insertion
+_REST = 2**_TOP - 1  # of a row, behind its first token
+
+
+class Packed(NamedTuple):
+    """Sentence s has rows[starts[s]:starts[s+1]]; counts[s] raw sentences equal it, firsts[s] the first."""
+
+    rows: Any
+    starts: Any
+    counts: Any
+    firsts: Any
 
 
 def _kinds() -> NDArray[np.uint8]:
@@ -62,55 +77,6 @@ def mixed(h, number):  # type: ignore[no-untyped-def]
     return (p >> 31) ^ (p & _M31) ^ ((number >> 62) & 3)
 
 
-@kernel()
-def renumbered(packed, number, room):  # type: ignore[no-untyped-def]
-    """A row with other numbers for its tokens, and no more of them than there is room."""
-    made = np.int64(0)
-    for k in range(min(PER_ROW, room)):
-        x = (packed >> (BITS * (PER_ROW - 1 - k))) & MASK
-        if x:
-            made |= (number[x - 1] + 1) << (BITS * (PER_ROW - 1 - k))
-    return made
-
-
-@kernel()
-def same_rows(rows, low, high, others, start, stop):  # type: ignore[no-untyped-def]
-    """Whether two packed sentences are equal."""
-    if high - low != stop - start:
-        return False
-    k = 0
-    while k < high - low and rows[low + k] == others[start + k]:
-        k += 1
-    return k == high - low
-
-
-@kernel()
-def characters(data, low, high):  # type: ignore[no-untyped-def]
-    """How many characters these bytes are."""
-    count = 0
-    for i in range(low, high):
-        count += (data[i] & 0xC0) != 0x80
-    return count
-
-
-@kernel()
-def long_key(data, low, high):  # type: ignore[no-untyped-def]
-    """A number for a word that does not fit eight bytes; others may have the same one."""
-    h = np.int64(0x011C9DC5)
-    for i in range(low, high):
-        h = ((h ^ np.int64(data[i])) * 16777619) & _M31
-    return h
-
-
-@kernel()
-def same_letters(data, low, high, letters, start, stop):  # type: ignore[no-untyped-def]
-    """Whether two words are equal."""
-    k = 0
-    while k < high - low and k < stop - start and data[low + k] == letters[start + k]:
-        k += 1
-    return k == high - low and k == stop - start
-
-
 @kernel(cost=lambda data, *_: 20.0 * len(data))
 def count_block(  # type: ignore[no-untyped-def]
     data, kinds, max_length, longest_word, slots, letters, word_at, rows, starts
@@ -142,20 +108,32 @@ def count_block(  # type: ignore[no-untyped-def]
                 key = key << 8 | np.int64(byte)
                 i += 1
             long = i - start
-            if long > longest_word and characters(data, start, i) > longest_word:
-                return LONG_WORD, V, n, cut, cut_tokens, odd
+            if long > longest_word:
+                characters = 0
+                for k in range(start, i):
+                    characters += (data[k] & 0xC0) != 0x80
+                if characters > longest_word:
+                    return LONG_WORD, V, n, cut, cut_tokens, odd
             length += 1
             if length > max_length:
                 continue
             fits = np.int64(min(long, _KEYED + 1))  # up to here the key is the word
-            if fits > _KEYED:
-                key = long_key(data, start, i)
+            if fits > _KEYED:  # other long words may have the same key
+                key = np.int64(0x011C9DC5)
+                for k in range(start, i):
+                    key = ((key ^ np.int64(data[k])) * 16777619) & _M31
             slot = mixed(_SEED, key) & last
             held, x = slots[2 * slot + 1], V
             while held:
                 if slots[2 * slot] == key and held >> 32 == fits:
                     x = (held & _M31) - 1
-                    if fits <= _KEYED or same_letters(data, start, i, letters, word_at[x], word_at[x + 1]):
+                    if fits <= _KEYED:
+                        break
+                    at, k = word_at[x], 0
+                    if word_at[x + 1] - at == long:
+                        while k < long and data[start + k] == letters[at + k]:
+                            k += 1
+                    if k == long:
                         break
                     x = V
                 slot = (slot + 1) & last
@@ -191,28 +169,16 @@ def count_block(  # type: ignore[no-untyped-def]
     return FINE, V, n, cut, cut_tokens, odd
 
 
-@kernel(cost=lambda rows, starts, counts, *_: 40.0 * (len(counts) + starts[len(counts)]))
-def join_rows(  # type: ignore[no-untyped-def]
-    rows,
-    starts,
-    counts,
-    firsts,
-    number,
-    before,
-    max_length,
-    all_rows,
-    all_starts,
-    all_counts,
-    all_firsts,
-    distinct,
-    slots,
-):
-    """Add sentences to distinct ones, renumbered and at most so long; returns how many there are then.
+@kernel(cost=lambda text, *_: 40.0 * (len(text.counts) + text.starts[len(text.counts)]))
+def join_rows(text, number, before, max_length, everything, distinct, slots):  # type: ignore[no-untyped-def]
+    """Add sentences, renumbered and cut, to the distinct ones of ``everything``; return how many it has then.
 
-    ``all_rows`` and the others have room for every one of them. A slot holds the hash of a sentence and its
-    number plus one. Some sentences at a time ask for their slots, which lie far apart, and then use them:
-    memory answers many questions in the time of one.
+    ``everything`` has room for all of them. A slot holds the hash of a sentence and its number plus one.
+    Some sentences at a time ask for their slots, which lie far apart, and then use them: memory answers many
+    questions in the time of one.
     """
+    rows, starts, counts, firsts = text
+    all_rows, all_starts, all_counts, all_firsts = everything
     most, last = (max_length + PER_ROW - 1) // PER_ROW, len(slots) - 1
     hashes, held = np.empty(_AT_ONCE, dtype=np.int64), np.empty(_AT_ONCE, dtype=np.int64)
     at = np.empty(_AT_ONCE + 1, dtype=np.int64)
@@ -223,9 +189,14 @@ def join_rows(  # type: ignore[no-untyped-def]
             start, h = np.int64(starts[begin + k]), _SEED
             size = min(np.int64(starts[begin + k + 1]) - start, most)
             for r in range(size):
-                made = renumbered(rows[start + r], number, max_length - r * PER_ROW)
-                all_rows[at[k] + r] = made
-                h = mixed(h, made)
+                packed = np.int64(0)
+                for j in range(min(PER_ROW, max_length - r * PER_ROW)):
+                    shift = BITS * (PER_ROW - 1 - j)
+                    x = (rows[start + r] >> shift) & MASK
+                    if x:
+                        packed |= (number[x - 1] + 1) << shift
+                all_rows[at[k] + r] = packed
+                h = mixed(h, packed)
             hashes[k], at[k + 1] = h, at[k] + size
         for k in range(some):
             held[k] = slots[hashes[k] & last]
@@ -240,8 +211,11 @@ def join_rows(  # type: ignore[no-untyped-def]
             while slots[slot]:
                 if slots[slot] >> 32 == h:
                     t = (slots[slot] & _NUMBER) - 1
-                    low, high = np.int64(all_starts[t]), np.int64(all_starts[t + 1])
-                    if same_rows(all_rows, at[k], at[k + 1], all_rows, low, high):
+                    low, size, r = np.int64(all_starts[t]), at[k + 1] - at[k], 0
+                    if np.int64(all_starts[t + 1]) - low == size:
+                        while r < size and all_rows[low + r] == all_rows[at[k] + r]:
+                            r += 1
+                    if r == size:
                         break
                     t = np.int64(-1)
                 slot = (slot + 1) & last
@@ -269,21 +243,117 @@ def enter_slots(old, slots):  # type: ignore[no-untyped-def]
             slots[slot] = held
 
 
-@kernel(cost=lambda rows, starts: 8.0 * len(starts))
-def lengths_of(rows, starts):  # type: ignore[no-untyped-def]
-    """How many tokens each sentence has."""
-    lengths = np.empty(len(starts) - 1, dtype=np.int32)
-    for s in range(len(lengths)):
-        low, high = np.int64(starts[s]), np.int64(starts[s + 1])
-        last, tokens = rows[high - 1], PER_ROW * (high - low)
-        while not last & MASK:
-            last >>= BITS
-            tokens -= 1
-        lengths[s] = tokens
-    return lengths
+@kernel(cost=lambda rows, starts, V: 12.0 * len(starts) + 3.0 * V)
+def by_first_token(rows, starts, V):  # type: ignore[no-untyped-def]
+    """All sentences, those with one first token together, by its number; and where each token's begin."""
+    top = BITS * (PER_ROW - 1)
+    offsets = np.zeros(V + 1, dtype=np.int64)
+    for s in range(len(starts) - 1):
+        offsets[rows[np.int64(starts[s])] >> top] += 1
+    for x in range(V):
+        offsets[x + 1] += offsets[x]
+    order, free = np.empty(len(starts) - 1, dtype=np.uint32), offsets[:-1].copy()
+    for s in range(len(starts) - 1):
+        x = (rows[np.int64(starts[s])] >> top) - 1
+        order[free[x]] = s
+        free[x] += 1
+    return order, offsets
 
 
-@kernel(cost=lambda *_: 5.0)
-def token_of(rows, start, k):  # type: ignore[no-untyped-def]
-    """Token k of the sentence that starts at this row."""
-    return ((rows[start + k // PER_ROW] >> (BITS * (PER_ROW - 1 - k % PER_ROW))) & MASK) - 1
+@kernel()
+def sort_with(keys, order, start, size):  # type: ignore[no-untyped-def]
+    """Sort the first keys and, with them, order[start:start + size]: a heap, the largest key first."""
+    for built in range(2 * size - 1):  # first the heap grows, then it gives away its largest
+        grows = built < size
+        if grows:
+            k = built
+            while k > 0 and keys[(k - 1) // 2] < keys[k]:
+                above = (k - 1) // 2
+                keys[k], keys[above] = keys[above], keys[k]
+                order[start + k], order[start + above] = order[start + above], order[start + k]
+                k = above
+        else:
+            last = 2 * size - 1 - built
+            keys[0], keys[last] = keys[last], keys[0]
+            order[start], order[start + last] = order[start + last], order[start]
+            k = 0
+            while 2 * k + 1 < last:
+                below = 2 * k + 1
+                if below + 1 < last and keys[below + 1] > keys[below]:
+                    below += 1
+                if keys[below] <= keys[k]:
+                    break
+                keys[k], keys[below] = keys[below], keys[k]
+                order[start + k], order[start + below] = order[start + below], order[start + k]
+                k = below
+
+
+@kernel()
+def sort_rows(rows, starts, order, low, high):  # type: ignore[no-untyped-def]
+    """Sort order[low:high] by the tokens of its sentences, which are distinct and begin with the same one."""
+    keys = np.empty(high - low, dtype=np.int64)
+    room = 64
+    todo = np.empty((room, 3), dtype=np.int64)
+    todo[0, 0], todo[0, 1], todo[0, 2] = low, high, 0
+    waiting = 1
+    while waiting:
+        waiting -= 1
+        start, stop, level = todo[waiting, 0], todo[waiting, 1], todo[waiting, 2]
+        size = stop - start
+        for k in range(size):
+            s = np.int64(order[start + k])
+            at = np.int64(starts[s]) + level
+            keys[k] = rows[at] if at < np.int64(starts[s + 1]) else 0
+        if size > _FEW and level == 0 and size <= MASK:
+            # all have the same first token: its place is free for the number of each, and numbers sort faster
+            for k in range(size):
+                keys[k] = (keys[k] & _REST) << BITS | k
+            sort(keys[:size])
+            those = order[start:stop].copy()
+            for k in range(size):
+                order[start + k] = those[keys[k] & MASK]
+                keys[k] >>= BITS
+        elif size > _FEW:
+            sort_with(keys, order, start, size)
+        else:
+            for k in range(1, size):
+                key, s, j = keys[k], order[start + k], k
+                while j > 0 and keys[j - 1] > key:
+                    keys[j], order[start + j] = keys[j - 1], order[start + j - 1]
+                    j -= 1
+                keys[j], order[start + j] = key, s
+        begin = 0
+        for k in range(1, size + 1):
+            if k < size and keys[k] == keys[begin]:
+                continue
+            if k - begin > 1:  # equal so far, so they go on
+                if waiting == room:
+                    more = np.empty((2 * room, 3), dtype=np.int64)
+                    for row in range(room):
+                        more[row, 0], more[row, 1], more[row, 2] = todo[row, 0], todo[row, 1], todo[row, 2]
+                    todo, room = more, 2 * room
+                todo[waiting, 0], todo[waiting, 1], todo[waiting, 2] = start + begin, start + k, level + 1
+                waiting += 1
+            begin = k
+
+
+@kernel(cost=lambda text, lengths, order, low, high, depth: 20.0 * (high - low))
+def branches(text, lengths, order, low, high, depth):  # type: ignore[no-untyped-def]
+    """The next tokens of a beginning of ``depth`` tokens, which order[low:high] share, one column for each:
+    the token, how many raw sentences go on with it, the first of them, and its own part of the order."""
+    found = np.empty((5, high - low), dtype=np.int64)
+    rows, starts, counts, firsts = text
+    shift = BITS * (PER_ROW - 1 - depth % PER_ROW)
+    m = 0
+    for k in range(low, high):
+        s = np.int64(order[k])
+        if lengths[s] <= depth:
+            continue
+        x = ((rows[np.int64(starts[s]) + depth // PER_ROW] >> shift) & MASK) - 1
+        if m == 0 or found[0, m - 1] != x:
+            found[0, m], found[1, m], found[2, m], found[3, m] = x, 0, np.int64(firsts[s]), k
+            m += 1
+        found[1, m - 1] += np.int64(counts[s])
+        found[2, m - 1] = min(found[2, m - 1], np.int64(firsts[s]))
+        found[4, m - 1] = k + 1
+    return found[:, :m].copy()

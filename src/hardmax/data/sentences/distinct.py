@@ -58,49 +58,62 @@ class Distinct:
         rows = np.zeros(starts[-1], dtype=np.int64)
         place = np.arange(len(sentences.tokens)) - np.repeat(sentences.offsets[:-1], lengths)
         row = np.repeat(starts[:-1], lengths) + place // counting.PER_ROW
-        shift = counting.BITS * (counting.PER_ROW - 1 - place % counting.PER_ROW)
-        np.bitwise_or.at(rows, row, (sentences.tokens + 1) << shift)
-        encoded = tuple(word.encode() for word in sentences.vocabulary)
-        once, number = np.ones(sentences.n, dtype=np.uint32), np.arange(sentences.n, dtype=np.uint32)
+        np.bitwise_or.at(rows, row, (sentences.tokens + 1) << counting.SHIFTS[place % counting.PER_ROW])
         raw = cls(
-            encoded,
+            (),
             rows,
             starts.astype(np.uint32),
-            once,
-            number,
+            np.ones(sentences.n, dtype=np.uint32),
+            np.arange(sentences.n, dtype=np.uint32),
             sentences.n,
             sentences.max_length,
             sentences.cut,
             sentences.cut_tokens,
         )
         made = Making(sentences.max_length)
-        made.add(raw)
-        return replace(made.distinct(), notes=sentences.notes)
+        made.add_numbered(raw, np.arange(len(sentences.vocabulary)))
+        encoded = tuple(word.encode(errors="surrogatepass") for word in sentences.vocabulary)
+        return replace(made.distinct(), encoded=encoded, notes=sentences.notes)
 
     @cached_property
     def vocabulary(self) -> tuple[str, ...]:
         """Token x is the word ``vocabulary[x]``."""
-        return tuple(word.decode() for word in self.encoded)
+        return tuple(word.decode(errors="surrogatepass") for word in self.encoded)
 
     @property
     def V(self) -> int:
         """The size of the vocabulary."""
         return len(self.encoded)
 
+    @property
+    def packed(self) -> counting.Packed:
+        """The arrays, as kernels take them."""
+        return counting.Packed(self.rows, self.starts, self.counts, self.firsts)
+
     @cached_property
     def lengths(self) -> NDArray[np.int32]:
         """The number of tokens of each distinct sentence."""
-        return counting.lengths_of(self.rows, self.starts)
+        last = self.rows[self.starts[1:].astype(np.int64) - 1]
+        lengths = counting.PER_ROW * np.diff(self.starts).astype(np.int32)
+        for shift in counting.SHIFTS[:-1]:
+            lengths -= last & (2**shift - 1) == 0  # no token is behind this place
+        return lengths
 
     @property
     def longest(self) -> int:
         """The number of tokens of the longest one."""
         return int(self.lengths.max())
 
+    def column(self, k: int, which: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Token k of some distinct sentences, which are longer."""
+        packed = self.rows[self.starts[which].astype(np.int64) + k // counting.PER_ROW]
+        return (packed >> counting.SHIFTS[k % counting.PER_ROW] & counting.MASK) - 1
+
     def tokens(self, s: int) -> list[int]:
         """The tokens of distinct sentence s."""
-        low = int(self.starts[s])
-        return [int(counting.token_of(self.rows, low, k)) for k in range(int(self.lengths[s]))]
+        packed = self.rows[self.starts[s] : self.starts[s + 1], None]
+        tokens = (packed >> counting.SHIFTS & counting.MASK) - 1
+        return tokens.ravel()[: self.lengths[s]].tolist()
 
     def words(self, s: int) -> list[str]:
         """Distinct sentence s in the user's own words."""
@@ -120,30 +133,23 @@ class Making:
 
     def add(self, text: Distinct) -> None:
         """Take in the text that follows."""
-        if self.n + text.n > MOST:
-            raise ValueError(f"the text must have at most {MOST:,} sentences, got more; split it")
         number = self._number
         for word in text.encoded:
             if word not in number:
                 number[word] = len(number)
-        numbers = np.fromiter(map(number.__getitem__, text.encoded), np.int64, text.V)
         if len(number) > LARGEST_VOCABULARY:
             raise ValueError(MANY_WORDS)
+        self.add_numbered(text, np.fromiter(map(number.__getitem__, text.encoded), np.int64, text.V))
+
+    def add_numbered(self, text: Distinct, numbers: NDArray[np.int64]) -> None:
+        """Take in the text that follows, whose token x has the number numbers[x] here."""
+        if self.n + text.n > MOST:
+            raise ValueError(f"the text must have at most {MOST:,} sentences, got more; split it")
         self._make_room(len(text.rows), len(text.counts))
+        everything = counting.Packed(self._rows, self._starts, self._counts, self._firsts)
+        most = self.max_length or 2**31
         self._distinct = counting.join_rows(
-            text.rows,
-            text.starts,
-            text.counts,
-            text.firsts,
-            numbers,
-            self.n,
-            self.max_length or 2**31,
-            self._rows,
-            self._starts,
-            self._counts,
-            self._firsts,
-            self._distinct,
-            self._slots,
+            text.packed, numbers, self.n, most, everything, self._distinct, self._slots
         )
         self.n += text.n
         self._cut, self._cut_tokens = self._cut + text.cut, self._cut_tokens + text.cut_tokens

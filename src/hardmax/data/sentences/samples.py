@@ -1,17 +1,19 @@
-"""The samples of a next-token dataset (C-DEF-DATA), in token-index space (C-DEF-INDEX)."""
+"""All prefixes of raw sentences, and the samples that they are, in token-index space."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hardmax._lib import expect
+from hardmax._lib.kernels import kernel
+from hardmax._lib.models import made
 from hardmax.data.sentences.sentences import Sentences
-from hardmax.data.sentences.trie import Trie
 from hardmax.problem import Problem
 from hardmax.problem.keys import OneHot
 from hardmax.problem.readouts import CrossEntropy, OutputValue, scored
@@ -22,6 +24,150 @@ if TYPE_CHECKING:
 
 # Tokens of all sentences together, 16 bytes each; a pass over a larger corpus goes in blocks instead.
 LARGEST = 60_000_000
+LARGEST_PASS = 2_000_000_000  # tokens of all prefixes of one sentence: minutes
+
+
+@dataclass(frozen=True, eq=False)
+class Trie:
+    """Each node is a prefix of a raw sentence: its last ``token``, its ``parent`` (-1 if it has one token),
+    its length ``depth``, how many raw sentences pass through it (``count``), and the ``first`` of them.
+
+    A node of depth 2 or more is a sample of C-DEF-DATA: the sentence is its parent, the next token its own.
+
+    >>> from hardmax.data.sentences.samples import Trie
+    >>> from hardmax.nexttoken import Sentences
+    >>> trie = Trie.build(Sentences.from_lists(["a b c", "a b", "b c"]))
+    >>> len(trie.token), trie.count.tolist(), trie.words(trie.samples[0])
+    (5, [2, 1, 2, 1, 1], ['a', 'b'])
+    """
+
+    sentences: Sentences
+    parent: NDArray[np.int64]
+    token: NDArray[np.int64]
+    depth: NDArray[np.int64]
+    count: NDArray[np.int64]
+    first: NDArray[np.int64]
+
+    @classmethod
+    def build(cls, sentences: Sentences) -> Trie:
+        """Number the prefixes length by length: two are equal if their parents and last tokens are.
+
+        >>> from hardmax.data.sentences.samples import Trie
+        >>> from hardmax.nexttoken import Sentences
+        >>> Trie.build(Sentences.from_lists(["a b", "a c"])).parent.tolist()
+        [-1, 0, 0]
+        """
+        V, starts = len(sentences.vocabulary), sentences.offsets[:-1]
+        lengths = np.diff(sentences.offsets)
+        longest = int(lengths.max(initial=0))
+        size = longest * (longest + 1) // 2
+        if size > LARGEST_PASS:
+            raise ValueError(
+                f"sentences: their prefixes hold {size:,} tokens, more than {LARGEST_PASS:,}; "
+                f"choose a max_length (--max-length) below {longest}"
+            )
+        active, at = np.arange(sentences.n), np.zeros(sentences.n, dtype=np.int64)
+        start = total = 0  # nodes before the previous length, and before this one
+        columns: list[tuple[NDArray[np.int64], ...]] = []
+        for depth in range(longest):
+            alive = lengths[active] > depth
+            active, at = active[alive], at[alive]
+            key = at * V + sentences.tokens[starts[active] + depth]
+            distinct, first, at, count = np.unique(
+                key, return_index=True, return_inverse=True, return_counts=True
+            )
+            parent = distinct // V + start if depth else np.full(len(distinct), -1)
+            columns.append((parent, distinct % V, np.full(len(distinct), depth + 1), count, active[first]))
+            start, total = total, total + len(distinct)
+        parent, token, level, count, first = (
+            np.concatenate(parts).astype(np.int64) for parts in zip(*columns, strict=True)
+        )
+        return cls(sentences, parent, token, level, count, first)
+
+    @property
+    def V(self) -> int:
+        """The size of the vocabulary."""
+        return len(self.sentences.vocabulary)
+
+    @cached_property
+    def samples(self) -> NDArray[np.int64]:
+        """The nodes that are samples, in the order in which a reader of the sentences meets them."""
+        nodes = np.flatnonzero(self.depth > 1)
+        return nodes[np.lexsort((self.depth[nodes], self.first[nodes]))]
+
+    def frequencies(self, *, uniform: bool = False) -> NDArray[np.float64]:
+        """pi of each sample: its share of all samples, or with `uniform` of those with its sentence alone.
+
+        >>> from hardmax.data.sentences.samples import Trie
+        >>> from hardmax.nexttoken import Sentences
+        >>> trie = Trie.build(Sentences.from_lists(["a b", "a b", "a c", "b a"]))
+        >>> trie.frequencies().tolist()
+        [0.5, 0.25, 0.25]
+        >>> trie.frequencies(uniform=True).round(4).tolist()
+        [0.3333, 0.1667, 0.5]
+        """
+        count = self.count[self.samples].astype(np.float64)
+        if not uniform:
+            return count / count.sum()
+        _, sentence = np.unique(self.parent[self.samples], return_inverse=True)
+        together = np.bincount(sentence, count)
+        return count / together[sentence] / len(together)
+
+    def contents(self, nodes: NDArray[np.int64]) -> tuple[NDArray[np.int64], ...]:
+        """Distinct tokens in order of first appearance, their multiplicities, and offsets, of the sentences
+        whose next tokens are `nodes`.
+
+        >>> from hardmax.data.sentences.samples import Trie
+        >>> from hardmax.nexttoken import Sentences
+        >>> trie = Trie.build(Sentences.from_lists(["a b a c"]))
+        >>> [column.tolist() for column in trie.contents(trie.samples[-1:])]
+        [[0, 1], [2, 1], [0, 2]]
+        """
+        room = int(self.depth[nodes].sum()) - len(nodes)
+        tokens, counts = np.empty((2, room), dtype=np.int64)
+        offsets = np.zeros(len(nodes) + 1, dtype=np.int64)
+        seen = np.full(self.V, -1, dtype=np.int64)
+        path = np.empty(int(self.depth.max()), dtype=np.int64)
+        used = _collect(self.parent, self.token, self.parent[nodes], seen, path, tokens, counts, offsets)
+        return tokens[:used].copy(), counts[:used].copy(), offsets
+
+    def path(self, node: int) -> list[int]:
+        """The tokens of a prefix, from its first to its last."""
+        tokens = []
+        while node >= 0:
+            tokens.append(int(self.token[node]))
+            node = int(self.parent[node])
+        return tokens[::-1]
+
+    def words(self, node: int) -> list[str]:
+        """A prefix in the user's own words."""
+        return [self.sentences.vocabulary[x] for x in self.path(node)]
+
+
+@kernel()
+def _collect(parent, token, ends, seen, path, tokens, counts, offsets):  # type: ignore[no-untyped-def]
+    """Fill tokens, counts and offsets with the contents of the prefixes `ends`; return how much was used."""
+    used = 0
+    for i in range(len(ends)):
+        length, node = 0, ends[i]
+        while node >= 0:
+            path[length] = token[node]
+            length += 1
+            node = parent[node]
+        start = used
+        for k in range(length - 1, -1, -1):
+            x = path[k]
+            at = seen[x]
+            # a slot left over from an earlier sentence lies before this one's start
+            if at < start:
+                seen[x] = used
+                tokens[used] = x
+                counts[used] = 1
+                used += 1
+            else:
+                counts[at] += 1
+        offsets[i + 1] = used
+    return used
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,7 +226,7 @@ class Samples:
     def from_trie(cls, trie: Trie, *, uniform: bool = False) -> Samples:
         """All samples of a trie.
 
-        >>> from hardmax.data.sentences.trie import Trie
+        >>> from hardmax.data.sentences.samples import Trie
         >>> from hardmax.nexttoken import Samples, Sentences
         >>> Samples.from_trie(Trie.build(Sentences.from_lists(["a b b"]))).query.tolist()
         [0, 1]
@@ -145,9 +291,8 @@ class Samples:
         >>> Samples.from_sentences(["a b b", "b a"]).model().blocks
         ('W_ov', 'W_kq')
         """
-        from hardmax.nexttoken.models import NextTokenModel
-
-        return NextTokenModel(self, tuple(blocks), joint, E, weights)
+        model: NextTokenModel = made("next tokens", self, tuple(blocks), joint, E, weights)
+        return model
 
     def problem(self, W_ov: Any) -> Problem:
         """Stage 2 as a `hardmax.Problem`: W_kq in the place of p, with W_ov fixed.

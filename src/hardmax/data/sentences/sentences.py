@@ -46,6 +46,10 @@ class Sentences:
         """Sentence i in the user's own words."""
         return [self.vocabulary[x] for x in self.tokens[self.offsets[i] : self.offsets[i + 1]]]
 
+    def column(self, k: int, which: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Token k of some sentences, which are longer."""
+        return self.tokens[self.offsets[which] + k]
+
     @property
     def teach_attention(self) -> bool:
         """Whether a sentence goes on after two different tokens; else attention never has to choose.

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from hardmax.dynamics.blocks import Rule, steps_to_record
+from hardmax.dynamics.driver import Rule, steps_to_record
 from hardmax.dynamics.forces import CANCELLED
 from hardmax.dynamics.lanes.gram import BLOCK, descend_lanes
 from hardmax.dynamics.lanes.primal import descend_lanes_by_rule

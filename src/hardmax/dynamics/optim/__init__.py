@@ -1,13 +1,19 @@
 """Optimizer rules: how an optimiser turns minus the gradient into a move. Public as `hm.optim`.
 
 A rule sees minus the gradient as ``direction`` times exp(``exponents``), coordinate by coordinate, because at
-large norms the gradient itself is no float64. It may keep numbers between steps in ``state``. A rule of your
-own is one class with `update` in plain Python (docs/dynamics.md); one that comes with hardmax also has a
-``kernel``, the same in a compiled function (dynamics/updates.py), so that no loop has to know it.
+large norms the gradient itself underflows. It may keep numbers between steps in ``state``. A custom rule is
+one class with `update` in plain Python (docs/how-to/add-your-own.md). A built-in rule has a ``kernel``,
+the same in a compiled function (dynamics/updates.py), so that no loop has to know it.
 """
 
+from __future__ import annotations
+
+import json
+
+import numpy as np
+
 from hardmax.dynamics.optim.adaptive import Adam, AdamW, RMSprop
-from hardmax.dynamics.optim.base import Optimizer
+from hardmax.dynamics.optim.base import WRITTEN, Optimizer, written
 from hardmax.dynamics.optim.momentum import SGD, Momentum, Muon, Signum
 from hardmax.dynamics.optim.steepest import GD, Coordinate, Mirror, Normalized, Sign, Spectral
 
@@ -27,3 +33,38 @@ __all__ = [
     "Signum",
     "Spectral",
 ]
+
+RULES: dict[str, type[Optimizer]] = {name: globals()[name] for name in __all__ if name != "Optimizer"}
+
+NAMES = {written: name for name, written in WRITTEN.items()}
+
+
+def as_text(step: object) -> str:
+    """A rule of `hm.optim` in JSON; empty for one of a user's own, which only its class can make again.
+
+    >>> from hardmax.optim import Sign
+    >>> as_text(Sign(0.1, decay=0.5))
+    '{"step": "Sign", "rate": 0.1, "decay": 0.5}'
+    """
+    if not isinstance(step, Optimizer) or RULES.get(type(step).__name__) is not type(step):
+        return ""
+    rate = step.lr if isinstance(step.lr, str) else np.asarray(step.lr, dtype=np.float64).tolist()
+    return json.dumps({"step": type(step).__name__, **written(step), "rate": rate})
+
+
+def from_text(text: str) -> Optimizer | None:
+    """The rule that `as_text` wrote down; None of nothing.
+
+    >>> from_text('{"step": "Sign", "rate": 0.1, "decay": 0.5}')
+    Sign(lr=0.1, decay=0.5)
+    """
+    if not text:
+        return None
+    try:
+        given = json.loads(text)
+        kind = RULES[given.pop("step")]
+        return kind(**{NAMES.get(name, name): value for name, value in given.items()})
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        raise ValueError(
+            f"step must be an optimizer of hm.optim with its constants, got {text:.60}"
+        ) from None

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from hardmax._lib import expect
+from hardmax._lib.arguments import WrongType
 from hardmax.margin.norms import NORMS, norm
 
 Rate = float | str | Sequence[float] | np.ndarray
@@ -122,6 +123,15 @@ class Optimizer:
     def event(self, state: np.ndarray) -> str | None:
         """What the state after the last step tells of the run, if anything."""
         return None
+
+
+def need_optimizer(step: Any, name: str = "optimizer") -> Optimizer:
+    """A step rule, or a sentence that says where they are."""
+    if not isinstance(step, Optimizer):
+        raise WrongType(
+            f"{name} must be an optimizer such as hm.optim.GD(lr=0.1), got {step!r:.60}; see hm.optim"
+        )
+    return step
 
 
 def settings(step: Optimizer) -> dict[str, Any]:

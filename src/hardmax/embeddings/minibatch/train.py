@@ -21,9 +21,8 @@ from hardmax._lib.parallel import cores
 from hardmax._lib.progress import Progress
 from hardmax._lib.scales import Scale, read_scale
 from hardmax.data.corpora.corpus import Corpus
-from hardmax.dynamics.blocks import need_optimizer
 from hardmax.dynamics.optim import GD, SGD, AdamW, Optimizer
-from hardmax.dynamics.optim.base import settings
+from hardmax.dynamics.optim.base import need_optimizer, settings
 from hardmax.embeddings.first_step import initial_vectors
 from hardmax.embeddings.minibatch.checkpoint import digest
 from hardmax.embeddings.minibatch.kernels import REST, TILE, advance_tile, extend_rests, finish_tile

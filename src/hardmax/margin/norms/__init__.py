@@ -2,10 +2,9 @@
 
 from typing import Any
 
-from hardmax.margin.norms.definition import read_power
-from hardmax.margin.norms.matrices.solving import OfMatrix
+from hardmax.margin.norms.matrices import OfMatrix
 from hardmax.margin.norms.polyhedral import Polyhedral
-from hardmax.margin.norms.powers import Smooth
+from hardmax.margin.norms.powers import Smooth, read_power
 from hardmax.margin.registry import FAMILIES, NORMS, Norm, norm, register
 from hardmax.margin.solve import L2
 

@@ -1,31 +1,361 @@
-"""The norms l1 and linf: corners in floats, and one linear program in rational numbers (D-ALG-1).
+"""The norms l1 and linf: a corner in floats, one linear program in rational numbers, and its face (D-ALG-1).
 
 Maximise t over p of norm at most 1 with ``row_j . p >= h_j t``. A float solver guesses the tight rows of the
-optimum; the rational simplex method starts there, and usually has only to confirm it.
+optimum; the rational simplex method starts there, and usually has only to confirm it. It has the active-set
+form: a vertex is a set of independent tight rows; the multipliers of the goal over them say whether it is the
+best, and otherwise which row to leave. After a step of length zero rows are chosen by their number (Bland's
+rule) until the value grows, so no vertex comes twice and the method ends.
+
+Several p may be optimal (D-DEF-4). With multipliers y of the optimum and u = sum_j y_j row_j, a p of norm 1
+is optimal exactly if it meets every row by the margin, those with y_j > 0 with equality, and
+
+* l1: p_k = 0 where |u_k| is not the largest, p_k has the sign of u_k where it is, and the |p_k| add up to 1;
+* linf: p_k is the sign of u_k where u_k is not 0, and |p_k| <= 1 elsewhere.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Iterable
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any
+from functools import cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
-from flint import fmpq  # type: ignore[import-untyped, unused-ignore]
+from flint import fmpq, fmpz, fmpz_mat  # type: ignore[import-untyped, unused-ignore]
+from numpy.typing import ArrayLike
 
 from hardmax.margin.constraints import Bools, Constraints, Floats
-from hardmax.margin.exact import Exact
+from hardmax.margin.exact import Exact, active_set
 from hardmax.margin.measure import Tight
-from hardmax.margin.norms.corners import at_corners, by_highs
-from hardmax.margin.norms.definition import Power
-from hardmax.margin.norms.face import Face, face_of
-from hardmax.margin.norms.linear import Polyhedron
+from hardmax.margin.norms.corners import at_corners
+from hardmax.margin.norms.powers import Power
 from hardmax.margin.norms.solving import answer, measured_at, measured_in
-from hardmax.margin.rationals import integer_rows, integers
+from hardmax.margin.rationals import independent_columns, integer_rows, integers, root, to_float
 from hardmax.margin.solution import MaxMargin, from_exact
 from hardmax.margin.solve import EXACT_ROWS, Scaled, proves, scale, solve
+
+
+class Vertex(NamedTuple):
+    """A vertex of a polyhedron, the rows that fix it, and the multipliers of the goal over all rows."""
+
+    x: list[Any]
+    working: list[int]
+    weights: list[Any]
+
+
+class Polyhedron:
+    """All x with ``rows_j . x <= bounds_j``, or ``=`` where ``equal[j]``; rows are integers.
+
+    >>> square = Polyhedron([[1, 0], [-1, 0], [0, 1], [0, -1]], [1, 1, 1, 1], [False] * 4)
+    >>> square.climb([1, 2], [0, 0]).x
+    [1, 1]
+    """
+
+    def __init__(self, rows: Sequence[Sequence[int]], bounds: Sequence[Any], equal: Sequence[bool]) -> None:
+        self.width = len(rows[0])
+        self.rows = [[fmpz(x) for x in row] for row in rows]
+        self.bounds = [fmpq(b) for b in bounds]
+        self.equal = list(equal)
+        self._matrix = fmpz_mat(len(rows), self.width, [x for row in self.rows for x in row])
+
+    def _times(self, x: Sequence[Any]) -> list[Any]:
+        whole, common = _column(x)
+        return [fmpq(v, common) for v in (self._matrix * whole).entries()]
+
+    def slack(self, x: Sequence[Any]) -> list[Any]:
+        """``bounds - rows . x``."""
+        return [b - v for b, v in zip(self.bounds, self._times(x), strict=True)]
+
+    def holds(self, x: Sequence[Any]) -> bool:
+        """Whether x is in the polyhedron."""
+        return all(s == 0 or (s > 0 and not e) for s, e in zip(self.slack(x), self.equal, strict=True))
+
+    def independent(self, rows: Iterable[int]) -> list[int]:
+        """A maximal independent subset, earlier rows first."""
+        names = list(rows)
+        if not names:
+            return []
+        columns = fmpz_mat([self.rows[j] for j in names]).transpose()
+        return [names[k] for k in independent_columns(columns)]
+
+    def vertex(self, rows: Iterable[int]) -> tuple[list[Any], list[int]] | None:
+        """The point at which these rows are tight and the rows that fix it, if it is one of the polyhedron.
+
+        >>> Polyhedron([[1], [-1]], [1, 1], [False, False]).vertex([1])
+        ([-1], [1])
+        """
+        working = self.independent([*(j for j, e in enumerate(self.equal) if e), *rows])
+        if len(working) < self.width:
+            return None
+        x = _solved(fmpz_mat([self.rows[j] for j in working]), [self.bounds[j] for j in working])
+        return (x, working) if self.holds(x) else None
+
+    def climb(self, goal: Sequence[Any], x: Sequence[Any], working: Sequence[int] | None = None) -> Vertex:
+        """The best vertex for ``goal``, from a point x inside, or from a vertex and the rows that fix it.
+
+        The polyhedron must be bounded in the direction of the goal, and must have a vertex.
+        """
+        point, aim = [fmpq(v) for v in x], [fmpq(c) for c in goal]
+        fixed = self.independent(j for j, e in enumerate(self.equal) if e)
+        chosen = self._descend_to_vertex(aim, point, fixed) if working is None else list(working)
+        held, stalls = set(fixed), False
+        while True:
+            matrix = fmpz_mat([self.rows[j] for j in chosen])
+            weights = _solved(matrix.transpose(), aim)
+            leaving = [k for k, j in enumerate(chosen) if weights[k] < 0 and j not in held]
+            if not leaving:
+                full = [fmpq(0)] * len(self.rows)
+                for j, weight in zip(chosen, weights, strict=True):
+                    full[j] = weight
+                return Vertex(point, chosen, full)
+            order: Callable[[int], Any] = chosen.__getitem__ if stalls else weights.__getitem__
+            k = min(leaving, key=order)
+            length, entering = self._first_wall(
+                point, _solved(matrix, [-int(i == k) for i in range(self.width)])
+            )
+            stalls = length == 0
+            chosen[k] = entering
+
+    def _first_wall(self, point: list[Any], edge: list[Any]) -> tuple[Any, int]:
+        """Move the point along the edge up to the first row that stops it; the lowest of several."""
+        steps = [
+            (s / v, j)
+            for j, (s, v) in enumerate(zip(self.slack(point), self._times(edge), strict=True))
+            if v > 0 and not self.equal[j]
+        ]
+        if not steps:
+            raise ValueError("goal must be bounded over the polyhedron, got a direction without an end")
+        length, entering = min(steps)
+        point[:] = [a + length * b for a, b in zip(point, edge, strict=True)]
+        return length, entering
+
+    def _descend_to_vertex(self, goal: list[Any], point: list[Any], fixed: list[int]) -> list[int]:
+        """Move the point, never against the goal, until as many rows are tight as there are unknowns."""
+        chosen = list(fixed)
+        while len(chosen) < self.width:
+            edge = self._free_direction(chosen)
+            gain = sum((a * b for a, b in zip(goal, edge, strict=True)), fmpq(0))
+            if gain < 0 or (gain == 0 and not any(v > 0 for v in self._inner(edge))):
+                edge = [-v for v in edge]
+            _, entering = self._first_wall(point, edge)
+            chosen.append(entering)
+        return chosen
+
+    def _inner(self, edge: list[Any]) -> list[Any]:
+        return [v for v, e in zip(self._times(edge), self.equal, strict=True) if not e]
+
+    def _free_direction(self, chosen: list[int]) -> list[Any]:
+        """A direction along which the chosen rows stay as they are."""
+        if not chosen:
+            return [fmpq(i == 0) for i in range(self.width)]
+        reduced, denominator, rank = fmpz_mat([self.rows[j] for j in chosen]).rref()
+        pivots, column = [], 0
+        for line in range(rank):
+            while reduced[line, column] == 0:
+                column += 1
+            pivots.append(column)
+        free = next(i for i in range(self.width) if i not in pivots)
+        edge = [fmpq(i == free) for i in range(self.width)]
+        for line, column in enumerate(pivots):
+            edge[column] = -fmpq(reduced[line, free], denominator)
+        return edge
+
+
+def _column(values: Sequence[Any]) -> tuple[Any, Any]:
+    """Rational numbers as a column of integers over one denominator."""
+    numbers, common = [fmpq(v) for v in values], fmpz(1)
+    for v in numbers:
+        common = common.lcm(v.q)
+    return fmpz_mat(len(numbers), 1, [(v * common).p for v in numbers]), common
+
+
+def _solved(matrix: Any, values: Sequence[Any]) -> list[Any]:
+    """The x with ``matrix x = values``."""
+    whole, common = _column(values)
+    return [v / common for v in matrix.solve(whole).entries()]
+
+
+MOST_SETS = 5_000  # of rows that may fix a vertex
+MOST_AXES = 6  # beyond, vertices are not listed
+
+
+@dataclass(frozen=True, eq=False)
+class Face:
+    """All optimal p of norm 1, as a polyhedron of which one vertex is known; numbers are fractions.
+
+    ``essential`` are the rows tight on all of it, ``sometimes`` those tight on a part only.
+
+    >>> import hardmax as hm
+    >>> face = hm.max_margin(hm.Constraints.dense([[1.0, 1.0]]), norm="l1").face
+    >>> face.dim, face.unique, [[str(x) for x in vertex] for vertex in face.vertices]
+    (1, False, [['0', '1'], ['1', '0']])
+    >>> face.box.tolist(), face.distance([3.0, 1.0]), round(face.distance([1.0, -1.0]), 6)
+    ([[0.0, 1.0], [0.0, 1.0]], 0.0, 0.707107)
+    """
+
+    norm: Power
+    count: int
+    polyhedron: Polyhedron
+    vertex: tuple[list[Any], list[int]]
+
+    @cached_property
+    def _known(self) -> tuple[list[list[Any]], frozenset[int]]:
+        """Points that leave every row that some point leaves, and the rows that none does."""
+        body = self.polyhedron
+        points, fixed = [self.vertex[0]], {j for j, e in enumerate(body.equal) if e}
+        if len(body.independent(sorted(fixed))) == body.width:
+            fixed |= {j for j, s in enumerate(body.slack(points[0])) if s == 0}
+            return points, frozenset(fixed)
+        left = {j for j, s in enumerate(body.slack(points[0])) if s}
+        for j in range(len(body.rows)):
+            if j in fixed or j in left:
+                continue
+            found = body.climb([-x for x in body.rows[j]], *self.vertex)
+            slack = body.slack(found.x)
+            left |= {i for i, s in enumerate(slack) if s}
+            points.append(found.x)
+            fixed |= {j} if slack[j] == 0 else set()
+        return points, frozenset(fixed)
+
+    @cached_property
+    def dim(self) -> int:
+        """Its dimension; 0 if the optimum is unique."""
+        return self.polyhedron.width - len(self.polyhedron.independent(sorted(self._known[1])))
+
+    @property
+    def unique(self) -> bool:
+        """Whether it is one point."""
+        return self.dim == 0
+
+    @property
+    def essential(self) -> Bools:
+        """Rows tight on all of it."""
+        return np.array([j in self._known[1] for j in range(self.count)], dtype=bool)
+
+    @cached_property
+    def sometimes(self) -> Bools:
+        """Rows tight on a part of it, and not on all."""
+        body, found = self.polyhedron, np.zeros(self.count, dtype=bool)
+        for point in self._known[0]:
+            found |= np.array([s == 0 for s in body.slack(point)[: self.count]], dtype=bool)
+        for j in np.flatnonzero(~found).tolist():
+            if self.unique:
+                break
+            near = body.climb(body.rows[j], *self.vertex)
+            found |= np.array([s == 0 for s in body.slack(near.x)[: self.count]], dtype=bool)
+        return found & ~self.essential
+
+    @cached_property
+    def box(self) -> Floats:
+        """Least and largest value of every entry of p over it, (d, 2)."""
+        ends = np.empty((self.polyhedron.width, 2))
+        for k in range(self.polyhedron.width):
+            for side, sign in enumerate((-1, 1)):
+                goal = [sign * (i == k) for i in range(self.polyhedron.width)]
+                best = self.vertex[0] if self.unique else self.polyhedron.climb(goal, *self.vertex).x
+                ends[k, side] = to_float(_fraction(best[k]))
+        return ends
+
+    @cached_property
+    def vertices(self) -> tuple[tuple[Fraction, ...], ...] | None:
+        """Its corners, sorted; None beyond 6 entries of p, or with too many sets of rows to try."""
+        body = self.polyhedron
+        fixed = sorted(self._known[1])
+        others = [j for j in range(len(body.rows)) if j not in self._known[1]]
+        if not self.unique and (body.width > MOST_AXES or math.comb(len(others), self.dim) > MOST_SETS):
+            return None
+        corners = {tuple(_fraction(x) for x in self.vertex[0])}
+        for chosen in itertools.combinations(others, self.dim):
+            found = body.vertex([*fixed, *chosen])
+            if found is not None:
+                corners.add(tuple(_fraction(x) for x in found[0]))
+        return tuple(sorted(corners))
+
+    def nearest(self, point: Sequence[Fraction]) -> tuple[Fraction, ...]:
+        """The point of it that is nearest in l2; from the origin that is the one that stands for it."""
+        if self.unique:
+            return tuple(_fraction(x) for x in self.vertex[0])
+        body = self.polyhedron
+        start = [fmpq(x.numerator, x.denominator) for x in point]
+        slack = body.slack(start)
+        rows = [[-x * s.q for x in row] for row, s in zip(body.rows, slack, strict=True)]
+        matrix = fmpz_mat(rows)
+        weights = active_set(matrix * matrix.transpose(), [int(-s.p) for s in slack], body.equal)
+        moved = [
+            x + sum((w * row[k] for w, row in zip(weights, rows, strict=True) if w), fmpq(0))
+            for k, x in enumerate(start)
+        ]
+        return tuple(_fraction(x) for x in moved)
+
+    def distance(self, u: ArrayLike) -> float:
+        """The Euclidean distance of u/N(u) to it: zero exactly if u is optimal."""
+        given = np.asarray(u, dtype=np.float64).ravel()
+        if len(given) != self.polyhedron.width or not np.isfinite(given).all() or not given.any():
+            raise ValueError(
+                f"u must be {self.polyhedron.width} finite numbers, not all zero, got {np.asarray(u)!s:.60}"
+            )
+        whole = [Fraction(x) for x in given.tolist()]
+        sizes = [abs(x) for x in whole]
+        size = sum(sizes, Fraction(0)) if self.norm.r == 1 else max(sizes)
+        point = [x / size for x in whole]
+        near = self.nearest(point)
+        return root(sum(((a - b) ** 2 for a, b in zip(point, near, strict=True)), Fraction(0)))
+
+
+def face_of(
+    norm: Power,
+    rows: Any,
+    bounds: Sequence[Any],
+    equal: Sequence[bool],
+    p: Sequence[Any],
+    weights: Sequence[Any],
+) -> Face:
+    """The face of the vertex p with its multipliers, for integer rows and bounds times the margin.
+
+    >>> from hardmax.margin.norms import norm
+    >>> rows = fmpz_mat([[1, 1]])
+    >>> face_of(norm("l1"), rows, [fmpq(1)], [False], [fmpq(1), fmpq(0)], [fmpq(1)]).dim
+    1
+    """
+    m, d = rows.nrows(), rows.ncols()
+    table = [[rows[j, k] for k in range(d)] for j in range(m)]
+    u = [sum((w * row[k] for w, row in zip(weights, table, strict=True) if w), fmpq(0)) for k in range(d)]
+    lines = [[-x for x in row] for row in table]
+    limits = [-b for b in bounds]
+    ties = [bool(e or w) for e, w in zip(equal, weights, strict=True)]
+    top = max(abs(x) for x in u)
+    signs = [(x > 0) - (x < 0) for x in u]
+
+    def add(line: list[Any], limit: int, tie: bool) -> None:
+        lines.append([fmpz(x) for x in line])
+        limits.append(fmpq(limit))
+        ties.append(tie)
+
+    axis = np.eye(d, dtype=int).tolist()
+    if norm.r == 1:
+        carried = [abs(x) == top for x in u]
+        for k in range(d):
+            add([-signs[k] * x for x in axis[k]] if carried[k] else axis[k], 0, not carried[k])
+        add([s if c else 0 for s, c in zip(signs, carried, strict=True)], 1, True)
+    else:
+        for k in range(d):
+            if signs[k]:
+                add([signs[k] * x for x in axis[k]], 1, True)
+            else:
+                add(axis[k], 1, False)
+                add([-x for x in axis[k]], 1, False)
+    body = Polyhedron(lines, limits, ties)
+    vertex = body.vertex(j for j, s in enumerate(body.slack(p)) if s == 0)
+    assert vertex is not None, "an optimal vertex of the problem is one of its face"
+    return Face(norm, m, body, vertex)
+
+
+def _fraction(value: Any) -> Fraction:
+    return Fraction(int(value.p), int(value.q))
+
 
 EXACT_WIDTH = 40  # entries of p up to which l1 and linf are solved in fractions
 _NEAR = 1e-7  # a slack or a multiplier, for rows and p of size 1, that may stand for zero
@@ -222,3 +552,48 @@ def tight_lines(scaled: Scaled, norm: Power, p: Floats, weights: Floats) -> list
     names = np.flatnonzero(near)
     chosen: list[int] = names[np.lexsort((slack[names], gain[names] < _NEAR))].tolist()
     return chosen
+
+
+def by_highs(A: Floats, h: Floats, equal: Bools, norm: Power) -> tuple[Floats, Floats]:
+    """p and multipliers of one problem by scipy's solver, N*(A'l) = N(p); zeros if it has none.
+
+    >>> from hardmax.margin.norms import norm
+    >>> one = np.ones(1)
+    >>> by_highs(np.array([[2.0, 1.0]]), one, one < 0, norm("l1"))[0].tolist()
+    [0.5, 0.0]
+    """
+    from scipy.optimize import linprog
+
+    m, d = A.shape
+    sizes = np.maximum(np.abs(A).max(axis=1, initial=0.0), np.finfo(np.float64).tiny)
+    with np.errstate(over="ignore"):
+        A, h = A / sizes[:, None], h / sizes
+        top = np.abs(h).max()
+    if not np.isfinite(top):
+        return np.zeros(d), np.zeros(m)
+    if norm.r == 1:
+        balls = np.vstack([-np.eye(2 * d + 1)[: 2 * d], np.append(np.ones(2 * d), 0.0)])
+        lines, limits = np.column_stack([-A, A, h / top]), np.append(np.zeros(2 * d), 1.0)
+    else:
+        balls = np.repeat(np.eye(d + 1)[:d], 2, axis=0) * np.tile([1.0, -1.0], d)[:, None]
+        lines, limits = np.column_stack([-A, h / top]), np.ones(2 * d)
+    goal = np.zeros(lines.shape[1])
+    goal[-1] = -1.0
+    some = int((~equal).sum())
+    found = linprog(
+        goal,
+        np.vstack([lines[~equal], balls]),
+        np.append(np.zeros(some), limits),
+        lines[equal],
+        np.zeros(m - some),
+        bounds=(None, None),
+        method="highs",
+    )
+    weights = np.zeros(m)
+    if found.status != 0 or not found.x[-1] > 0:
+        return np.zeros(d), weights
+    p = found.x[:d] if norm.r > 1 else found.x[:d] - found.x[d:-1]
+    weights[~equal] = np.maximum(-found.ineqlin.marginals[:some], 0.0)
+    weights[equal] = -found.eqlin.marginals
+    p, other = p * (top / found.x[-1]), norm.dual.value(A.T @ weights)
+    return p, weights / sizes * (norm.value(p) / other if other > 0 else 0.0)

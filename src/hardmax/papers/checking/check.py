@@ -14,7 +14,7 @@ import numpy as np
 from hardmax._lib.arguments import WrongType, check_arguments
 from hardmax._lib.notebook import table
 from hardmax.papers.checking.proof import as_slack
-from hardmax.papers.registry import Registry, places
+from hardmax.papers.registry import PAPERS, Registry, places
 from hardmax.problem import Problem
 from hardmax.problem.readouts import ScoresMove
 
@@ -160,6 +160,10 @@ class Statement:
     in rational or ball arithmetic. A *limit* fails only by a proof that the limit is another one; being far
     from it is no such proof, however late. An *existential* statement ("from some radius on") never fails.
 
+    ``data`` is the kind of data that a hunt draws ("scores", "tokens", "queries", "labels", "corpus" or
+    "sentences"), ``draws`` are the options that it draws with them, and ``hunt`` the options that it fixes.
+    Empty ones follow from the signature of ``test``.
+
     >>> from hardmax.papers.checking.check import statements
     >>> statements()["B-THM-L4"].label, statements()["B-THM-1"].kind, statements()["B-THM-3"].kind
     ('proved', 'limit', 'existential')
@@ -172,6 +176,9 @@ class Statement:
     claim: str
     errata: tuple[str, ...]
     test: Callable[..., Outcome]
+    data: str = ""
+    draws: tuple[str, ...] = ()
+    hunt: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -229,7 +236,16 @@ STATEMENTS: Registry[Statement] = Registry("statement", places("statements"))
 
 @check_arguments
 def statement(
-    id: str, title: str, claim: str, *, kind: Kind, label: Label = "proved", errata: tuple[str, ...] = ()
+    id: str,
+    title: str,
+    claim: str,
+    *,
+    kind: Kind,
+    label: Label = "proved",
+    errata: tuple[str, ...] = (),
+    data: str = "",
+    draws: tuple[str, ...] = (),
+    hunt: Mapping[str, Any] | None = None,
 ) -> Callable[[Callable[..., Outcome]], Callable[..., Outcome]]:
     """Enter the decorated function, from a problem to an Outcome, into the table under ``id``.
 
@@ -243,7 +259,7 @@ def statement(
     """
 
     def enter(test: Callable[..., Outcome]) -> Callable[..., Outcome]:
-        STATEMENTS.enter(id, Statement(id, title, label, kind, claim, errata, test))
+        STATEMENTS.enter(id, Statement(id, title, label, kind, claim, errata, test, data, draws, hunt or {}))
         return test
 
     return enter
@@ -265,7 +281,7 @@ def statement_of(id: str) -> Statement:
 
 
 def _is_weighted(subject: Any) -> bool:
-    """Whether a problem has weights or counts: the statements of paper B count inputs and tokens once."""
+    """Whether a problem has weights or counts."""
     return isinstance(subject, Problem) and not (subject.weights is None and subject.counts is None)
 
 
@@ -336,7 +352,8 @@ def check_statement(
 
 def outcome_of(found: Statement, subject: Any, *evidence: Any, **options: Any) -> Outcome:
     """What its function says; a statement about scores says nothing where they move with the attention."""
-    if found.id.startswith("B-") and _is_weighted(subject):
+    paper = PAPERS.get(found.id[0])
+    if paper is not None and not paper.weighted and _is_weighted(subject):
         return Outcome((Hypothesis("equal weights, no counts", False),))
     try:
         return _in_floats(found.kind, found.test(subject, *evidence, **options))

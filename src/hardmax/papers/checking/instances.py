@@ -18,9 +18,9 @@ from hardmax.problem import Problem
 
 # What a statement takes -> the file that holds it.
 FILES = {
-    "problem": "a problem (.json, .npz or .csv, as docs/files.md says)",
-    "corpus": "texts with labels (a table, as docs/text.md says)",
-    "sentences": "sentences (a text with one per line, or .json, as docs/nexttoken.md says)",
+    "problem": "a problem (.json, .npz or .csv, as docs/reference/files.md says)",
+    "corpus": "texts with labels (a table, as docs/how-to/classify-texts.md says)",
+    "sentences": "sentences (a text with one per line, or .json, as docs/how-to/check-sentences.md says)",
 }
 
 

@@ -1,6 +1,6 @@
 """Printed statements that are known to be false and can fail on finite data: what a hunter has to find.
 
-The list was written down from docs/errata.md before anything was hunted. An entry is hunted in the reading
+The list was written from docs/research/errata.md before the first hunt. An entry is hunted in the reading
 ``paper`` where its statement has one; the others are sentences without a check of their own, in `printed`.
 """
 

@@ -78,7 +78,7 @@ class HuntedClaim:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             try:
-                told = told_to(self.stated.id, candidate.options) if self.is_paper else candidate.options
+                told = told_to(self.stated.test, candidate.options) if self.is_paper else candidate.options
                 found = outcome_of(self.stated, candidate.subject(), **told)
             except Exception as error:
                 return Judgement("refused", REFUSED, measured={"error": f"{type(error).__name__}: {error}"})
@@ -129,14 +129,14 @@ def need_given(claim: HuntedClaim, given: Mapping[str, Any]) -> None:
             raise ValueError(f"missing argument {name!r}; pass it in `given`")
 
 
-def told_to(id: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    """The options of a candidate as a statement takes them: values of words become embeddings or scores."""
+def told_to(test: Callable[..., Any], options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of a candidate as a statement takes them: values of words become scores or embeddings."""
     told = dict(options)
     values = told.pop(VALUES, None)
-    if values is not None and id == "A-LEM-13":
-        told["E"], told["v"] = identity_embeddings(values)
-    elif values is not None:
+    if values is not None and "scores" in signature(test).parameters:
         told["scores"] = values
+    elif values is not None:
+        told["E"], told["v"] = identity_embeddings(values)
     return told
 
 
@@ -161,7 +161,7 @@ def _claim_of(target: str | Callable[..., Any], reading: Reading, space: str | N
         return _own(getattr(target, "__qualname__", "conjecture"), target, space)
     if target in STATEMENTS.places or target in STATEMENTS.entered:
         found = statement_of(target)
-        return HuntedClaim(target, reading, space_of_statement(target, found.test, space), found, True)
+        return HuntedClaim(target, reading, space_of_statement(found, space), found, True)
 
     if target in PRINTED:
         return replace(_own(target, PRINTED[target], space), is_custom=False)

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from hardmax.papers.checking.check import Statement
 from hardmax.papers.hunting.candidate import Candidate, Ranges
 from hardmax.papers.hunting.problems import DRAWN_LOSSES, ProblemCandidate, draw_problem
 from hardmax.papers.hunting.words import VALUES, WordsCandidate, draw_corpus, draw_sentences
@@ -21,55 +22,7 @@ RANGES: dict[str, Ranges] = {
     "sentences": {"n": (2, 5), "T": (2, 5), "V": (2, 5)},
 }
 
-# Statements about problems that are not keys and scores.
-TOKENS = (
-    "B-ASM-C",
-    "B-EQ-75",
-    "B-EQ-79",
-    "B-NEW-1",
-    "B-NEW-1b",
-    "B-THM-5",
-    "B-THM-6",
-    "B-THM-L1",
-    "B-THM-L2",
-    "B-THM-L3",
-    "B-THM-8N",
-)
-QUERIES = ("D-THM-1", "D-THM-2", "D-CONJ-1", "D-CONJ-2")
-LABELS = ("D-THM-8", "D-THM-11", "D-THM-12", "D-CONJ-4", "D-CONJ-5")
 KNOWN = ("selection", "p", "q", "start", "rho", VALUES)  # what can be drawn beside the data
-PROBLEMS_OF_A = ("A-DEF-16", "A-THM-5S")
-
-# What a statement is told beside the data, always the same. Samples are smaller than where one instance is
-# verified: many instances show more than many draws on one.
-FIXED: dict[str, dict[str, Any]] = {
-    "B-APP-E": {"steps": 300},
-    "B-ERR-21": {"count": 2},
-    "B-THM-2M": {"steps": 200},
-    "B-THM-3": {"starts": 1},
-    "B-THM-L1": {"steps": 20, "normalized": True},
-    "B-THM-L3": {"draws": 100},
-    "B-THM-L4": {"draws": 50},
-    "B-THM-L5": {"draws": 60},
-    "B-THM-L6": {"draws": 40, "steps": 40},
-    "B-THM-L7": {"draws": 15},
-    "B-THM-L10": {"draws": 30},
-    "B-THM-L14": {"draws": 40},
-    "B-EQ-75": {"draws": 10},
-    "B-THM-8N": {"draws": 10},
-    "A-LEM-6": {"draws": 20},
-    "A-LEM-8": {"draws": 5},
-    "A-LEM-10": {"draws": 50},
-    "C-COR-1": {"steps": 50_000},
-    "C-LEM-1": {"draws": 10, "steps": 100},
-    "C-LEM-2": {"draws": 20},
-    "C-THM-3": {"steps": 100, "repeats": 3000},
-    "D-CONJ-0": {"steps": 5000},
-    "D-CONJ-1": {"steps": 4000},
-    "D-CONJ-2": {"steps": 4000},
-    "D-CONJ-3": {"steps": 8000},
-    "D-CONJ-4": {"steps": 20_000},
-}
 
 
 @dataclass(frozen=True)
@@ -137,29 +90,32 @@ def _given(name: str, made: Any, rng: np.random.Generator) -> Any:
     return vector
 
 
-def space_of_statement(id: str, test: Callable[..., Any], ranges: str | None = None) -> Space:
-    """What a statement of the papers is hunted on."""
-    kind = "scores"
-    if id in TOKENS:
-        kind = "tokens"
-    elif id in QUERIES:
-        kind = "queries"
-    elif id in LABELS:
-        kind = "labels"
-    elif id.startswith("A-") and id not in PROBLEMS_OF_A:
-        kind = "corpus"
-    elif id.startswith("C-"):
-        kind = "sentences"
+def space_of_statement(stated: Statement, ranges: str | None = None) -> Space:
+    """What a statement is hunted on: the data and draws that it declares.
+
+    Without a declaration the annotation of its first parameter names the data, and keyword-only parameters
+    without a default are drawn.
+    """
+    first, *others = inspect.signature(stated.test).parameters.values()
+    kind = stated.data or family_of(first, ("Subject", "Sentences"))
+    required = (p.name for p in others if p.default is p.empty and p.kind is p.KEYWORD_ONLY)
     family = kind if kind in RANGES else "problem"
-    asked = list(inspect.signature(test).parameters.values())[1:]
-    names = [p.name for p in asked if p.default is p.empty and p.kind is p.KEYWORD_ONLY]
-    names += {"B-THM-2M": ["start"], "A-LEM-3": ["selection"]}.get(id, [])
-    if id in ("B-THM-6", "A-LEM-13"):
-        names.append("rho" if id == "B-THM-6" else VALUES)
-    if id == "A-LEM-17":
-        names[names.index("scores")] = VALUES
     known = read_ranges(ranges, family)
-    return Space(kind, known, tuple(dict.fromkeys(names)), tuple(FIXED.get(id, {}).items()))
+    return Space(
+        "scores" if kind == "problem" else kind,
+        known,
+        stated.draws or tuple(required),
+        tuple(stated.hunt.items()),
+    )
+
+
+def family_of(parameter: inspect.Parameter, sentences: tuple[str, ...]) -> str:
+    """Problem, corpus or sentences, by the annotation of the parameter."""
+    hint = parameter.annotation
+    name = hint if isinstance(hint, str) else getattr(hint, "__name__", "")
+    if "Corpus" in name:
+        return "corpus"
+    return "sentences" if any(word in name for word in sentences) else "problem"
 
 
 def space_of_function(function: Callable[..., Any], ranges: str | None = None) -> Space:
@@ -171,10 +127,7 @@ def space_of_function(function: Callable[..., Any], ranges: str | None = None) -
         first = next(iter(inspect.signature(function).parameters.values()))
     except (StopIteration, TypeError, ValueError):
         raise ValueError("a conjecture must be a function of one argument, the problem") from None
-    said = (
-        first.annotation if isinstance(first.annotation, str) else getattr(first.annotation, "__name__", "")
-    )
-    family = "corpus" if "Corpus" in said else "sentences" if "Sentences" in said else "problem"
+    family = family_of(first, ("Sentences",))
     kind = getattr(function, "kind", "scores") if family == "problem" else family
     asked = list(inspect.signature(function).parameters.values())[1:]
     names = [p.name for p in asked if p.kind is p.KEYWORD_ONLY and p.default is p.empty]

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from hardmax.margin.gram import part, span_of
+from hardmax.margin.engines import part, span_of
 from hardmax.torch.probing.inputs import Bools, Floats, HeadWeights, Ints
 from hardmax.torch.probing.margins import Margin, margin_of
 from hardmax.torch.probing.null import random_tokens, rank_p, rotated

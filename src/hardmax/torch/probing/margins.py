@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hardmax.margin.gram import Span, pivoted, seen_by
+from hardmax.margin.engines import Span, pivoted, seen_by
 from hardmax.margin.measure import measure
 from hardmax.margin.solve import EXACT_ROWS, proves, solve
 from hardmax.torch.probing.inputs import Floats

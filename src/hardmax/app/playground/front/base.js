@@ -27,7 +27,14 @@ function draw(tag, attributes, ...children) {
 
 const clamp = (x, low, high) => Math.min(high, Math.max(low, x));
 const copy = (value) => JSON.parse(JSON.stringify(value));
-const same = (a, b) => JSON.stringify(a) === JSON.stringify(b);
+const same = (a, b) => keyOf(a) === keyOf(b);
+
+// A value as text, the same for objects whose keys are in another order.
+function keyOf(value) {
+  if (Array.isArray(value)) return `[${value.map(keyOf).join()}]`;
+  if (value && typeof value === "object") return `{${Object.keys(value).sort().map((name) => `${name}:${keyOf(value[name])}`).join()}}`;
+  return JSON.stringify(value);
+}
 
 function digits(x, most = 3) {
   if (x === null || x === undefined) return "–";

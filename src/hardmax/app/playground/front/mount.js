@@ -9,6 +9,7 @@ export function mount(el, transport) {
   const notebook = document.body.dataset.jpThemeLight;
   const app = { theme: (notebook ? notebook === "false" : media.matches) ? "dark" : "light", focus: null, chosen: null, dragging: false, jumped: false, wasDragging: false, latency: {} };
   root.dataset.theme = app.theme;
+  if (transport.isFile && window.parent !== window) root.dataset.embedded = "yes"; // in a page of the docs
 
   const live = make("div", { class: "hmx-live", role: "status", "aria-live": "polite" });
   const problem = make("div", { class: "hmx-problem", role: "alert", hidden: true });

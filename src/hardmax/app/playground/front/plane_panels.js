@@ -25,7 +25,6 @@ function makeDirections(app, acts) {
         chip.style.background = cycle(RAYS[app.theme], k);
         const button = make("button", {
           type: "button", class: "hmx-direction", "aria-pressed": String(app.focus === k), "data-direction": String(k), title: why,
-          "aria-label": `direction ${letter(k)} selects tokens ${each.selection.join(", ")}, margin ${digits(each.margin, 4)}, ${proof}${each.globally_optimal ? ", best tokens" : ""}`,
           onclick: () => acts.focus(k),
         }, chip, tokens,
         make("span", { class: "hmx-margin" }, make("i", { text: "margin " }), make("b", { text: digits(each.margin, 4) })),

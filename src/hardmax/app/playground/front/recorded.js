@@ -2,12 +2,6 @@
 
 const NOT_HERE = "This page has recorded answers only; to compute this one, install hardmax and run hardmax play";
 
-function keyOf(value) {
-  if (Array.isArray(value)) return `[${value.map(keyOf).join()}]`;
-  if (value && typeof value === "object") return `{${Object.keys(value).sort().map((name) => `${name}:${keyOf(value[name])}`).join()}}`;
-  return JSON.stringify(value);
-}
-
 // The record of a page, from the element that holds it: JSON, compressed, in base64.
 export async function readRecord(element) {
   const bytes = Uint8Array.from(atob(element.textContent.trim()), (c) => c.charCodeAt(0));

@@ -87,6 +87,6 @@ function completed(state) {
   if (state.scene !== "plane" || !state.problem) return null;
   const full = { ...USUAL, ...state }, { keys, scores } = state.problem;
   const shaped = some(keys, (own) => some(own, pair)) && some(scores, (own) => some(own, Number.isFinite)) && same(keys.map((own) => own.length), scores.map((own) => own.length));
-  const settled = some(full.rules, ruleNamed) && some(full.starts, pair) && Number.isFinite(full.span) && full.span > 0 && Number.isFinite(full.rate) && full.rate > 0 && text(full.norm) && text(full.field) && text(state.problem.loss ?? "");
+  const settled = some(full.rules, ruleNamed) && some(full.starts, pair) && Number.isFinite(full.span) && full.span > 0 && Number.isFinite(full.rate) && full.rate > 0 && text(full.norm) && (full.field === null || text(full.field)) && text(state.problem.loss ?? "");
   return shaped && settled ? full : null;
 }

@@ -22,7 +22,7 @@ function makeWords(app, tour) {
   const about = make("p", { class: "hmx-told" });
   const table = make("ol", { class: "hmx-top-words" });
   const heading = make("p", { class: "hmx-told" });
-  const texts = make("ul", { class: "hmx-texts" });
+  const texts = make("ul", { class: "hmx-texts", tabindex: "0", "aria-label": "Texts with this word" });
   const area = make("textarea", { class: "hmx-lines", rows: "6", spellcheck: "false", "aria-label": "Labelled texts, + or - first on each line", placeholder: "+ a wonderful film\n- a boring plot" });
   const load = make("button", { type: "button", class: "hmx-small", text: "Train on these", onclick: () => {
     const read = readTexts(area.value);

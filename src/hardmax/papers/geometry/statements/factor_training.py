@@ -51,6 +51,8 @@ def norm_of_rule(rule: str) -> str:
     "Descent on K and Q, jointly or each by its own steps, tends to the max margin of W = K Q' in the "
     "nuclear norm, Muon on both to that in the spectral norm. What is seen: the deficit falls.",
     kind="limit",
+    data="queries",
+    hunt={"steps": 4000},
     label="conjecture",
     errata=("D-ERR-8",),
 )
@@ -122,6 +124,8 @@ def projective_margin(matrices: np.ndarray, rows: np.ndarray) -> float | None:
     "Sign descent and Adam on K and Q tend to the max margin of W = K Q' in the norm whose ball is spanned "
     "by u v' with entries of modulus one. What is seen: the deficit falls.",
     kind="limit",
+    data="queries",
+    hunt={"steps": 4000},
     label="conjecture",
 )
 def signs_of_factors(

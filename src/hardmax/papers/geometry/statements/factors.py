@@ -42,6 +42,7 @@ def sizes(K: np.ndarray, Q: np.ndarray) -> np.ndarray:
     "Over all K Q' = W the least (|K|^2 + |Q|^2)/2 and the least max(|K|, |Q|)^2 are the nuclear norm of W, "
     "and the least max(|K|_op, |Q|_op)^2 is its spectral norm.",
     kind="finite",
+    data="queries",
     label="derived",
     errata=("D-ERR-8",),
 )
@@ -85,6 +86,7 @@ def factored_norms(
     "which leaves a column free, solves the nuclear-norm problem if and only if M = sum_j lambda_j R_j has "
     "|M|_op <= 1.",
     kind="finite",
+    data="queries",
     label="derived",
 )
 def factored_optimum(

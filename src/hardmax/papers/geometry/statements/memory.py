@@ -9,7 +9,7 @@ import numpy as np
 
 from hardmax.dynamics.flow import flow
 from hardmax.dynamics.gradient import gradient
-from hardmax.dynamics.laws.thresholds import adam_growth, adam_waiting, freezing_rate, runaway_rate
+from hardmax.dynamics.laws import adam_growth, adam_waiting, freezing_rate, runaway_rate
 from hardmax.dynamics.optim import Adam, Momentum
 from hardmax.dynamics.run import Run
 from hardmax.margin.att_svm import max_margin
@@ -216,6 +216,7 @@ def adam_runs_away(
     "Once the gradient is far below epsilon, Adam is heavy-ball descent of rate over epsilon, and its "
     "direction goes on to the max margin in l2, not in linf.",
     kind="limit",
+    hunt={"steps": 8000},
     label="conjecture",
     errata=("D-ERR-3",),
 )

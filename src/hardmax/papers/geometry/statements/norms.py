@@ -57,6 +57,7 @@ def attracting_selections(problem: Problem, *, norms: tuple[str, ...] = ("l1", "
     "Steepest descent in the norm, with falling steps, from inside the cone of a strong selection keeps "
     "selecting it, and its deficit tends to zero. What is seen: it falls.",
     kind="limit",
+    hunt={"steps": 5000},
     label="conjecture",
 )
 def strong_attracts(

@@ -10,7 +10,7 @@ import numpy as np
 
 from hardmax._lib.expect import generator
 from hardmax.dynamics.gradient import gradient
-from hardmax.dynamics.laws.thresholds import critical_rate
+from hardmax.dynamics.laws import critical_rate
 from hardmax.dynamics.optim import Coordinate, Mirror, Normalized, Sign
 from hardmax.dynamics.run import Run
 from hardmax.margin.att_svm import max_margin

@@ -98,6 +98,7 @@ def _proved(rows: Sequence[Sequence[Fraction]], bound: Sequence[bool], found: De
     "positive weights, so that no p which loses none wins any of it. The paper's reading: the second part "
     "are the edges inside strongly connected components.",
     kind="finite",
+    data="labels",
     label="derived",
     errata=("D-ERR-6",),
 )
@@ -160,6 +161,7 @@ def _beside(found: Decomposition, p: Any) -> np.ndarray:
     "With the log loss and one label token per input, the part of p in the span S of the bound rows tends to "
     "p_fin, and beside it p grows like p_mm log t.",
     kind="limit",
+    data="labels",
     label="derived",
 )
 def finite_and_diverging(problem: Problem) -> Outcome:
@@ -191,6 +193,7 @@ def finite_and_diverging(problem: Problem) -> Outcome:
     "Where the part in S swings about p_fin, by about half the rate, the gradient does not vanish, and "
     "beside S normalised descent in l2 grows like |p_mm| log t, not like the number of steps.",
     kind="limit",
+    data="labels",
     label="derived",
     errata=("D-ERR-7",),
 )

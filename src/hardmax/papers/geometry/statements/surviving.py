@@ -40,6 +40,8 @@ NONE = 1e-9  # of the largest multiplier
     "With steps that shrink with the gradient, steepest descent in any norm tends to the max margin in that "
     "norm among the p that tie the bound rows. What is seen: the deficit falls.",
     kind="limit",
+    data="labels",
+    hunt={"steps": 20000},
     label="conjecture",
 )
 def plain_steepest(problem: Problem, *, norm: str = "linf", steps: int = 100_000) -> Outcome:
@@ -66,6 +68,7 @@ def plain_steepest(problem: Problem, *, norm: str = "linf", steps: int = 100_000
     "differences, a stationary point of the risk of the survivors, and beside it grows along the max margin "
     "of the survivors over the others.",
     kind="limit",
+    data="labels",
     label="conjecture",
 )
 def survivors(problem: Problem) -> Outcome:

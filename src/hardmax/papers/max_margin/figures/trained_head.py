@@ -282,8 +282,7 @@ def fig_3c(setting: Setting) -> Findings:
 
 def _label_probability(path: hm.Run, at: int) -> float:
     """Mean of 1/(1 + exp(-u_i)) over the inputs, which is exp of minus the logistic loss."""
-    from hardmax.dynamics.gradient import settle_at
-    from hardmax.dynamics.joint import with_readout
+    from hardmax.dynamics.gradient import settle_at, with_readout
 
     assert path.v_points is not None
     u = settle_at(with_readout(path.problem, path.v_points[at]), path.points[at]).u

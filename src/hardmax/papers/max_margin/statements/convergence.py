@@ -15,7 +15,7 @@ from hardmax.directions.enumerate import attractors
 from hardmax.directions.neighbors import attracts
 from hardmax.directions.position import general_position
 from hardmax.dynamics.flow import flow
-from hardmax.dynamics.laws.thresholds import critical_rate
+from hardmax.dynamics.laws import critical_rate
 from hardmax.dynamics.optim import Normalized
 from hardmax.dynamics.run import Run
 from hardmax.dynamics.train import train
@@ -135,6 +135,8 @@ def _trapped(problem: Problem, start: Any, hypotheses: tuple[Hypothesis, ...]) -
     "Under Theorem 2's conditions with one input, cos(p(t), p_mm) of normalised descent rises from some "
     "step on; the paper's wording is from the start.",
     kind="limit",
+    draws=("start",),
+    hunt={"steps": 200},
     label="measured",
     errata=("B-ERR-12",),
 )
@@ -214,6 +216,7 @@ def _falls(problem: Problem, path: Run, best: MaxMargin, rate: float, last: int)
     "flow that diverges and selects one token per input tends to the max-margin direction of a locally "
     'optimal selection. The wordings without "almost" and without general position are false.',
     kind="limit",
+    hunt={"count": 2},
     label="conjecture",
     errata=("B-ERR-21",),
 )

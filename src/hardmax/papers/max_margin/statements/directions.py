@@ -135,6 +135,7 @@ def most_neighbors(d: int) -> int:
     "With keys in general position, no direction that selects one token per input has more than d "
     "neighbours.",
     kind="finite",
+    hunt={"draws": 30},
     errata=("B-ERR-10",),
 )
 def few_neighbors(problem: Problem, *, rng: int = 0, draws: int = 500) -> Outcome:

@@ -16,9 +16,8 @@ from hardmax._lib.expect import generator
 from hardmax.directions.assumptions import assumption_c
 from hardmax.directions.joint_margins import label_max_margin, relaxed_max_margin
 from hardmax.dynamics.measures import attention
-from hardmax.margin.att_svm import AttentionRows, max_margin
+from hardmax.margin.att_svm import AttentionRows, max_margin, set_max_margin
 from hardmax.margin.label_svm import label_svm
-from hardmax.margin.sets import set_max_margin
 from hardmax.margin.solve import solve
 from hardmax.papers.checking.check import Hypothesis, Outcome, statement, unmet, unsaid
 from hardmax.papers.checking.proof import balls, largest, least, length
@@ -165,6 +164,8 @@ def log_risk_at_least(n: int, r: float, Gamma: float, nu: float, lost: float) ->
     "Under Assumption C the logistic risk with |v| <= r is at least exp(-r (Gamma - nu q)) / 2n, q the "
     "largest lost attention.",
     kind="finite",
+    data="tokens",
+    hunt={"draws": 10},
 )
 def risk_pays_for_attention(
     problem: Problem, *, selection: Iterable[int], rng: int = 0, draws: int = 200
@@ -224,6 +225,7 @@ def margin_kept(relaxed: float, full: float, epsilon: float) -> float:
     "at radius R the log of the attention lost by the support inputs lies between -R Xi - log T and -R "
     "Xi_epsilon + log T.",
     kind="finite",
+    data="tokens",
 )
 def relaxed_lost_attention(problem: Problem, *, selection: Iterable[int]) -> Outcome:
     """Three values of epsilon, radii from 1 to 1000 margins."""

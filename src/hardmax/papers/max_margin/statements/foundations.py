@@ -35,6 +35,8 @@ AGREE = 1e-12
     "Descent on W with the prompt u, from u p(0)'/|u|^2 and with the step over |u|^2 (over |u| if "
     "normalised), keeps W(t) = u p(t)'/|u|^2.",
     kind="finite",
+    data="tokens",
+    hunt={"steps": 20, "normalized": True},
     errata=("B-ERR-17",),
 )
 def weights_follow_p(
@@ -115,6 +117,7 @@ def explicit_separator(problem: Problem) -> np.ndarray:
     "With equal labels, one best token per input and v in the range of W', the vector (W')^+ v over the "
     "least score gap separates the best tokens by 1.",
     kind="finite",
+    data="tokens",
 )
 def best_tokens_separable(problem: Problem) -> Outcome:
     """Test the explicit separator, and ask the certified solver too."""
@@ -181,6 +184,7 @@ def equal_others(problem: Problem) -> Outcome:
     "Assumption C: lost attention costs label margin",
     "For some nu > 0 the label margin of the attended values is at most Gamma - nu max_i (1 - s_i,selected).",
     kind="finite",
+    data="tokens",
     label="measured",
 )
 def attention_costs_margin(

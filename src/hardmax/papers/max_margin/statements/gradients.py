@@ -43,6 +43,8 @@ def remainder_bound(Gamma: Any, A: Any, lost: Any) -> Any:
     "For any p, q and any token, the covariance of k.q and the scores under the attention differs from its "
     "first-order sum by at most 2 Gamma A (1 - s)^2.",
     kind="finite",
+    data="tokens",
+    hunt={"draws": 100},
     errata=("B-ERR-16",),
 )
 def covariance_expansion(problem: Problem, *, rng: int = 0, draws: int = 2000) -> Outcome:
@@ -97,6 +99,7 @@ def _remainder_room(exact: BallProblem, at: dict[str, Any]) -> Any:
     "Lemma 4: p_mm is a descent direction everywhere",
     "Under Assumption B, with separable best tokens, -grad L(p) has a positive product with p_mm at every p.",
     kind="finite",
+    hunt={"draws": 50},
     errata=("B-ERR-01",),
 )
 def descent_everywhere(problem: Problem, *, rng: int = 0, draws: int = 400) -> Outcome:
@@ -161,6 +164,7 @@ def radial_excess(losers: int, reach: Any) -> Any:
     "With one input and Assumption B, for every pi > 0 there is a radius beyond which the gradient's "
     "component along p is at most 1 + pi times its component along p_mm; explicitly, log(T - 1)/(pi margin).",
     kind="finite",
+    hunt={"draws": 60},
 )
 def radial_pull_bounded(problem: Problem, *, rng: int = 0, draws: int = 1440) -> Outcome:
     """The worst ratio over directions at growing radii, against the bound with its constant."""
@@ -210,6 +214,7 @@ def _radial_room(problem: Problem, exact: BallProblem, p: np.ndarray, losers: in
     "The gradient is L_p-Lipschitz (and by the tighter constant), each step with eta <= 1/L_p lowers the "
     "risk by at least eta/2 |grad|^2, and the squared gradients have a finite sum.",
     kind="finite",
+    hunt={"draws": 40, "steps": 40},
 )
 def smooth_and_descending(
     problem: Problem, *, rate: float | None = None, rng: int = 0, draws: int = 400, steps: int = 500

@@ -1,6 +1,6 @@
 """Small problems, and which statements of the max-margin paper hold there and which do not.
 
-They are the counterexamples of docs/errata.md and a few draws.
+They are the counterexamples of docs/research/errata.md and a few draws.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from hardmax.directions.joint_margins import (
     largest_label_margins,
     relaxed_max_margin,
 )
-from hardmax.dynamics.joint import with_readout
+from hardmax.dynamics.gradient import with_readout
 from hardmax.dynamics.optim import Normalized
 from hardmax.dynamics.train import train
 from hardmax.limits import JointPath, joint_path
@@ -59,6 +59,7 @@ def _trainable_head(problem: Problem) -> list[Hypothesis]:
     "Joint normalised descent with rates in the ratio rho sends p to q*(rho), between p_mm and the relaxed "
     "direction, and v to the label SVM's direction.",
     kind="limit",
+    data="tokens",
     label="derived",
     errata=("B-ERR-02",),
 )
@@ -209,6 +210,7 @@ def joint_hypotheses(problem: Problem, tokens: tuple[int, ...], inputs: set[int]
     "Under Assumption C, with r and R growing together, the path of least risk over |v| <= r, |p| <= R "
     "tends to the directions of v_mm and p_mm.",
     kind="limit",
+    data="tokens",
     errata=("B-ERR-02", "B-ERR-13"),
 )
 def joint_path_limit(
@@ -234,6 +236,8 @@ def joint_path_limit(
     "If Assumption C holds on the label SVM's support and |v| grows at least rho* times as fast as |p|, the "
     "joint path tends to the directions of v_mm and of the relaxed SVM.",
     kind="limit",
+    data="tokens",
+    draws=("selection", "rho"),
     errata=("B-ERR-02", "B-ERR-13"),
 )
 def relaxed_limit(
@@ -291,6 +295,7 @@ def one_label_direction(problem: Problem, label: MaxMargin) -> Hypothesis:
     "The joint path with r = rho R selects the tokens, and tends to the direction, of the interpolated SVM "
     "maximised over selections.",
     kind="limit",
+    data="tokens",
     label="derived",
 )
 def selection_depends_on_rho(

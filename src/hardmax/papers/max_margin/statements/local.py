@@ -195,6 +195,7 @@ def local_hypotheses(problem: Problem, best: MaxMargin) -> list[Hypothesis]:
     "attention, its cosine is at least c Theta/(A_bar C), and beyond R_pi no direction beats p_mm by more "
     "than 1 + pi.",
     kind="finite",
+    hunt={"draws": 15},
     errata=("B-ERR-08", "B-ERR-16"),
 )
 def cone_gradients(problem: Problem, *, selection: Iterable[int], rng: int = 0, draws: int = 300) -> Outcome:
@@ -321,6 +322,7 @@ def overshoot(problem: Problem, best: MaxMargin, mu: float, starts: np.ndarray, 
     "grows without bound and tends to p_mm. What is seen of it: it stays inside, and 1 - cos at ten times "
     "the radius is smaller than at the start. The paper's reading takes its proof's radius, (49) included.",
     kind="existential",
+    hunt={"starts": 1},
     errata=("B-ERR-08", "B-ERR-16"),
 )
 def local_convergence(

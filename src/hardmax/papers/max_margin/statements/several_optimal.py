@@ -20,8 +20,7 @@ from hardmax.dynamics.measures import excess_loss
 from hardmax.dynamics.optim import Normalized
 from hardmax.dynamics.train import train
 from hardmax.limits import regularization_path
-from hardmax.margin.att_svm import max_margin
-from hardmax.margin.sets import set_max_margin
+from hardmax.margin.att_svm import max_margin, set_max_margin
 from hardmax.papers.checking.check import Hypothesis, Outcome, statement, unmet, unsaid
 from hardmax.papers.checking.proof import balls, least
 from hardmax.papers.max_margin.statements.balls import BallProblem, settle
@@ -57,6 +56,7 @@ def sandwich(found: AssumptionD) -> tuple[float, float]:
     "With equal positive scores inside each set and lower ones outside, the excess risk lies between C- and "
     "C+ times the largest lost attention, so that less of it, by a factor in the log, means less risk.",
     kind="finite",
+    hunt={"draws": 40},
     errata=("B-ERR-07",),
 )
 def excess_follows_lost_attention(
@@ -203,6 +203,8 @@ def composed_loss(loss: LossFunction, shape: str) -> LossFunction:
     "A head psi(z) = phi(v.z) with phi odd and increasing trains p exactly as the linear head v with the "
     "loss l after phi, so that the path has the same limit.",
     kind="finite",
+    data="tokens",
+    hunt={"draws": 10},
     label="derived",
 )
 def odd_head_is_linear(problem: Problem, *, shape: str = "tanh", rng: int = 0, draws: int = 100) -> Outcome:
@@ -271,6 +273,7 @@ def joined_sets(
     "Where normalised descent saturates on tokens with a higher-scoring neighbour, its direction is closer "
     "to a minimiser of ATT-SVM' with that neighbour joined in than to p_mm of the selection.",
     kind="finite",
+    hunt={"steps": 300},
     label="measured",
     errata=("B-ERR-11",),
 )

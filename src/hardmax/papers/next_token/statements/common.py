@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 
 from hardmax._lib.expect import positive, whole
-from hardmax.data.sentences.samples import Samples
+from hardmax.data.sentences.samples import Samples, Trie
 from hardmax.data.sentences.sentences import Sentences
-from hardmax.data.sentences.trie import Trie
 from hardmax.nexttoken.analysis import Analysis, Dataset, analyze
 from hardmax.nexttoken.relations import collocation
 from hardmax.nexttoken.training import Training, train

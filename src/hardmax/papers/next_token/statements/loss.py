@@ -144,6 +144,7 @@ def unseen(run: Training, repeats: int) -> list[tuple[list[str], str, float]]:
     "tokens, none so often that it outweighs x_0, is continued by n(x_0). D.2 prints the gaps' growth with a "
     "negative term.",
     kind="limit",
+    hunt={"steps": 100, "repeats": 3000},
     label="derived",
     errata=("C-ERR-17", "C-ERR-18"),
 )

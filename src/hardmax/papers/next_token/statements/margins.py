@@ -11,7 +11,7 @@ from scipy.sparse import csr_array
 from scipy.sparse.csgraph import maximum_flow
 
 from hardmax.data.sentences.samples import Samples
-from hardmax.margin.closed_forms.next_token import Block, Edge, blocks, kq_column
+from hardmax.margin.closed_forms import Block, Edge, blocks, kq_column
 from hardmax.margin.constraints import Constraints
 from hardmax.margin.exact import decide
 from hardmax.nexttoken.generators import structure
@@ -47,7 +47,7 @@ def multipliers(edges: list[Edge], block: Block) -> dict[Edge, Fraction] | None:
     Each optimal token sends m units and each non-optimal one takes k: a flow of k m units proves that the
     block's values solve its problem, since all its edges are tight.
 
-    >>> from hardmax.margin.closed_forms.next_token import Block
+    >>> from hardmax.margin.closed_forms import Block
     >>> from hardmax.papers.next_token.statements.margins import multipliers
     >>> multipliers([("o", "x"), ("o", "y")], Block(("o",), ("x", "y")))
     {('o', 'x'): Fraction(1, 3), ('o', 'y'): Fraction(1, 3)}

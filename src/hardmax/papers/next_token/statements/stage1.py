@@ -85,6 +85,7 @@ def path(n: Ints, start: Floats | None, rate: float, steps: int) -> Iterator[tup
     "For any W_ov, -<W_ov*, grad L_0> >= |grad L_0|/sqrt 2, so that t eta0 + |W(0)| >= |W(t)| >= "
     "t eta0/(sqrt 2 |W_ov*|) - |W(0)|; the paper prints 2 for sqrt 2.",
     kind="finite",
+    hunt={"draws": 10, "steps": 100},
 )
 def norm_of_ov(
     data: Subject, *, draws: int = 40, steps: int = 500, rate: float | None = None, rng: int = 0
@@ -132,6 +133,7 @@ def lemma_2_term(V: int) -> float:
     "<W/|W|, grad L_0> >= <W_ov*/|W_ov*|, grad L_0> for every W_ov other than 0; the paper prints the right "
     "side times 1 + 2 |W_ov*| log(2V)/|W|.",
     kind="finite",
+    hunt={"draws": 20},
 )
 def projection_of_ov(data: Subject, *, draws: int = 60, rng: int = 0) -> Outcome:
     """A difference of two cosines with the gradient, at many tables.
@@ -264,6 +266,7 @@ def margin_of(sizes: printed.TextSizes, T: int, rate: float) -> float:
     "For T as large as the paper asks, every margin is T eta0/|W_ov*| = 4 |W_ov*| Delta with "
     "Delta = T eta0/(4 |W_ov*|^2); the paper puts them between Delta and 3 Delta.",
     kind="finite",
+    hunt={"steps": 50000},
     errata=("C-ERR-09",),
 )
 def margins_of_ov(

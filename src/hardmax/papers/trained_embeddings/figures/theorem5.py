@@ -22,7 +22,7 @@ from hardmax.embeddings.theorem5 import (
     strong_conditions,
     theorem_5_thresholds,
 )
-from hardmax.margin.closed_forms.patterns import important_only
+from hardmax.margin.closed_forms import important_only
 from hardmax.margin.solution import MaxMargin
 from hardmax.papers.figures.claims import Claim, at_least, at_most, near, true
 from hardmax.papers.figures.figure import Findings, Scale, Setting, recipe

@@ -95,6 +95,7 @@ def convergence_lemma(
     "tokens of its sequence, the loss falls everywhere along a direction that lifts one important token, and "
     "|p_t| grows without bound.",
     kind="limit",
+    draws=("values",),
     errata=("A-ERR-10",),
 )
 def norm_diverges(

@@ -99,6 +99,7 @@ def both_forms(corpus: Corpus, E: np.ndarray, p: np.ndarray, v: np.ndarray) -> A
     "For every p_hat, -p_hat.grad_p L is the mean of g times the sum over pairs i < j of (a_hat_i - a_hat_j) "
     "q_i q_j (gamma_i - gamma_j), and equals -sum_s a_hat_s A_s.",
     kind="finite",
+    hunt={"draws": 5},
 )
 def directional_gradient(corpus: Corpus, *, norm: float = 1.0, rng: int = 0, draws: int = 20) -> Outcome:
     """Both forms at random vectors and directions, while the gradient itself is a float."""
@@ -135,6 +136,7 @@ def kept_share(T: Any, tau: Any) -> Any:
     "A selected position has attention between 1/T and 1/m, m the number of selected ones; one that is tau "
     "below it has at most 1/(1 + m e^tau) (the paper: 1/(1 + e^tau)) and at least 1/(T e^tau).",
     kind="finite",
+    hunt={"draws": 50},
     errata=("A-ERR-14",),
 )
 def attention_bounds(corpus: Corpus, *, rng: int = 0, draws: int = 200) -> Outcome:
@@ -196,6 +198,7 @@ def attention_room(corpus: Corpus, a: np.ndarray) -> Any:
     "If p_hat ties all tokens of every sequence, p_hat is orthogonal to every gradient by p, so p_hat.p_t "
     "stays as it is and a diverging p_t tends to a direction orthogonal to p_hat.",
     kind="finite",
+    hunt={"draws": 20},
     errata=("A-ERR-11",),
 )
 def everything_selected_is_no_limit(

@@ -96,6 +96,7 @@ def log_dominance(T: int, C3: float, C4: float, tau1: float, R: float) -> float:
     "gaps of at least tau2, -p_hat.grad L is the sum over selected and second-best tokens, up to a factor 1 "
     "+- (T + T^2) C3 C4 e^(-tau1 R), C3 = 2 |p_hat| max|E_s|/tau2, C4 = 2 T max|E_s|/mu.",
     kind="finite",
+    draws=("values",),
     errata=("A-ERR-14",),
 )
 def dominant_pairs(

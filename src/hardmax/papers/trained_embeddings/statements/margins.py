@@ -14,7 +14,7 @@ from hardmax._lib import expect
 from hardmax.data.corpora.corpus import Corpus
 from hardmax.embeddings.first_step import infinite_width
 from hardmax.embeddings.patterns import distinct_tokens, pattern_max_margin, realizable
-from hardmax.margin.closed_forms.patterns import ImportantOnly, important_only
+from hardmax.margin.closed_forms import ImportantOnly, important_only
 from hardmax.margin.rationals import integer_rows
 from hardmax.margin.solution import MaxMargin
 from hardmax.margin.solve import EXACT_ROWS, solve
@@ -72,6 +72,7 @@ def solved_pattern(
     "A pattern that some p makes and that leaves a token out has exactly one max-margin solution; the proof "
     "in the paper makes every constraint tight, with the solution M^+ 1.",
     kind="finite",
+    draws=("selection",),
     errata=("A-ERR-7", "A-ERR-8", "A-ERR-9", "A-ERR-16"),
 )
 def one_solution(

@@ -13,7 +13,7 @@ from hardmax.data.corpora.corpus import Corpus
 from hardmax.dynamics.flow import flow
 from hardmax.embeddings.first_step import infinite_width
 from hardmax.embeddings.patterns import Pattern, distinct_tokens, pattern_max_margin, realizable_patterns
-from hardmax.margin.closed_forms.next_token import kq_column
+from hardmax.margin.closed_forms import kq_column
 from hardmax.papers.checking.check import Hypothesis, Outcome, statement, unmet, unsaid
 from hardmax.papers.trained_embeddings.statements.common import (
     fixed_embeddings,

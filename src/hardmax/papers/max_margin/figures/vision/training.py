@@ -20,6 +20,7 @@ from hardmax.torch.layers import attention_layers
 from hardmax.torch.vision import Backward, Start, VisionTransformer
 
 SHOWN, LOOKED_AT = 3, 512  # images whose maps are drawn, and images that are measured
+SAVED_EVERY = 50  # batches: less than a minute on one core
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,7 @@ class Protocol:
 
 
 SMALL = Protocol(train=5_000, test=1_000, epochs=10)
-# About an hour on two cores for one training: all images and the printed number of tokens before more epochs.
+# About an hour on two cores: all images, tokens and heads before more epochs, layers and dimensions.
 DAY = Protocol(50_000, 10_000, 12, patch=2, heads=12, rate=3e-3)
 FULL = Protocol(50_000, 10_000, 400, patch=2, dim=768, depth=12, heads=12, ratio=4, batch=512, rate=3e-3)
 
@@ -60,9 +61,10 @@ def train(
     tell: Tell,
     checkpoint: Path | None = None,
 ) -> Course:
-    """One training: Adam at a constant rate, cross-entropy, images in a new order every epoch.
+    """Train with Adam at a constant rate on the cross-entropy, in a new order of the images every epoch.
 
-    With ``checkpoint`` its state is saved after each epoch, and it goes on from there.
+    With ``checkpoint`` the state is saved after each epoch and every `SAVED_EVERY` batches, and training
+    resumes from there.
     """
     device = "cuda" if torch.cuda.is_available() else "cpu"
     model = VisionTransformer(
@@ -83,30 +85,43 @@ def train(
     identity = {**asdict(protocol), "epochs": None, "start": start, "backward": backward, "seed": seed}
     held = None if checkpoint is None else _held(checkpoint, identity)
     if held is None:
-        rows = [_look(model, test, classes)]
+        rows, taken = [_look(model, test, classes)], 0
     else:
-        rows = [tuple(each.numpy() for each in row) for row in held["rows"]]
+        rows, taken = [tuple(each.numpy() for each in row) for row in held["rows"]], held["taken"]
         model.load_state_dict(held["model"])
         optimizer.load_state_dict(held["optimizer"])
         chance.set_state(held["chance"])
+
+    def save(order: Any, taken: int) -> None:
+        """Write the state; ``order`` is the generator's before this epoch's permutation."""
+        if checkpoint is None:
+            return
+        state = {
+            "identity": identity,
+            "rows": [[torch.as_tensor(each, dtype=torch.float64) for each in row] for row in rows],
+            "model": model.state_dict(),
+            "optimizer": optimizer.state_dict(),
+            "chance": order,
+            "taken": taken,
+        }
+        with whole(checkpoint) as file:
+            torch.save(state, file)
+
     batches = -(-len(x) // protocol.batch)
     for epoch in range(len(rows) - 1, protocol.epochs):
+        order = chance.get_state()
         for k, batch in enumerate(torch.randperm(len(x), generator=chance).split(protocol.batch)):
+            if k < taken:
+                continue
             optimizer.zero_grad()
             F.cross_entropy(model(x[batch.to(device)]), y[batch.to(device)]).backward()
             optimizer.step()
             tell((epoch + (k + 1) / batches) / protocol.epochs)
+            if (k + 1) % SAVED_EVERY == 0:
+                save(order, k + 1)
+        taken = 0
         rows.append(_look(model, test, classes))
-        if checkpoint is not None:
-            state = {
-                "identity": identity,
-                "rows": [[torch.as_tensor(each, dtype=torch.float64) for each in row] for row in rows],
-                "model": model.state_dict(),
-                "optimizer": optimizer.state_dict(),
-                "chance": chance.get_state(),
-            }
-            with whole(checkpoint) as file:
-                torch.save(state, file)
+        save(chance.get_state(), taken)
     columns = [np.array(column) for column in zip(*rows, strict=True)]
     return Course(f"{start}, {backward}", *columns)
 
@@ -133,7 +148,7 @@ def train_all(
     tell: Tell,
     folder: Path | None = None,
 ) -> list[Course]:
-    """Several trainings side by side, one thread of PyTorch in each; checkpoints go to ``folder``."""
+    """Run several trainings at a time, which share the cores; checkpoints go to ``folder``."""
     if folder is not None:
         folder.mkdir(parents=True, exist_ok=True)
     done = dict.fromkeys(kinds, 0.0)
@@ -146,10 +161,10 @@ def train_all(
         path = None if folder is None else folder / f"B-FIG-7.{'-'.join(kind)}.pt"
         return train(images, protocol, *kind, seed, heard, path)
 
-    before = torch.get_num_threads()
+    before, threads = torch.get_num_threads(), max(1, cores() // max(1, len(kinds)))
     try:
-        torch.set_num_threads(1)
-        with ThreadPoolExecutor(cores(), initializer=torch.set_num_threads, initargs=(1,)) as pool:
+        torch.set_num_threads(threads)
+        with ThreadPoolExecutor(cores(), initializer=torch.set_num_threads, initargs=(threads,)) as pool:
             return list(pool.map(one, kinds))
     finally:
         torch.set_num_threads(before)

@@ -13,7 +13,6 @@ import numpy as np
 from numba.extending import is_jitted
 
 from hardmax._lib import expect
-from hardmax._lib.arguments import WrongType
 from hardmax._lib.progress import Progress
 from hardmax.dynamics.forces import (
     EMPTY,
@@ -294,15 +293,6 @@ def _update(step: Optimizer) -> CompiledUpdate | None:
 def _plain_units(step: Optimizer, scale: Scale) -> int:
     """The power of two between 1/L_p of the scaled problem and of the problem itself."""
     return -2 * scale.exponent if isinstance(step.lr, str) else 0
-
-
-def need_optimizer(step: Any, name: str = "optimizer") -> Optimizer:
-    """A step rule, or a sentence that says where they are."""
-    if not isinstance(step, Optimizer):
-        raise WrongType(
-            f"{name} must be an optimizer such as hm.optim.GD(lr=0.1), got {step!r:.60}; see hm.optim"
-        )
-    return step
 
 
 def damping(epsilon: float, scale: Scale) -> float:

@@ -1,7 +1,9 @@
 """Re-check a saved certificate with rational arithmetic, sharing no code with the solver.
 
 Taken on trust, and said so: the labels of rows, which are names, and that a Gram matrix, where one is given
-instead of tokens, is semidefinite."""
+instead of tokens, is semidefinite. The layout of a file, types and shapes of all its fields, is checked
+before any arithmetic. Nothing but the standard library is used.
+"""
 
 from __future__ import annotations
 
@@ -15,8 +17,6 @@ from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
-
-from hardmax.margin.certificates.layout import check_layout
 
 Vector = list[Fraction]
 Inner = Callable[[Vector, Vector], Fraction]
@@ -64,14 +64,14 @@ def ball_of(c: dict[str, Any], factors: list[list[Vector]] | None, width: int) -
     if name in BALLS:
         return BALLS[name]
     if name not in ("nuclear", "spectral"):
-        return Power(name)
+        return PowerBall(name)
     d, e = c["shape"]
     if not (isinstance(d, int) and isinstance(e, int) and d * e == width and 0 < max(d, e) <= MOST_SIDE):
         raise ValueError(f"expected a shape of {width} numbers, at most {MOST_SIDE} a side, got {d} x {e}")
-    return OfMatrix(name, name == "nuclear", (d, e), factors)
+    return MatrixBall(name, name == "nuclear", (d, e), factors)
 
 
-class Power(Ball):
+class PowerBall(Ball):
     """l_r of the entries, r a fraction or infinite."""
 
     def __init__(self, name: str, power: Any = None) -> None:
@@ -88,8 +88,8 @@ class Power(Ball):
     def dual(self) -> Ball:
         """l_r' with 1/r + 1/r' = 1."""
         if self.power == 1 or self.power == math.inf:
-            return Power(self.name, math.inf if self.power == 1 else Fraction(1))
-        return Power(self.name, self.power / (self.power - 1))
+            return PowerBall(self.name, math.inf if self.power == 1 else Fraction(1))
+        return PowerBall(self.name, self.power / (self.power - 1))
 
     def length(self, x: Vector) -> Fraction:
         """The norm of x for l1 and linf, exactly."""
@@ -121,7 +121,7 @@ class Power(Ball):
             return bool(total * (1 + (10 + len(x)) * unit) <= 1)
 
 
-class OfMatrix(Ball):
+class MatrixBall(Ball):
     """The nuclear or the spectral norm of a matrix that is read row by row; r is its smaller side.
 
     Nuclear: the certificate has factors K and Q, and |X| <= (|K|^2 + |Q|^2)/2 + sqrt(r) |X - KQ'|, with the
@@ -142,7 +142,7 @@ class OfMatrix(Ball):
     @property
     def dual(self) -> Ball:
         """Nuclear and spectral are dual to each other."""
-        return OfMatrix(self.name, not self.nuclear, self.shape, self.factors)
+        return MatrixBall(self.name, not self.nuclear, self.shape, self.factors)
 
     def at_most(self, x: Vector, bound: Fraction, inner: Inner) -> bool:
         """By the factors in the nuclear norm, by elimination in the spectral one."""
@@ -237,7 +237,7 @@ def certify(certificate: Any) -> dict[str, Any]:
 
     ``trusted`` names what no check looks at.
 
-    >>> from hardmax.margin.certificates.checking import certify
+    >>> from hardmax.margin.certificates import certify
     >>> certify({"schema": "hardmax.certificate/1"})["valid"]
     False
     """
@@ -482,3 +482,97 @@ def _check(c: dict[str, Any]) -> tuple[str, dict[str, bool]]:
     checks["status: too wide an interval to be certified"] = narrow or c["status"] == "undecided"
     named = "margin" if ball.euclidean else f"{ball.name} margin"
     return f"the {named} lies in [{lower!r}, {upper!r}]", checks
+
+
+MOST_NUMBERS = 10_000_000  # of all rows together
+
+
+def check_layout(c: Any) -> None:
+    """Refuse a certificate unless every field has the type and the shape that its other fields require.
+
+    >>> check_layout({"schema": "hardmax.certificate/1", "status": 1})
+    Traceback (most recent call last):
+    ValueError: status: expected a text, got int
+    """
+    if type(c) is not dict:
+        raise ValueError(f"expected a JSON object, got {type(c).__name__}")
+    for name in ("schema", "status", "certificate", "digest"):
+        _expect(type(c[name]) is str, name, "a text", c[name])
+    for name in ("norm_name", "norm_squared"):
+        _expect(c.get(name, "") is None or type(c.get(name, "")) is str, name, "a text", c.get(name))
+    width = _width(c)
+    count = len(_list("plus", c["plus"], int))
+    for name, kind in (("minus", int), ("h", str), ("equal", bool), ("labels", str)):
+        _list(name, c[name], kind, count)
+    for name in ("multipliers", "farkas"):
+        if c[name] is not None:
+            _list(name, c[name], str, count)
+    _list("margin_interval", c["margin_interval"], str, 2)
+    tokens = len(c["table"] if c["gram"] is None else c["gram"])
+    _within("plus", c["plus"], 0, tokens)
+    _within("minus", c["minus"], -1, tokens)
+    if (c["right"] is None) != (c["right_of"] is None):
+        raise ValueError("right, right_of: expected both or neither")
+    if c["right"] is not None:
+        width *= _table("right", c["right"])
+        _within("right_of", _list("right_of", c["right_of"], int, count), 0, len(c["right"]))
+    if count * width > MOST_NUMBERS:
+        raise ValueError(f"expected rows of at most {MOST_NUMBERS:,} numbers together, got more")
+    if c["p"] is not None:
+        _list("p", c["p"], str, width)
+    _check_matrix(c)
+
+
+def _width(c: dict[str, Any]) -> int:
+    """Numbers of a token, from a table or from the side of a Gram matrix."""
+    if (c["table"] is None) == (c["gram"] is None):
+        raise ValueError("table, gram: expected one of them")
+    if c["gram"] is None:
+        return _table("table", c["table"])
+    side = _table("gram", c["gram"])
+    _expect(side == len(c["gram"]), "gram", "a square matrix", c["gram"])
+    if c["right"] is not None:
+        raise ValueError("right: expected null in Gram form")
+    return side
+
+
+def _check_matrix(c: dict[str, Any]) -> None:
+    """The fields of a norm of matrices."""
+    if "shape" in c:
+        _list("shape", c["shape"], int, 2)
+    factors = c.get("factors")
+    if factors is None:
+        return
+    _expect(type(factors) is dict and {*factors} == {"left", "right"}, "factors", "left and right", factors)
+    for side in ("left", "right"):
+        _table(f"factors, {side}", factors[side])
+
+
+def _list(name: str, values: Any, kind: type, count: int | None = None) -> list[Any]:
+    words = {str: "texts", int: "whole numbers", bool: "true or false"}[kind]
+    _expect(type(values) is list, name, f"a list of {words}", values)
+    wrong = next((x for x in values if type(x) is not kind), None)
+    if any(type(x) is not kind for x in values):
+        raise ValueError(f"{name}: expected a list of {words}, got {wrong!r:.40}")
+    if count is not None and len(values) != count:
+        raise ValueError(f"{name}: expected {count} entries, got {len(values)}")
+    return list(values)
+
+
+def _table(name: str, rows: Any) -> int:
+    """The width of a list of lists of texts, all of one length."""
+    _expect(type(rows) is list, name, "a list of lists", rows)
+    for row in rows:
+        _expect(type(row) is list and len(row) == len(rows[0]), name, "rows of one length", row)
+        _list(name, row, str)
+    return len(rows[0]) if rows else 0
+
+
+def _within(name: str, values: list[int], least: int, end: int) -> None:
+    if not all(least <= x < end for x in values):
+        raise ValueError(f"{name}: expected numbers from {least} to {end - 1}, got others")
+
+
+def _expect(holds: bool, name: str, what: str, value: Any) -> None:
+    if not holds:
+        raise ValueError(f"{name}: expected {what}, got {type(value).__name__}")

@@ -1,1 +1,0 @@
-"""Certificates on disk: written here, and checked here by code that shares nothing with the solvers."""

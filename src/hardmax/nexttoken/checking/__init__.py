@@ -1,1 +1,0 @@
-"""Is a text realizable: one walk through its distinct sentences, and witnesses of what is not."""
