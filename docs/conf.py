@@ -18,17 +18,23 @@ extensions = [
     "sphinx.ext.autodoc",
     "sphinx_copybutton",
     "sphinx_gallery.gen_gallery",
+    "links",
     "root_files",
     "reference",
+    "scenes",
 ]
 exclude_patterns = ["_tools"]
 
-# Links of the Markdown name headings as GitHub and other hosts do.
+# Links of the Markdown name headings as GitHub and other hosts do; formulas stand between dollars.
 myst_heading_anchors = 4
+myst_enable_extensions = ["dollarmath"]
+html_math_renderer = "mathml"
+# Anchors of rows are written as HTML, which MyST does not know; check_site.py follows every link.
+suppress_warnings = ["myst.xref_missing"]
 # Examples end with an empty line, for doctest's sake; it need not be seen.
 highlight_options = {"python": {"stripnl": True}}
 
-# One page per package; a signature names types as the source does.
+# A page per public name; a signature names types as the source does.
 autodoc_member_order = "bysource"
 # The site is built without PyTorch, unless it is there.
 autodoc_mock_imports = [] if find_spec("torch") else ["torch"]
@@ -65,5 +71,4 @@ html_title = f"hardmax {__version__}"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_copy_source = False
-# A page opened from a file may not read its neighbours, which excerpts in search results would need.
-html_show_search_summary = False
+html_show_search_summary = True

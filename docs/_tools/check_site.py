@@ -35,7 +35,8 @@ class Page(HTMLParser):
 
 def complaints(site: Path) -> list[str]:
     """A sentence for each link that leads nowhere, each part from elsewhere, each name without an entry."""
-    pages = {path.resolve(): Page(path) for path in site.rglob("*.html")}
+    # Parts such as the exported playground are loaded; they are not pages of this site.
+    pages = {path.resolve(): Page(path) for path in site.rglob("*.html") if "_static" not in path.parts}
     found = []
     for path, page in pages.items():
         for address in page.links + page.parts:

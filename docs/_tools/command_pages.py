@@ -1,4 +1,4 @@
-"""Write docs/cli/NAME.md, a page per command, from the program: python docs/_tools/command_pages.py."""
+"""Write docs/reference/cli, a page per command, from the program: python docs/_tools/command_pages.py."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 from hardmax.app.cli.commands import COMMANDS, GROUPS, SECTIONS
 from hardmax.app.cli.options import GLOBAL, Command, Parameter, twin
 
-FOLDER = Path(__file__).parents[1] / "cli"
+FOLDER = Path(__file__).parents[1] / "reference" / "cli"
 
 
 def pages() -> dict[str, str]:
@@ -21,7 +21,7 @@ def index() -> str:
     lines = [
         "# Commands",
         "",
-        "Generated from the program. [The contract](../cli.md) has the JSON and exit codes.",
+        "Generated from the program. [The contract](../command-line.md) has the JSON and exit codes.",
     ]
     for section, names in SECTIONS.items():
         lines += ["", f"## {section}", "", "| command | |", "|---|---|"]

@@ -1,4 +1,4 @@
-"""Write docs/gallery.md and its pictures from what `hardmax reproduce` left in a folder.
+"""Write docs/research/gallery.md and its pictures from what `hardmax reproduce` left in a folder.
 
 hardmax reproduce
 python docs/_tools/gallery.py results
@@ -17,29 +17,25 @@ DOTS = 160  # to the inch of print: a figure of one column fills three quarters 
 
 HEAD = """# Gallery
 
-Every figure that `hardmax reproduce` makes, as it comes out at quick scale, without real data. The report of
-a run shows each one beside its claims; [Figures](figures.md) tells how to read it and how to get the papers'
-own sizes. Computing them all takes some minutes, longer than the rest of this site, so the pictures are kept
-with the pages. To make them again, all or some:
-
-    hardmax reproduce
-    python docs/_tools/gallery.py results
+Every figure that `hardmax reproduce` makes, at quick scale and without real data: figures that train on \
+reviews or images use stand-in data here. [Reproduce the papers' figures](../how-to/reproduce-figures.md) \
+explains the command. `python docs/_tools/gallery.py results` writes this page from the folder of a run.
 """
 
 CHAPTERS = {
     "B": "Max-margin token selection (paper B)",
     "C": "Next-token prediction (paper C)",
     "A": "Trained embeddings (paper A)",
-    "D": "Geometry of optimisers (part D)",
+    "D": "Norms and optimizers (part D)",
 }
 
 
 def shrink(picture: Path, to: Path, inches: float) -> None:
-    """A copy of a print-size picture for the screen, in 64 colours."""
+    """Write a copy of a print-size picture for the screen, in full color."""
     image = Image.open(picture).convert("RGB")
     width = round(inches * DOTS)
     image = image.resize((width, round(image.height * width / image.width)), Image.Resampling.LANCZOS)
-    image.quantize(64, dither=Image.Dither.NONE).save(to, optimize=True)
+    image.save(to, optimize=True)
 
 
 def write(results: Path) -> None:
@@ -62,8 +58,9 @@ def write(results: Path) -> None:
             if id.startswith(paper):
                 if id in records:
                     shrink(results / f"{id}.png", folder / f"{id}.png", recipe.size[0])
-                page.append(f"**{id}** {recipe.title}\n\n![{id}](img/figures/{id}.png)\n")
-    (DOCS / "gallery.md").write_text("\n".join(page), encoding="utf-8")
+                anchor = f'<a id="{id.lower()}"></a>'
+                page.append(f"{anchor}\n\n**{id}** {recipe.title}\n\n![{id}](../img/figures/{id}.png)\n")
+    (DOCS / "research" / "gallery.md").write_text("\n".join(page), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -1,28 +1,34 @@
-"""Write the rows of the replication ledger into docs/ledger.md, below its marker.
+"""Write the rows of the replication ledger into docs/research/ledger.md, below its marker.
 
 python docs/_tools/ledger.py
 """
 
+import re
 from pathlib import Path
 
 import hardmax as hm
 from hardmax.app.results.ledger import LedgerResult as Ledger
 from hardmax.papers.ledger import Row
+from hardmax.papers.ledger.paper_a import CONSTRUCTED, PROTOCOL
 from hardmax.papers.registry import PAPERS
 
-PAGE = Path(__file__).parents[1] / "ledger.md"
+PAGE = Path(__file__).parents[1] / "research" / "ledger.md"
 MARKER = "<!-- Below here python docs/_tools/ledger.py writes. -->"
-HEAD = ("item", "printed", "ours", "data", "what differs", "verdict", "stored result", "command")
+HEAD = ("item", "printed", "verdict", "stored result", "command", "note")
+LONG = 64  # characters of a cell; what is longer is in a note
 
 
 def written(ledger: Ledger) -> str:
-    """The counts, and a table for each paper."""
+    """Return the counts, and for each paper a table and its notes."""
     papers = list(dict.fromkeys(row.paper for row in ledger.rows))
     parts = ["## Counts\n\n" + "\n".join(_counts(ledger, papers))]
     for paper in papers:
-        rows = [row for row in ledger.rows if row.paper == paper]
-        lines = [_line(HEAD), "|---" * len(HEAD) + "|", *(_line(_cells(row)) for row in rows)]
+        notes: list[str] = []
+        rows = [_line(_cells(row, notes)) for row in ledger.rows if row.paper == paper]
+        lines = [_line(HEAD), "|---" * len(HEAD) + "|", *rows]
         parts.append(f"## Paper {paper}, {PAPERS[paper].about}\n\n" + "\n".join(lines))
+        numbered = "\n".join(f"{k}. {note}" for k, note in enumerate(notes, 1))
+        parts.append(f"### Notes on paper {paper}\n\n{numbered}")
     return "\n\n".join(parts) + "\n"
 
 
@@ -35,21 +41,30 @@ def _counts(ledger: Ledger, papers: list[str]) -> list[str]:
     return lines
 
 
-def _cells(row: Row) -> tuple[str, ...]:
+def _cells(row: Row, notes: list[str]) -> tuple[str, ...]:
+    """Return the short cells of a row; what does not fit is added to the notes, each text once."""
     older = f" ({', '.join(row.aliases)})" if row.aliases else ""
-    made = row.result
-    result = "" if made is None else f"{made.text} (version {made.version}, {made.date})"
-    commands = "; ".join(f"`{command}`" for command in row.command.split("; "))
-    return (
-        row.item + older,
-        row.printed,
-        row.ours,
-        row.data,
-        row.differs,
-        f"**{row.verdict}**",
-        result,
-        commands,
-    )
+    result = "" if row.result is None else row.result.text
+    commands = ", ".join(f"`{command}`" for command in row.command.split("; "))
+    details = []
+    if row.data != CONSTRUCTED:
+        details.append(f"Ours: {_short(row.ours)}. Data: {row.data}.")
+    details.append(row.differs)
+    if len(result) > LONG:
+        details.append(f"Result: {result}.")
+        result = re.split(r"[,;] ", result)[0] + ", ..."
+    if len(commands) > LONG:
+        details.append(f"Command: {commands}.")
+        commands = ""
+    note = " ".join(detail for detail in details if detail)
+    if note and note not in notes:
+        notes.append(note)
+    number = str(notes.index(note) + 1) if note else ""
+    return (row.item + older, _short(row.printed), f"**{row.verdict}**", result, commands, number)
+
+
+def _short(text: str) -> str:
+    return text.replace(f", {PROTOCOL}", "")
 
 
 def _line(cells: tuple[str, ...]) -> str:

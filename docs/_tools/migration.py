@@ -1,4 +1,4 @@
-"""Write docs/migration.md, the table of names of 0.2 and 0.3, from the tables of the packages."""
+"""Write docs/project/migration.md, the table of names of 0.2 and 0.3, from the tables of the packages."""
 
 import importlib
 import sys
@@ -28,4 +28,4 @@ def page() -> str:
 
 if __name__ == "__main__":
     sys.path.insert(0, str(HERE))
-    (HERE.parent / "migration.md").write_text(page(), encoding="utf-8")
+    (HERE.parent / "project" / "migration.md").write_text(page(), encoding="utf-8")

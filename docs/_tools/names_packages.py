@@ -177,7 +177,7 @@ ROWS = [
     ("hm.nexttoken.Regenerated", "hardmax.nexttoken.predict.Regenerated", "not public"),
     ("hm.nexttoken.StageTwo", "hardmax.nexttoken.stages.StageTwo", "not public"),
     ("hm.nexttoken.Structure", "hardmax.nexttoken.generators.Structure", "not public"),
-    ("hm.nexttoken.Trie", "hardmax.data.sentences.trie.Trie", "not public"),
+    ("hm.nexttoken.Trie", "hardmax.data.sentences.samples.Trie", "not public"),
     ("hm.nexttoken.Unmerged", "hardmax.nexttoken.unmerged.Unmerged", "not public"),
     ("hm.nexttoken.collocation", "hardmax.nexttoken.relations.collocation", "not public"),
     ("hm.nexttoken.complete", "hardmax.nexttoken.relations.complete", "not public"),

@@ -1,5 +1,6 @@
-"""Sphinx extension: the API reference, made of the table of public names and of their docstrings."""
+"""Sphinx extension: the API reference, a page per public name, made of their docstrings."""
 
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -7,27 +8,30 @@ from docstrings import escape, summary
 from docutils import nodes
 from docutils.parsers.rst import Directive
 from docutils.statemachine import StringList
-from names import names_of, thing_of
+from names import homes, names_of, thing_of
 from sphinx.ext.autodoc.mock import mock
+
+FOLDER = Path(__file__).parents[1] / "reference" / "api" / "objects"
 
 
 def row(name: str) -> str:
-    """A row of the table on top of a page: the name as a link, and its first sentence."""
-    return f"   * - :py:obj:`{name.removeprefix('hardmax.')} <{name}>`\n     - {summary(thing_of(name))}"
+    """Return a row of the table of a package: the name as a link, and its first sentence."""
+    return f"   * - :py:obj:`{name.replace('hardmax', 'hm', 1)} <{name}>`\n     - {summary(thing_of(name))}"
 
 
-def entry(name: str) -> str:
-    """The directive that documents a name in full."""
-    thing = thing_of(name)
+def page(name: str) -> str:
+    """Return the page of a public name."""
+    thing, title = thing_of(name), name.replace("hardmax", "hm", 1)
+    kind, options = "function", ""
     if isinstance(thing, ModuleType):
-        return f".. automodule:: {name}\n   :members:\n"
-    if isinstance(thing, type):
-        return f".. autoclass:: {name}\n   :members:\n"
-    return f".. autofunction:: {name}\n"
+        kind, options = "module", "   :members:\n"
+    elif isinstance(thing, type):
+        kind, options = "class", "   :members:\n"
+    return f"{title}\n{'=' * len(title)}\n\n.. auto{kind}:: {name}\n{options}"
 
 
 class PublicNames(Directive):
-    """``.. public-names:: PLACE ...``: a table of the public names of packages, then each in full."""
+    """``.. public-names:: PLACE ...``: a table of the public names of packages, with their pages."""
 
     required_arguments = 1
     final_argument_whitespace = True
@@ -36,19 +40,35 @@ class PublicNames(Directive):
         """Parse what is generated."""
         names = [name for place in self.arguments[0].split() for name in names_of(place)]
         with mock(self.state.document.settings.env.config.autodoc_mock_imports):
-            text = [".. list-table::", "   :widths: 1 2", "", *map(row, names), "", *map(entry, names)]
+            text = [".. list-table::", "   :widths: 1 2", "", *map(row, names), ""]
+        text += [".. toctree::", "   :hidden:", "", *(f"   objects/{name}" for name in names), ""]
         holder = nodes.container()
         lines = StringList("\n".join(text).splitlines(), source="table of public names")
         self.state.nested_parse(lines, 0, holder)
         return holder.children
 
 
+def write_pages(app: Any) -> None:
+    """Write the pages of all public names; those of names that are gone are removed."""
+    FOLDER.mkdir(exist_ok=True)
+    with mock(app.config.autodoc_mock_imports):
+        texts = {f"{name}.rst": page(name) for name in homes()}
+    for old in FOLDER.glob("*.rst"):
+        if old.name not in texts:
+            old.unlink()
+    for file, text in texts.items():
+        target = FOLDER / file
+        if not target.exists() or target.read_text(encoding="utf-8") != text:
+            target.write_text(text, encoding="utf-8")
+
+
 def setup(app: Any) -> dict[str, bool]:
-    """Tell Sphinx about the directive and about our docstrings."""
+    """Register the directive, the pages and the form of our docstrings."""
 
     def docstring(app: Any, what: str, name: str, thing: Any, options: Any, lines: list[str]) -> None:
         lines[:] = escape(lines)
 
     app.add_directive("public-names", PublicNames)
+    app.connect("builder-inited", write_pages)
     app.connect("autodoc-process-docstring", docstring)
     return {"parallel_read_safe": True}

@@ -6,43 +6,43 @@ from typing import Any
 
 # Files and folders outside docs/ that have a page here.
 PAGES = {
-    "CHANGELOG.md": "changelog.md",
-    "CITATION.cff": "citing.md",
-    "CONTRIBUTING.md": "contributing.md",
-    "README.md": "start.md",
-    "SECURITY.md": "security.md",
-    "examples/tutorials": "tutorials/index.rst",
+    "CHANGELOG.md": "docs/project/changelog.md",
+    "CITATION.cff": "docs/project/citing.md",
+    "CONTRIBUTING.md": "docs/project/contributing.md",
+    "README.md": "docs/index.md",
+    "SECURITY.md": "docs/project/security.md",
+    "examples/tutorials": "docs/tutorials/index.rst",
 }
 
 LINK = re.compile(r"(\]\()([^)#:\s]+)(?=[)#])")
 
 
-def lead_from_docs(text: str, folder: str) -> str:
-    """The text with its relative links, written in a folder of the project, as seen from docs/.
+def moved_links(text: str, written_in: str, shown_in: str) -> str:
+    """Return a text with its relative links, written in one folder, as seen from another.
 
-    >>> lead_from_docs("[a](docs/files.md#npz) and [b](CITATION.cff), [c](examples/x.json)", "")
-    '[a](files.md#npz) and [b](citing.md), [c](../examples/x.json)'
-    >>> lead_from_docs("[a](files.md) and [b](../CITATION.cff)", "docs")
-    '[a](files.md) and [b](citing.md)'
+    >>> moved_links("[a](docs/index.md#b) and [c](CITATION.cff), [d](examples/x.json)", "", "docs/project")
+    '[a](../index.md#b) and [c](citing.md), [d](../../examples/x.json)'
+    >>> moved_links("[a](files.md) and [b](../../CITATION.cff)", "docs/reference", "docs/reference")
+    '[a](files.md) and [b](../project/citing.md)'
     """
 
     def moved(link: re.Match[str]) -> str:
-        target = posixpath.normpath(posixpath.join(folder, link[2]))
-        return link[1] + (PAGES.get(target) or posixpath.relpath(target, "docs"))
+        target = posixpath.normpath(posixpath.join(written_in, link[2]))
+        return link[1] + posixpath.relpath(PAGES.get(target, target), shown_in)
 
     return LINK.sub(moved, text)
 
 
 def setup(app: Any) -> dict[str, bool]:
-    """Tell Sphinx to move the links of included files and of the pages beside conf.py."""
+    """Register the change of links in included files and in pages."""
 
     def included(app: Any, path: Any, parent: str, text: list[str]) -> None:
         if path.name in PAGES:
-            text[0] = lead_from_docs(text[0], "")
+            text[0] = moved_links(text[0], "", posixpath.join("docs", posixpath.dirname(parent)))
 
     def read(app: Any, page: str, text: list[str]) -> None:
-        if "/" not in page:
-            text[0] = lead_from_docs(text[0], "docs")
+        folder = posixpath.normpath(posixpath.join("docs", posixpath.dirname(page)))
+        text[0] = moved_links(text[0], folder, folder)
 
     app.connect("include-read", included)
     app.connect("source-read", read)

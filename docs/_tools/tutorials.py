@@ -2,6 +2,7 @@
 
 ORDER = (
     "where_does_gradient_descent_go.py",
+    "which_optimizer_does_what.py",
     "check_a_conjecture.py",
     "read_a_theorem_check.py",
     "is_my_dataset_realizable.py",
@@ -14,6 +15,6 @@ def place(file: str) -> int:
     """Where a tutorial stands; one that is not listed stops the site.
 
     >>> place("check_a_conjecture.py")
-    1
+    2
     """
     return ORDER.index(file)
