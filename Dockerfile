@@ -9,7 +9,7 @@ USER hardmax
 WORKDIR /home/hardmax
 ENV PATH=/home/hardmax/.local/bin:$PATH
 
-# The wheels of PyTorch without CUDA have an index of their own; see docs/platforms.md for its address.
+# The wheels of PyTorch without CUDA have a separate index; the installation page names it.
 ARG TORCH_INDEX=""
 RUN if [ -n "$TORCH_INDEX" ]; then pip install --user --no-cache-dir --index-url "$TORCH_INDEX" torch; fi \
  && pip install --user --no-cache-dir -c source/constraints.txt "./source[play,text]" \

