@@ -67,7 +67,7 @@ PLANNED = {
     **{f"imdb-1-scaled-seed{seed}": Planned("imdb", 1, seed) for seed in range(2)},
     "yelp-1-printed-seed0": Planned("yelp", 1, 0, **_PRINTED),
     "yelp-2-printed-seed0": _two("yelp", 0, **_PRINTED),
-    "imdb-2-scaled-50-epochs-seed0": _two("imdb", 0, epochs=50, milestones=(10, 20), every=2),
+    "imdb-2-scaled-30-epochs-seed0": _two("imdb", 0, epochs=30, milestones=(6, 12), every=2),
     "imdb-1-printed-seed0": Planned("imdb", 1, 0, **_PRINTED),
 }
 

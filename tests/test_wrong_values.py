@@ -419,6 +419,7 @@ def valid(name: str, folder: pathlib.Path) -> dict:
         "nexttoken.Predictor.load": lambda: {"path": model_file()},
         "nexttoken.Predictor.save": lambda: {"self": predictor(), "path": folder / "saved.npz"},
         "nexttoken.named_sentences": lambda: {"name": "C-EX-1"},
+        "nexttoken.linear": lambda: {"contexts": ["x", "y"], "next_tokens": ["a", "b"]},
         "nexttoken.relations.orders": lambda: {"samples": samples},
         "nexttoken.unmerged.orthonormal_embedding": lambda: {"V": 2, "d": 3},
         "nexttoken.read_sentences": lambda: {"path": text},

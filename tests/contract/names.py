@@ -37,6 +37,7 @@ RESULTS = {
 WORDS = {
     "problem": "Problem",
     "problem_from_queries": "Problem.from_queries",
+    "problem_from_classes": "Problem.from_classes",
     "problem_from_gram": "Problem.from_gram",
     "problem_from_psi": "Problem.from_psi",
     "problem_from_readout": "Problem.from_readout",
@@ -142,6 +143,7 @@ WORDS = {
     "read_sentences": "nexttoken.read_sentences",
     "write_sentences": "nexttoken.write_sentences",
     "sentence_example": "nexttoken.named_sentences",
+    "soft_labels": "nexttoken.linear",
     "samples": "nexttoken.Samples.from_sentences",
     "orders": "nexttoken.relations.orders",
     "components": "nexttoken.relations.components",

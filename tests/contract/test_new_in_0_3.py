@@ -20,6 +20,18 @@ def test_attention_is_a_parameter():
     assert n.attended(np.array([0.5]), np.log([0.25]), np.ones(1)).predictions.tolist() == [0.5]
 
 
+def test_classes_are_tokens():
+    problem = n.problem_from_classes([[1.0, 0.0], [0.0, 1.0], [-1.0, -1.0]], ["a", "b", "c"])
+    assert n.loss(problem, np.zeros((3, 2))) == pytest.approx(np.log(3), rel=1e-15)
+    assert n.max_margin(problem).margin == pytest.approx(np.sqrt(3) / 2, rel=1e-12)
+
+
+def test_soft_labels_have_log_odds():
+    problem = n.soft_labels(["x", "x", "y"], ["a", "b", "c"], [3, 1, 2])
+    finite = n.decompose(problem).p_fin.reshape(problem.shape)
+    assert finite[0, 0] - finite[1, 0] == pytest.approx(np.log(3), rel=1e-12)
+
+
 def test_a_sweep_from_a_file(tmp_path):
     file = tmp_path / "plan.toml"
     file.write_text('experiment = "sphere"\ntrials = 2\nworkers = 1\n[grid]\nd = [2]\n')

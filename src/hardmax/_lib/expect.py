@@ -59,6 +59,21 @@ def ids(name: str, x: Any, n: int) -> np.ndarray:
     return given
 
 
+def classes(name: str, x: Any, n: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the sorted labels of at least two classes, and for each of n samples the number of its own."""
+    given = values(x)
+    if given is None or len(given) != n:
+        got = "no list" if given is None else f"{len(given)}"
+        raise ValueError(f"{name} must hold {n} labels, one for each sample, got {got}")
+    numeric = all(isinstance(each, Real) and each == each for each in given)
+    if not numeric and not all(isinstance(each, str) for each in given):
+        raise ValueError(f"{name} must be numbers or strings, all of one kind, got {_short(x)}")
+    labels, numbers = np.unique(np.asarray(given), return_inverse=True)
+    if len(labels) < 2:
+        raise ValueError(f"{name} must hold at least two classes, got {_short(labels.tolist())} only")
+    return labels, numbers
+
+
 def whole_array(name: str, x: Any) -> np.ndarray:
     """Integers as an array of any shape."""
     try:
@@ -150,6 +165,8 @@ def values(x: Any) -> list[Any] | None:
     if isinstance(x, str | bytes) or not hasattr(x, "__iter__"):
         return None
     listed = x.tolist() if hasattr(x, "tolist") else list(x)
+    if not isinstance(listed, list):  # an array without axes
+        return None
     listed = [each.tolist() if hasattr(each, "tolist") else each for each in listed]
     if listed and all(isinstance(each, list) and len(each) == 1 for each in listed):
         return [each[0] for each in listed]

@@ -18,6 +18,7 @@ _NAMES = {
     "check": ".app.results.next_token_check",
     "generate": "generators",
     "generate_file": ".app.results.next_token_generate",
+    "linear": "soft_labels",
     "named_sentences": "generators",
     "predict_next": ".app.results.next_token_predict",
     "read_sentences": ".data.sentences.reading",

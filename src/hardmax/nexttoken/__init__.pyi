@@ -18,4 +18,5 @@ from .models import NextTokenModel as NextTokenModel
 from .predict import Prediction as Prediction
 from .predict import Predictor as Predictor
 from .relations import Orders as Orders
+from .soft_labels import linear as linear
 from .training import Training as Training

@@ -240,6 +240,9 @@ PAPERS = {
             "D-THM-10": "rates",
             "D-THM-11": "split",
             "D-THM-12": "split",
+            "D-THM-13": "classes",
+            "D-THM-14": "classes",
+            "D-THM-15": "classes",
         },
         figures={
             "D-FIG-OPTIMISERS": "optimizers",
@@ -248,6 +251,8 @@ PAPERS = {
             "D-FIG-NORMS": "norms",
             "D-FIG-FACTORS": "factors",
             "D-FIG-CYCLES": "cycles",
+            "D-FIG-CLASSES": "classes",
+            "D-FIG-SOFT": "soft_labels",
         },
     ),
 }

@@ -114,7 +114,8 @@ class Problem:
         loss: a name, or a `LossFunction`. With "log" scores are 1 on the tokens of an input's label and 0
             elsewhere, and the loss is minus the log of the attention on the label (D-DEF-7).
 
-    See also: `from_values`, `from_tokens`, `from_queries`, `from_psi`, `from_gram`, `from_readout`, `load`.
+    See also: `from_values`, `from_tokens`, `from_queries`, `from_classes`, `from_psi`, `from_gram`,
+    `from_readout`, `load`.
 
     >>> import hardmax as hm
     >>> problem = hm.Problem(keys=[[[1, 0], [0, 0]], [[-1, 1], [1, 0], [0, 2]]], scores=[[1, 0], [1, 0, 0]])
@@ -237,6 +238,35 @@ class Problem:
         else:
             made = scored_readout(scores, offsets, loss, "tokens")
         return cls._flat(table, all_slots(offsets), offsets, made)
+
+    @classmethod
+    def from_classes(cls, X: Any, y: Any) -> Problem:
+        """Make the problem of a softmax classifier: its classes are the tokens, its samples the queries.
+
+        The logits of a sample x are W x and the loss is the mean cross-entropy. What is trained is W, of the
+        `shape` (classes, features); row c belongs to the c-th label in sorted order. `max_margin` returns the
+        hard-margin SVM of Crammer and Singer. For intercepts add a column of ones to X.
+
+        Args:
+            X: (n, d), one row of features per sample.
+            y: n labels, numbers or strings, of at least two classes.
+
+        See also: `from_queries`; `hm.nexttoken.linear` for soft labels.
+
+        >>> import hardmax as hm
+        >>> problem = hm.Problem.from_classes([[1.0, 0.0], [0.0, 1.0], [-1.0, -1.0]], ["a", "b", "c"])
+        >>> problem, round(hm.loss(problem, [[0.0, 0.0]] * 3), 6)
+        (Problem(n=3, T=3, d=3x2, loss='log'), 1.098612)
+        >>> round(hm.max_margin(problem).margin, 6)
+        0.866025
+        """
+        x = expect.finite_array("X", X, (None, None))
+        if not x.size:
+            raise ValueError(f"X must hold samples with features, got shape {x.shape}")
+        labels, numbers = expect.classes("y", y, len(x))
+        one_hot = np.eye(len(labels))
+        tokens = np.broadcast_to(one_hot, (len(x), *one_hot.shape))
+        return cls.from_queries(tokens, x, one_hot[numbers], loss="log")
 
     @classmethod
     def from_psi(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from hardmax.data.small import example
+from hardmax.nexttoken.soft_labels import linear
 from hardmax.papers.checking.instances import Instance
 from hardmax.papers.max_margin.statements.instances import opposed
 from hardmax.problem import Problem
@@ -40,6 +41,20 @@ def on_a_line() -> Problem:
     """
     rows = (0.407, 2.189, 3.154)
     return Problem([[[row], [0.0]] for row in rows], [[1.0, 0.0]] * 3)
+
+
+def corners() -> Problem:
+    """Five samples of three classes in the plane."""
+    samples = [[1.0, 0.25], [0.75, -0.5], [-0.25, 1.0], [-1.0, -0.75], [-0.5, -1.25]]
+    return Problem.from_classes(samples, ["right", "right", "top", "left", "left"])
+
+
+OBLIQUE = [[1.0, 0.0], [0.5, 1.0]]
+
+
+def three_to_one(features: list[list[float]] | None = None) -> Problem:
+    """A context that "cat" follows three times and "dog" once, and one that only "sun" follows."""
+    return linear([0, 0, 1], ["cat", "dog", "sun"], [3, 1, 2], features=features)
 
 
 INSTANCES: tuple[Instance, ...] = (
@@ -93,6 +108,21 @@ INSTANCES: tuple[Instance, ...] = (
     Instance("D-THM-12", "plane-plus", "holds", PLANE_PLUS),
     Instance("D-THM-12", "dependent", "holds", DEPENDENT),
     Instance("D-THM-12", "opposed inputs with scores", "not applicable", half_opposed),
+    Instance("D-THM-13", "corners, l2", "holds", corners),
+    Instance("D-THM-13", "corners, linf", "holds", corners, {"norm": "linf"}),
+    Instance("D-THM-13", "corners, l1", "holds", corners, {"norm": "l1"}),
+    Instance("D-THM-13", "corners, spectral", "holds", corners, {"norm": "spectral"}),
+    Instance("D-THM-13", "skew, scores instead of labels", "not applicable", SKEW),
+    Instance("D-THM-13", "cycle: it does not separate", "not applicable", CYCLE),
+    Instance("D-THM-14", "three to one", "holds", three_to_one),
+    Instance("D-THM-14", "three to one, skew features", "holds", partial(three_to_one, OBLIQUE)),
+    Instance(
+        "D-THM-14", "three to one, contexts alike", "not applicable", partial(three_to_one, [[1.0], [0.5]])
+    ),
+    Instance("D-THM-14", "corners: one label each", "not applicable", corners),
+    Instance("D-THM-15", "three to one", "holds", three_to_one),
+    Instance("D-THM-15", "three to one, skew features", "holds", partial(three_to_one, OBLIQUE)),
+    Instance("D-THM-15", "corners: one label each", "not applicable", corners),
     Instance("D-CONJ-0", "space-b, tokens 0 and 0 in linf", "consistent", SPACE_B, {"selection": (0, 0)}),
     Instance("D-CONJ-0", "triple, l3", "consistent", TRIPLE, {"norm": "l3"}),
     Instance(
