@@ -161,7 +161,6 @@ def layout_of(
 ) -> ForceLayout:
     """Return a problem as its forces take it; arguments replace what its own keys and scores would give."""
     slope, in_log = problem.kernel_slope
-    total = float(batch) if batch and problem.weights is None else problem.total
     return ForceLayout(
         fixed(slots.keys if keys is None else keys),
         fixed(values),
@@ -174,11 +173,16 @@ def layout_of(
         fixed(labels),
         slope,
         in_log,
-        math.log(total),
+        math.log(total_of(problem, batch)),
         batch or problem.n,
         rank,
         normalized,
     )
+
+
+def total_of(problem: Problem, batch: int) -> float:
+    """Return what the inputs of a step weigh together; without weights a batch of b inputs weighs b."""
+    return float(batch) if batch and problem.weights is None else problem.total
 
 
 def fixed(x: Any, dtype: Any = np.float64) -> np.ndarray:
