@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import boolean, float64, int64, types
 
-from hardmax._lib.compiled import INDEX, OUT, OUT_INDEX, OUT_TABLE, SLOPE, TABLE, VECTOR, uncounted
+from hardmax._lib.compiled import INDEX, OUT, OUT_INDEX, OUT_TABLE, SLOPE, TABLE, VECTOR, inlined, uncounted
 from hardmax._lib.kernels import kernel
 from hardmax.dynamics.forces import (
     CANCELLATION,
@@ -150,7 +150,7 @@ def exp(x, least):  # type: ignore[no-untyped-def]
     return where(nothing, 0.0, near * power * where(deep, 2.0**-100, 1.0))
 
 
-@uncounted(error_model="numpy")
+@inlined()
 def end(ended, code, room):  # type: ignore[no-untyped-def]
     """Note how lanes ended that had not before."""
     if any_lane(ended):
@@ -160,7 +160,7 @@ def end(ended, code, room):  # type: ignore[no-untyped-def]
                 room.status[lane], room.alive[lane] = code, 0.0
 
 
-@uncounted(error_model="numpy")
+@inlined()
 def find_tops(logits, index, layout, room):  # type: ignore[no-untyped-def]
     """Top slots, and the gaps of the others' logits to theirs."""
     for i in range(layout.offsets.size - 1):
@@ -274,7 +274,7 @@ def times(matrix, x, product):  # type: ignore[no-untyped-def]
         store(product, r + 3, d)
 
 
-@uncounted(error_model="numpy")
+@inlined()
 def rescale(x, room):  # type: ignore[no-untyped-def]
     """`forces.rescale` lane by lane; returns the logs of what x was divided by, and lanes of zeros end."""
     largest = spread(0.0)
@@ -296,7 +296,7 @@ def rescale(x, room):  # type: ignore[no-untyped-def]
     return shrunk
 
 
-@uncounted(types.void(OUT_CUBE, int64, int64, TABLE))
+@inlined()
 def set_layers(cube, first, last, table):  # type: ignore[no-untyped-def]
     """cube[first:last] = table; `_lib.compiled` explains why this is a loop."""
     for k in range(first, last):
@@ -364,7 +364,7 @@ def descend_along(layout, room, plan, gram, row, start, vectors, coefficients): 
             break
 
 
-@uncounted(error_model="numpy")
+@inlined()
 def see_from_tops(keys, tokens, layout, room, p, logits, rows):  # type: ignore[no-untyped-def]
     """`problem.kernels.gaps_to_top` in lanes; ``rows`` receives the differences of keys to the top one."""
     d = p.shape[0]
@@ -381,7 +381,7 @@ def see_from_tops(keys, tokens, layout, room, p, logits, rows):  # type: ignore[
     times(rows, p, room.gaps)
 
 
-@uncounted(error_model="numpy")
+@inlined()
 def gather(rows, weights, V, sizes):  # type: ignore[no-untyped-def]
     """V, the sum of weights times rows, and the sizes of its terms."""
     d = V.shape[0]
@@ -395,7 +395,7 @@ def gather(rows, weights, V, sizes):  # type: ignore[no-untyped-def]
         store(sizes, j, size)
 
 
-@uncounted(error_model="numpy")
+@inlined()
 def drop_rounding(V, sizes, room):  # type: ignore[no-untyped-def]
     """Zero in place of coordinates that cancel to rounding, as in `forces.by_coordinate`."""
     most, rounding, least = spread(0.0), spread(0.0), spread(np.inf)
