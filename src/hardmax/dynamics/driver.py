@@ -45,7 +45,7 @@ from hardmax.dynamics.loop import (
 )
 from hardmax.dynamics.measures import smoothness
 from hardmax.dynamics.optim import GD, Normalized, Optimizer
-from hardmax.dynamics.optim.steepest import norm_step
+from hardmax.dynamics.optim.rules import norm_step
 from hardmax.dynamics.softmax import LOG_SCALE
 from hardmax.dynamics.updates import CompiledUpdate, nothing
 from hardmax.margin.norms import norm
@@ -347,9 +347,7 @@ def _rates(step: Optimizer, steps: int) -> np.ndarray:
     return rates / np.arange(1.0, steps + 1.0) ** step.decay if step.decay else rates
 
 
-def with_milestones(
-    optimizers: tuple[Optimizer, ...], steps: int, milestones: Sequence[int]
-) -> tuple[Optimizer, ...]:
+def with_milestones(optimizers: tuple[Optimizer, ...], steps: int, milestones: Any) -> tuple[Optimizer, ...]:
     """The optimizers with rates that are a tenth of what they were from each of these steps on.
 
     >>> import hardmax as hm

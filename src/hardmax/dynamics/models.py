@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -58,7 +58,8 @@ STEPS = 1000  # unless the caller says how many
 LARGEST = 1e120  # entries of a factor above it are a runaway: soon those of W would be no floats
 
 
-class Steps(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Steps:
     """The options of a training by steps."""
 
     count: int
@@ -260,7 +261,7 @@ class Matrix(OfProblem):
             shift -= 2 * scale.exponent
         rates = step_sizes(step, steps.count, replace(scale, exponent=0), False)
         along = replace(step, lr=rates * size, decay=0.0)
-        q = Vector(seen).run(along, steps._replace(start=W.T @ u), shift)
+        q = Vector(seen).run(along, replace(steps, start=W.T @ u), shift)
         more: dict[str, Any] = {"method": q.method, "optimizer": step, "batch": steps.batch}
         return WeightRun(seen, q.clock, q.times, q.points, q.event, **more, prompt=u, start=W)
 
@@ -514,7 +515,7 @@ class Factors(OfProblem):
         if any(isinstance(each.lr, str) for each in optimizers):
             raise ValueError('lr must be a number where factors are trained, got "1/L_p", which is about W')
         if len(optimizers) == 1 and optimizers[0].of_matrix:
-            optimizers = 2 * optimizers
+            optimizers = [*optimizers, *optimizers]
         unit = Scale(self.problem, 0)
         rules = [Rule.of(each, steps, unit, by_update=by_update) for each in optimizers]
         return [replace(rule, limit=LARGEST, shape=shape) for rule, shape in zip(rules, shapes, strict=False)]
@@ -600,7 +601,7 @@ class Remainder(SteppedModel):
                 "the finite part too; choose GD or Normalized, or train the problem"
             )
         begin = self._beside(steps.start)
-        return self._lifted(Vector(self.decomposition.late).run(step, steps._replace(start=begin)))
+        return self._lifted(Vector(self.decomposition.late).run(step, replace(steps, start=begin)))
 
     def _flow(self, *, start: Any = None, **options: Any) -> Run:
         """Follow the flow of r; ends and lengths are those of r."""
