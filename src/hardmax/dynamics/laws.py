@@ -363,7 +363,7 @@ def _of(step: Optimizer, best: MaxMargin, rate: float) -> Forecast:
         onset = math.nan if math.isnan(rate) else mirror_onset(best, rate)
         return Forecast(step, best, rate, "D-THM-5", math.inf, onset=onset)
     if isinstance(step, Adaptive) and step.is_pure:
-        betas, margin = step.constants[:2], best.margin
+        betas, margin = (step.constants[0], step.constants[1]), best.margin
         threshold = runaway_rate(margin, betas)
         if math.isnan(rate):
             return Forecast(step, best, rate, "D-THM-9b", threshold)

@@ -115,14 +115,14 @@ def room_for(slots: int, n: int, count: int) -> LaneRoom:
     of_slots = np.empty((filled_up(slots), LANES)), np.empty((slots, LANES))
     of_inputs = [np.empty((n, LANES)) for _ in range(8)]
     status, alive = np.full(LANES, DONE, np.intp), (np.arange(LANES) < count).astype(np.float64)
-    room = LaneRoom(*of_slots, *of_inputs, alive, np.empty((2, LANES)), status)
+    room = LaneRoom._make((*of_slots, *of_inputs, alive, np.empty((2, LANES)), status))
     room.seen[:] = np.nan
     return room
 
 
 def layout_of_lanes(offsets: np.ndarray, arrays: Any, slope: Any) -> LaneLayout:
     """Return what the loops take of four problems."""
-    return LaneLayout(fixed(offsets, np.intp), *map(fixed, arrays), slope)
+    return LaneLayout._make((fixed(offsets, np.intp), *map(fixed, arrays), slope))
 
 
 @uncounted()
@@ -181,14 +181,8 @@ def settle(layout, room):  # type: ignore[no-untyped-def]
 
     The weights are over exp(depth)/mass, and mass itself is returned in place of its log.
     """
-    offsets, scores, counts, gaps, weights = (
-        layout.offsets,
-        layout.scores,
-        layout.counts,
-        room.gaps,
-        room.weights,
-    )
-    n = offsets.size - 1
+    offsets, scores, counts = layout.offsets, layout.scores, layout.counts
+    gaps, weights, n = room.gaps, room.weights, layout.offsets.size - 1
     for i in range(n):
         first, last, top = offsets[i], offsets[i + 1], load(room.tops, i)
         score, deepest = spread(0.0), spread(-np.inf)
