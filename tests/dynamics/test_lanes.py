@@ -30,7 +30,7 @@ LOSSES = ("logistic", "exponential", "correlation")
 def exponentials(x, least):
     from numba import njit
 
-    from hardmax.dynamics.lanes.softmax import exp
+    from hardmax.dynamics.lanes.loops import exp
     from hardmax.dynamics.lanes.vectors import LANES, load, store
 
     @njit

@@ -199,6 +199,7 @@ def models(rng):
     yield tokens.matrix(prompt=rng.normal(size=5)), {}
     yield queries, {}
     yield queries.factors(rank=2), {"start": start}
+    yield tokens.with_attention(hm.dynamics.Softmax()), {}
 
 
 @pytest.mark.parametrize("optimizer", [hm.optim.Normalized(0.1), hm.optim.Adam(0.1)], ids=repr)
@@ -231,3 +232,57 @@ def test_until_loss_in_all_coordinates(coordinates):
     run = hm.train(problem, hm.optim.Normalized(0.1), until_loss=0.8 * whole.losses[0], **how)
     assert run.losses[-1] <= 0.8 * whole.losses[0] < run.losses[-2]
     assert hm.train([problem], hm.optim.Normalized(0.1), until_loss=1e9, record=10)[0].times.tolist() == [0]
+
+
+class Interrupted(Exception):
+    """Raised by a progress callback in place of a kill."""
+
+
+@pytest.mark.parametrize("batch", [None, 2])
+@pytest.mark.parametrize("optimizer", [hm.optim.Normalized(0.1), hm.optim.Adam(0.1)], ids=repr)
+def test_a_checkpoint_resumes_to_the_same_bits(optimizer, batch, tmp_path):
+    def interrupt(done, total):
+        if done >= 60:
+            raise Interrupted
+
+    for place, (model, options) in enumerate(models(np.random.default_rng(9))):
+        how = {"steps": 100, "record": 10, "batch": batch, "checkpoint_every": 2, **options}
+        file, calls = tmp_path / f"{place}.npz", []
+        whole = hm.train(model, optimizer, checkpoint=tmp_path / f"{place}-whole.npz", **how)
+        with pytest.raises(Interrupted):
+            hm.train(model, optimizer, checkpoint=file, progress=interrupt, **how)
+        note = lambda done, total, calls=calls: calls.append(done)  # noqa: E731
+        run = hm.train(model, optimizer, checkpoint=file, progress=note, **how)
+        assert min(calls) == 50  # the last checkpoint before the interrupt
+        assert (run.points == whole.points).all()
+        assert run.event == whole.event
+        again = hm.train(model, optimizer, checkpoint=file, **how)  # a finished one takes no step
+        assert (again.points == whole.points).all()
+        with pytest.raises(ValueError, match="same training"):
+            hm.train(model, replace(optimizer, lr=0.2), checkpoint=file, **how)
+        file.write_bytes(b"nothing")
+        with pytest.raises(ValueError, match="npz"):
+            hm.train(model, optimizer, checkpoint=file, **how)
+
+
+def test_milestones_divide_the_rate_by_ten():
+    for model, options in models(np.random.default_rng(10)):
+        run = hm.train(model, hm.optim.Adam(0.1), steps=40, milestones=(10, 30), **options)
+        rates = np.repeat([0.1, 0.1 * 0.1, 0.1 * 0.1**2], [10, 20, 10])
+        other = hm.train(model, hm.optim.Adam(rates), steps=40, **options)
+        np.testing.assert_allclose(run.points, other.points, rtol=1e-12)
+    with pytest.raises(ValueError, match="1/L_p"):
+        hm.train(hm.data.example("B-FIG-8"), hm.optim.GD("1/L_p"), milestones=(5,))
+    with pytest.raises(TypeError, match="milestones"):
+        hm.train(hm.data.example("B-FIG-8"), hm.optim.GD(0.1), milestones=5)
+
+
+@pytest.mark.parametrize("optimizer", [hm.optim.GD(0.2), hm.optim.Adam(0.1)], ids=repr)
+def test_a_matrix_in_batches(optimizer):
+    """Step k sees inputs 2k and 2k + 1 of three, one after the other: as a training of these alone."""
+    rng = np.random.default_rng(11)
+    X, v, u = rng.normal(size=(3, 4, 5)), rng.normal(size=5), rng.normal(size=5)
+    labels = np.array([1, -1, 1])
+    run = hm.train(hm.Problem.from_tokens(X, labels, v).matrix(prompt=u), optimizer, steps=1, batch=2)
+    part = hm.Problem.from_tokens(X[:2], labels[:2], v).matrix(prompt=u)
+    np.testing.assert_allclose(run.W, hm.train(part, optimizer, steps=1).W, atol=1e-12)

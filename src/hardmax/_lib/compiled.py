@@ -68,6 +68,15 @@ def uncounted(*signature: Any, **options: Any) -> Callable[[Callable[..., Any]],
     return njit(*signature, cache=True, nogil=True, _nrt=False, **options)
 
 
+def inlined(**options: Any) -> Callable[[Callable[..., Any]], Any]:
+    """Compile a small kernel as a part of each kernel that calls it, and by itself only for Python.
+
+    A kernel of its own costs a tenth of a second to compile and as much as it saves to load. Arithmetic
+    follows the options of the caller.
+    """
+    return uncounted(inline="always", **options)
+
+
 def compile_declared(compiled: Any) -> None:
     """Compile a kernel for the signatures that it was declared with, and for no other from then on."""
     with global_compiler_lock:

@@ -5,7 +5,6 @@ from .attention import AttentionModel as AttentionModel
 from .attention import AttentionRun as AttentionRun
 from .attention import Link as Link
 from .attention import Softmax as Softmax
-from .factors import FactorRun as FactorRun
 from .gradient import Gradient as Gradient
 from .gradient import hessian as hessian
 from .measures import SignedLog as SignedLog
@@ -14,10 +13,11 @@ from .measures import excess_loss as excess_loss
 from .measures import off_top_attention as off_top_attention
 from .measures import smoothness as smoothness
 from .measures import soft_sparsity as soft_sparsity
+from .models import FactorRun as FactorRun
 from .models import Factors as Factors
 from .models import Joint as Joint
 from .models import Matrix as Matrix
 from .models import Model as Model
 from .models import Remainder as Remainder
+from .models import WeightRun as WeightRun
 from .run import RunDisplay as RunDisplay
-from .vector import WeightRun as WeightRun

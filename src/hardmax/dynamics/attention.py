@@ -8,7 +8,6 @@ model; there the compiled forces take its place.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -16,16 +15,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from hardmax._lib import expect
-from hardmax.dynamics.driver import Rule, Trainer, observed, steps_to_record
+from hardmax.dynamics.driver import Rule, Trainer
 from hardmax.dynamics.forces import EXPONENTS, MOVES, STATIONARY, STEP, V, Workspace, log_weights, spread
 from hardmax.dynamics.gradient import Gradient, unit
 from hardmax.dynamics.loop import BY_RULE
-from hardmax.dynamics.models import STEPS, Model
+from hardmax.dynamics.models import SteppedModel, Steps
 from hardmax.dynamics.optim import Optimizer
-from hardmax.dynamics.optim.base import need_optimizer
 from hardmax.dynamics.run import Run
 from hardmax.dynamics.softmax import DEEP, DEPTH, LOG_MASS, LOG_SCALE, U, settle
-from hardmax.dynamics.stepping import sum_by_coordinate
+from hardmax.dynamics.stepping import need_batch, sum_by_coordinate
 from hardmax.problem import Problem
 
 
@@ -125,7 +123,7 @@ class AttentionRun(Run):
 
 
 @dataclass(frozen=True, eq=False)
-class AttentionModel(Model):
+class AttentionModel(SteppedModel):
     """One p for each link, on the inputs of a problem with fixed scores; the predictions of heads add up.
 
     >>> import hardmax as hm
@@ -138,6 +136,8 @@ class AttentionModel(Model):
 
     problem: Problem
     links: tuple[Link, ...]
+
+    title, moves_together = "a problem with attention", True
 
     def __post_init__(self) -> None:
         if not self.links or not all(isinstance(link, Link) for link in self.links):
@@ -202,26 +202,17 @@ class AttentionModel(Model):
         direction, exponents = (np.concatenate([part[k] for part in parts]) for k in (0, 1))
         return direction, exponents, problem.average(problem.loss.value(u))
 
-    def _train(  # type: ignore[override]
-        self,
-        optimizer: Any,
-        *,
-        steps: int = STEPS,
-        start: Any = None,
-        record: Any = None,
-        batch: int | None = None,
-    ) -> AttentionRun:
+    def _take(self, optimizers: tuple[Optimizer, ...], steps: Steps) -> AttentionRun:
         """Train all heads: by one optimizer together, or by one for each."""
+        self._need_primal(steps.coordinates)
         problem, heads, d = self.problem, len(self.links), self.problem.d
         problem.need_decreasing_loss()
-        x = np.zeros(heads * d) if start is None else np.array(self._point(np.ravel(start)))
-        each = isinstance(optimizer, Mapping | Sequence)
-        optimizers = self.each(optimizer) if each else (need_optimizer(optimizer),)
-        rules = [Rule.unscaled(one, expect.whole("steps", steps), (d,)) for one in optimizers]
-        n, few = problem.n, 0 if batch is None else expect.whole("batch", batch, 1)
+        x = np.zeros(heads * d) if steps.start is None else np.array(self._point(np.ravel(steps.start)))
+        rules = [Rule.unscaled(one, steps.count, (d,)) for one in optimizers]
+        n, batch = problem.n, need_batch(problem, steps.batch)
 
         def force(_: Any, at: np.ndarray, work: Workspace) -> int:
-            inside = (np.arange(n) - work.clock[STEP] * few) % n < few if few else None
+            inside = (np.arange(n) - work.clock[STEP] * batch) % n < batch if batch else None
             direction, exponents, _loss = self._pull(at, inside)
             for b, rule in enumerate(rules):
                 block = slice(work.bounds[b], work.bounds[b + 1])
@@ -235,23 +226,24 @@ class AttentionModel(Model):
                 work.lengths[b] = spread(work.vectors[V, block], work.vectors[EXPONENTS, block], top)
             return MOVES if work.lengths.any() else STATIONARY
 
-        kept, sizes = steps_to_record(record, steps), [d] * heads if len(rules) == heads else None
-        trainer = Trainer(force, None, x, rules, kept, sizes=sizes, slots=0, n=n, batch=few)
-        seen = observed(trainer, kept, lambda: {"losses": self.loss(x), "heads": x.reshape(heads, d)})
+        sizes = [d] * heads if len(rules) == heads else None
+        trainer = Trainer(force, None, x, rules, steps.record, sizes=sizes, slots=0, n=n, batch=batch)
+        steps.watch.run(trainer, steps.record, lambda: self.loss(x), problem)
+        points = trainer.points.reshape(-1, heads, d)
+        losses = np.array([self.loss(point.ravel()) for point in points])
         names = sorted({one.name for one in optimizers})
-        chosen: Optimizer | None = optimizers[0] if len(optimizers) == 1 else None
+        more: dict[str, Any] = {"optimizer": optimizers[0] if len(optimizers) == 1 else None}
         return AttentionRun(
             problem,
             "step",
-            kept,
-            seen["heads"][:, 0],
+            steps.record[: len(points)],
+            points[:, 0],
             trainer.event,
-            None,
-            f"{', '.join(names)} through {', '.join(map(repr, self.links))}",
-            seen,
-            optimizer=chosen,
-            batch=batch,
+            method=f"{', '.join(names)} through {', '.join(map(repr, self.links))}",
+            observed={"losses": losses, "heads": points},
+            batch=steps.batch,
             model=self,
+            **more,
         )
 
 

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import partial
 from itertools import accumulate, pairwise
+from os import PathLike
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from numba.extending import is_jitted
 
 from hardmax._lib import expect
+from hardmax._lib.archive import demand, digest, read_arrays, refused, write_arrays
 from hardmax._lib.progress import Progress
 from hardmax.dynamics.forces import (
     EMPTY,
@@ -42,7 +45,7 @@ from hardmax.dynamics.loop import (
 )
 from hardmax.dynamics.measures import smoothness
 from hardmax.dynamics.optim import GD, Normalized, Optimizer
-from hardmax.dynamics.optim.steepest import norm_step
+from hardmax.dynamics.optim.rules import norm_step
 from hardmax.dynamics.softmax import LOG_SCALE
 from hardmax.dynamics.updates import CompiledUpdate, nothing
 from hardmax.margin.norms import norm
@@ -261,6 +264,24 @@ class Trainer:
         return self.rows[: self._work.clock[SAVED]] if self.status == PAUSED else self.rows
 
     @property
+    def settings(self) -> list[np.ndarray]:
+        """The arrays that decide what the steps are, the start among them before the first step."""
+        plan, _, work, x, states, record, _ = self._arguments
+        return [np.asarray(each) for each in (*plan, work.bounds, x, states, record)]
+
+    @property
+    def state(self) -> dict[str, np.ndarray]:
+        """The arrays that the next step depends on, and the rows kept so far."""
+        work = self._work
+        return {
+            "x": self.x,
+            "states": self._states,
+            "clock": work.clock,
+            "mark": work.mark,
+            "rows": self.rows,
+        }
+
+    @property
     def taken(self) -> int:
         """How many steps were taken."""
         return int(self._work.clock[STEP])
@@ -326,26 +347,97 @@ def _rates(step: Optimizer, steps: int) -> np.ndarray:
     return rates / np.arange(1.0, steps + 1.0) ** step.decay if step.decay else rates
 
 
+def with_milestones(optimizers: tuple[Optimizer, ...], steps: int, milestones: Any) -> tuple[Optimizer, ...]:
+    """The optimizers with rates that are a tenth of what they were from each of these steps on.
+
+    >>> import hardmax as hm
+    >>> with_milestones((hm.optim.GD(1.0),), 4, [2])[0].lr.tolist()
+    [1.0, 1.0, 0.1, 0.1]
+    """
+    if not isinstance(milestones, Sequence) or isinstance(milestones, str):
+        raise TypeError(f"milestones must be a list of steps, such as (100, 200), got {milestones!r:.40}")
+    if not milestones:
+        return optimizers
+    if any(isinstance(each.lr, str) for each in optimizers):
+        raise ValueError('lr must be a number where milestones are given, got "1/L_p"; give one')
+    at = np.sort([expect.whole("milestones", each) for each in milestones])
+    factors = 0.1 ** np.searchsorted(at, np.arange(steps), side="right")
+    return tuple(replace(each, lr=_rates(each, steps) * factors, decay=0.0) for each in optimizers)
+
+
 class RunWatch(NamedTuple):
-    """What a run is watched for: ``progress(done, total)`` is told, and a loss may be low enough to stop."""
+    """What happens at recorded steps: ``progress`` is called, a low loss ends the run, the state is saved."""
 
     progress: Progress | None = None
     until_loss: float | None = None
+    checkpoint: str | PathLike[str] | None = None
+    checkpoint_every: int = 10  # recorded steps from one checkpoint to the next
 
-    def run(self, trainer: Trainer, record: np.ndarray, loss: Callable[[], float]) -> Trainer:
+    def run(self, trainer: Trainer, record: np.ndarray, loss: Callable[[], float], problem: Any) -> Trainer:
         """Take the steps, pausing at those that ``record`` names if there is anything to watch."""
         if self == NOTHING:
             return trainer.run()
-        for k in record.tolist():
-            trainer.run(k)
+        every = expect.whole("checkpoint_every", self.checkpoint_every, 1)
+        saved = None if self.checkpoint is None else TrainerFile(Path(self.checkpoint), trainer, problem)
+        for count, k in enumerate(record.tolist(), start=1):
+            if k < trainer.taken:  # the checkpoint is ahead
+                continue
+            if trainer.status == PAUSED:
+                trainer.run(k)
             if self.progress is not None:
                 self.progress(trainer.taken, int(record[-1]))
-            if trainer.status != PAUSED or (self.until_loss is not None and loss() <= self.until_loss):
+            is_low = self.until_loss is not None and loss() <= self.until_loss
+            ends = trainer.status != PAUSED or is_low
+            if saved is not None and (ends or count % every == 0):
+                saved.save()
+            if ends:
                 break
         return trainer
 
 
 NOTHING = RunWatch()
+
+
+class TrainerFile:
+    """A file with the state of a trainer, from which the same training goes on to the same bits."""
+
+    def __init__(self, path: Path, trainer: Trainer, problem: Any) -> None:
+        self.path, self.trainer = path, trainer
+        rules = [repr(rule.step) for rule in trainer.rules]
+        self.identity = digest("hardmax.steps/1", *rules, *trainer.settings, *_contents(problem))
+        if path.exists():
+            self._load()
+
+    def save(self) -> None:
+        """Write the file; at any moment the path holds the old one or the new one, whole."""
+        state = {"identity": self.identity, "status": np.array(self.trainer.status)}
+        write_arrays(self.path, {**state, **self.trainer.state})
+
+    def _load(self) -> None:
+        held = read_arrays(self.path)
+        if str(held.get("identity")) != self.identity:
+            raise ValueError(
+                f"checkpoint must come from the same training, {self.path} does not; name another file, or "
+                "remove this one"
+            )
+        state = self.trainer.state
+        with refused(f"checkpoint must be whole, {self.path} is not; name another file, or remove this one"):
+            for name, array in state.items():
+                demand(held[name].shape == array.shape and held[name].dtype == array.dtype)
+            for name, array in state.items():
+                array[...] = held[name]
+            self.trainer.status = int(held["status"])
+
+
+def _contents(x: Any) -> Iterator[str | np.ndarray]:
+    """The arrays, numbers and names that an object consists of."""
+    if isinstance(x, np.ndarray):
+        yield x
+    elif isinstance(x, str | int | float):
+        yield repr(x)
+    elif is_dataclass(x):
+        for each in fields(x):
+            yield from _contents(getattr(x, each.name))
 
 
 def observed(

@@ -23,7 +23,7 @@ import numpy as np
 from numba import types
 from numpy.typing import NDArray
 
-from hardmax._lib.compiled import OUT, uncounted
+from hardmax._lib.compiled import OUT, inlined, uncounted
 from hardmax.dynamics.driver import Rule, Trainer
 from hardmax.dynamics.forces import (
     EXPONENTS,
@@ -244,7 +244,7 @@ def fill_log_fluxes(edges, a, margin, room):  # type: ignore[no-untyped-def]
     return True
 
 
-@uncounted(error_model="numpy")
+@inlined()
 def softplus(x):  # type: ignore[no-untyped-def]
     """log(1 + e^x)."""
     return max(x, 0.0) + math.log1p(math.exp(-abs(x)))

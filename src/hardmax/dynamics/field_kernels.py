@@ -8,7 +8,18 @@ from typing import NamedTuple
 import numpy as np
 from numba import boolean, float64, int64, types
 
-from hardmax._lib.compiled import INDEX, OUT, OUT_INDEX, OUT_TABLE, SLOPE, TABLE, VECTOR, VECTORIZED, njit
+from hardmax._lib.compiled import (
+    INDEX,
+    OUT,
+    OUT_INDEX,
+    OUT_TABLE,
+    SLOPE,
+    TABLE,
+    VECTOR,
+    VECTORIZED,
+    inlined,
+    njit,
+)
 from hardmax.dynamics.softmax import settle, take_logs
 
 # The force at a trial point may be anything; its exponents are capped here instead of overflowing.
@@ -90,7 +101,7 @@ def _fill_gaps(frame, sigma, z, gaps):  # type: ignore[no-untyped-def]
         gaps[slot] = exponents[slot] + sigma * rise[slot] + gap + later
 
 
-@njit(types.void(OUT_TABLE, types.intp[::1]), cache=True, nogil=True)
+@inlined()
 def _factor(A, pivots):  # type: ignore[no-untyped-def]
     """A = P L U in place, with partial pivoting; a small matrix is not worth a call to LAPACK."""
     n = len(A)
@@ -109,7 +120,7 @@ def _factor(A, pivots):  # type: ignore[no-untyped-def]
                 A[i, j] -= A[i, k] * A[k, j]
 
 
-@njit(types.void(OUT_TABLE, types.intp[::1], OUT), cache=True, nogil=True)
+@inlined()
 def _solve(A, pivots, y):  # type: ignore[no-untyped-def]
     """y of A y = y, with the factors of A."""
     n = len(A)

@@ -27,6 +27,7 @@ from hardmax._lib.compiled import (
     FirstClass,
     dot,
     entry_point,
+    inlined,
     uncounted,
 )
 from hardmax.dynamics.softmax import (
@@ -161,7 +162,6 @@ def layout_of(
 ) -> ForceLayout:
     """Return a problem as its forces take it; arguments replace what its own keys and scores would give."""
     slope, in_log = problem.kernel_slope
-    total = float(batch) if batch and problem.weights is None else problem.total
     return ForceLayout(
         fixed(slots.keys if keys is None else keys),
         fixed(values),
@@ -174,11 +174,16 @@ def layout_of(
         fixed(labels),
         slope,
         in_log,
-        math.log(total),
+        math.log(total_of(problem, batch)),
         batch or problem.n,
         rank,
         normalized,
     )
+
+
+def total_of(problem: Problem, batch: int) -> float:
+    """Return what the inputs of a step weigh together; without weights a batch of b inputs weighs b."""
+    return float(batch) if batch and problem.weights is None else problem.total
 
 
 def fixed(x: Any, dtype: Any = np.float64) -> np.ndarray:
@@ -188,7 +193,7 @@ def fixed(x: Any, dtype: Any = np.float64) -> np.ndarray:
     return found
 
 
-@uncounted(float64(OUT))
+@inlined()
 def rescale(x):  # type: ignore[no-untyped-def]
     """Divide x by its largest entry if its square would leave the range; returns the log of that entry."""
     square = dot(x, x)
@@ -204,7 +209,7 @@ def rescale(x):  # type: ignore[no-untyped-def]
     return math.log(largest)
 
 
-@uncounted(float64(OUT, OUT, float64))
+@inlined()
 def spread(direction, exponents, log_scale):  # type: ignore[no-untyped-def]
     """Give a block one exponent for all entries; returns its length, zero where nothing pulls."""
     shrunk = rescale(direction)
@@ -354,26 +359,22 @@ def by_coordinate(layout, p, work):  # type: ignore[no-untyped-def]
     return EXHAUSTED if rounding else STATIONARY
 
 
-@uncounted(float64(TABLE, VECTOR, OUT), fastmath=VECTORIZED)
-def times(gram, beta, pull):  # type: ignore[no-untyped-def]
-    """pull = gram beta; returns beta.pull."""
-    square = 0.0
+@uncounted(types.UniTuple(float64, 2)(TABLE, VECTOR, VECTOR, OUT), fastmath=VECTORIZED)
+def times(gram, beta, squares, pull):  # type: ignore[no-untyped-def]
+    """pull = gram beta; returns beta.pull, and the sum of beta_r^2 |row_r|^2.
+
+    m times the second bounds the first, the square of a length, if nothing cancelled.
+    """
+    square, uncancelled = 0.0, 0.0
     for r in range(beta.size):
         total = 0.0
         for q in range(beta.size):
             total += gram[r, q] * beta[q]
         pull[r] = total
         square += total * beta[r]
-    return square
-
-
-@uncounted(float64(VECTOR, VECTOR), fastmath=VECTORIZED)
-def uncancelled(beta, squares):  # type: ignore[no-untyped-def]
-    """sum of beta_r^2 |row_r|^2; m times it bounds the square of the length if nothing cancelled."""
-    total = 0.0
     for r in range(beta.size):
-        total += beta[r] * beta[r] * squares[r]
-    return total
+        uncancelled += beta[r] * beta[r] * squares[r]
+    return square, uncancelled
 
 
 @CompiledForce
@@ -419,8 +420,8 @@ def by_inner_products(layout, x, work):  # type: ignore[no-untyped-def]
     shrunk = rescale(beta)
     if shrunk == -np.inf:
         return STATIONARY
-    square = times(gram, beta, pull)
-    if layout.normalized and square < CANCELLATION * m * uncancelled(beta, layout.values[0]):
+    square, uncancelled = times(gram, beta, layout.values[0], pull)
+    if layout.normalized and square < CANCELLATION * m * uncancelled:
         return CANCELLED
     work.lengths[0] = math.sqrt(square) if layout.normalized else 1.0
     work.vectors[EXPONENTS, 0] = common + shrunk - layout.log_total

@@ -18,10 +18,8 @@ from scipy.optimize import brentq, minimize_scalar
 from hardmax._lib import expect
 from hardmax._lib.arguments import check_arguments
 from hardmax.dynamics.optim import Mirror, Optimizer
-from hardmax.dynamics.optim.adaptive import Adaptive
 from hardmax.dynamics.optim.base import fraction, need_optimizer
-from hardmax.dynamics.optim.momentum import Averaged
-from hardmax.dynamics.optim.steepest import Steepest
+from hardmax.dynamics.optim.rules import Adaptive, Averaged, Steepest
 from hardmax.margin.att_svm import max_margin
 from hardmax.margin.norms import Norm, norm
 from hardmax.margin.solution import MaxMargin
@@ -351,7 +349,7 @@ def _of(step: Optimizer, best: MaxMargin, rate: float) -> Forecast:
     if not best.is_certified or best.margin in (0.0, math.inf):
         return plain
     if isinstance(step, Averaged):
-        threshold = freezing_rate(best, step.fading) if step.normalized else math.inf
+        threshold = freezing_rate(best, step.beta) if step.normalized else math.inf
         growth = rate * best.margin if step.normalized else math.nan
         return Forecast(step, best, rate, "D-THM-7", threshold, growth=growth)
     if isinstance(step, Steepest) and step.normalized and not step.damping:
@@ -365,7 +363,7 @@ def _of(step: Optimizer, best: MaxMargin, rate: float) -> Forecast:
         onset = math.nan if math.isnan(rate) else mirror_onset(best, rate)
         return Forecast(step, best, rate, "D-THM-5", math.inf, onset=onset)
     if isinstance(step, Adaptive) and step.is_pure:
-        betas, margin = step.moments, best.margin
+        betas, margin = (step.constants[0], step.constants[1]), best.margin
         threshold = runaway_rate(margin, betas)
         if math.isnan(rate):
             return Forecast(step, best, rate, "D-THM-9b", threshold)

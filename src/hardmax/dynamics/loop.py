@@ -22,6 +22,7 @@ from hardmax._lib.compiled import (
     VECTOR,
     entry_point,
     fill_rows,
+    inlined,
     set_row,
     uncounted,
 )
@@ -92,7 +93,7 @@ PLAN = types.NamedTuple(
 UPDATES = types.UniTuple(UPDATE, BLOCKS)
 
 
-@uncounted(float64(float64, float64, float64, boolean, float64))
+@inlined()
 def step_factor(rate, length, log_scale, normalized, epsilon):  # type: ignore[no-untyped-def]
     """The number that V is multiplied by in one step, when minus the gradient is exp(log_scale) V."""
     if not normalized:
@@ -102,21 +103,21 @@ def step_factor(rate, length, log_scale, normalized, epsilon):  # type: ignore[n
     return rate / length
 
 
-@uncounted(types.void(OUT, VECTOR, float64))
+@inlined()
 def set_multiple(move, x, factor):  # type: ignore[no-untyped-def]
     """move = factor x."""
     for j in range(move.size):
         move[j] = factor * x[j]
 
 
-@uncounted(types.void(OUT, float64))
+@inlined()
 def raise_by(x, number):  # type: ignore[no-untyped-def]
     """Add a number to every entry of x."""
     for j in range(x.size):
         x[j] += number
 
 
-@uncounted(boolean(VECTOR, VECTOR, float64))
+@inlined()
 def stays(x, move, limit):  # type: ignore[no-untyped-def]
     """Whether no entry of x + move is above a limit."""
     inside = True
@@ -125,14 +126,14 @@ def stays(x, move, limit):  # type: ignore[no-untyped-def]
     return inside
 
 
-@uncounted(types.void(OUT, VECTOR))
+@inlined()
 def add(x, move):  # type: ignore[no-untyped-def]
     """x += move."""
     for j in range(x.size):
         x[j] += move[j]
 
 
-@uncounted(boolean(VECTOR, VECTOR, VECTOR))
+@inlined()
 def is_back(x, states, mark):  # type: ignore[no-untyped-def]
     """Whether point and states are those of the mark, to the bit."""
     for j in range(x.size):
@@ -144,7 +145,7 @@ def is_back(x, states, mark):  # type: ignore[no-untyped-def]
     return same
 
 
-@uncounted(types.void(VECTOR, VECTOR, OUT))
+@inlined()
 def set_mark(x, states, mark):  # type: ignore[no-untyped-def]
     """Note point and states."""
     for j in range(x.size):
@@ -153,7 +154,7 @@ def set_mark(x, states, mark):  # type: ignore[no-untyped-def]
         mark[x.size + j] = states[j]
 
 
-@uncounted(types.void(VECTOR, VECTOR, float64, float64, INDEX, OUT))
+@inlined()
 def add_shares(weights, log_scale, rate, shift, offsets, totals):  # type: ignore[no-untyped-def]
     """Add rate times weight to the multiplier of every slot (D-THM-3)."""
     for i in range(log_scale.size):

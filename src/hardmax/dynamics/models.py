@@ -1,45 +1,73 @@
-"""Models: what `hm.train` and `hm.flow` take where it is not p of a `Problem`.
+"""Models: what `hm.train` and `hm.flow` take. A model names its blocks and takes steps of them.
 
-A model names its blocks and says how they are trained; `problem.joint()`, `problem.matrix(prompt)`,
-`problem.factors(rank)` and `decomposition.remainder` make the models of this file, `corpus.model` and
-`samples.model` those of papers A and C.
+`Vector` is the model of p, which `hm.train` makes of a `Problem`. The others of this file come from
+`problem.joint()`, `problem.matrix(prompt)`, `problem.factors(rank)` and `decomposition.remainder`, those of
+papers A and C from `corpus.model` and `samples.model`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from hardmax.dynamics.driver import NOTHING, RunWatch
-from hardmax.dynamics.factors import FactorRun, train_factors
-from hardmax.dynamics.joint import train_both
-from hardmax.dynamics.optim import Optimizer
+from hardmax._lib import expect
+from hardmax._lib.arrays import exponent, lengths
+from hardmax.dynamics.driver import (
+    PlainForce,
+    Rule,
+    RunWatch,
+    Trainer,
+    step_sizes,
+    steps_to_record,
+    with_milestones,
+)
+from hardmax.dynamics.forces import (
+    EXPONENTS,
+    MOVES,
+    NO_COMPETITOR,
+    STATIONARY,
+    V,
+    Workspace,
+    layout_of,
+    pair,
+    spread,
+    total_of,
+)
+from hardmax.dynamics.forces import factors as factors_force
+from hardmax.dynamics.gradient import Settled, pull_of, readout_pull, risk_of, settle_at, with_readout
+from hardmax.dynamics.optim import GD, Normalized, Optimizer
 from hardmax.dynamics.optim.base import need_optimizer
 from hardmax.dynamics.run import Run
-from hardmax.dynamics.vector import WeightRun, train_p, train_W
+from hardmax.dynamics.stepping import fast_path, need_batch, of_batch, pull_by_coordinate
+from hardmax.margin.norms.solving import proved_by
 from hardmax.problem import Problem
+from hardmax.problem.coordinates import Coordinates, Scale, known, scaled, scaled_readout
+from hardmax.problem.keys import Dense, Products
+from hardmax.problem.problem import slots_of
+
+if TYPE_CHECKING:
+    from hardmax.dynamics.laws import Forecast
+    from hardmax.margin.solution import MaxMargin
 
 Optimizers = Optimizer | tuple[Optimizer, Optimizer] | Mapping[str, Optimizer]
 Record = int | Sequence[int] | None
 STEPS = 1000  # unless the caller says how many
-WATCHED = RunWatch._fields  # options of every model here
+LARGEST = 1e120  # entries of a factor above it are a runaway: soon those of W would be no floats
 
 
-def known_options(model: str, given: Iterable[str], known: Sequence[str]) -> None:
-    """Refuse options of other models."""
-    for name in given:
-        if name not in known:
-            raise TypeError(f"{name} is not an option for {model}; the options are {', '.join(known)}")
+@dataclass(frozen=True, eq=False)
+class Steps:
+    """The options of a training by steps."""
 
-
-def watched(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Put what a run is watched for into one option."""
-    rest = {name: x for name, x in options.items() if name not in WATCHED}
-    watch = RunWatch(**{name: options[name] for name in WATCHED if name in options})
-    return rest if watch == NOTHING else {**rest, "watch": watch}
+    count: int
+    start: Any
+    record: np.ndarray  # the steps to keep
+    batch: int | None
+    coordinates: Coordinates
+    watch: RunWatch
 
 
 class Model:
@@ -82,8 +110,45 @@ class Model:
         )
 
 
+class SteppedModel(Model):
+    """A model whose blocks move by the one loop: all of them take the same options of `hm.train`."""
+
+    title: str = ""  # of what is trained, for refusals
+    options: tuple[str, ...] = ("start", "record", "batch", "coordinates", "milestones", *RunWatch._fields)
+    moves_together: bool = False  # whether one optimizer moves all blocks as one
+
+    def _train(self, optimizer: Any, *, steps: int = STEPS, **options: Any) -> Any:
+        """Read the options, take the steps, and return the run."""
+        steps = expect.whole("steps", steps)
+        for name in options:
+            if name not in self.options:
+                raise TypeError(
+                    f"{name} is not an option for {self.title}; the options are {', '.join(self.options)}"
+                )
+        together = self.moves_together and not isinstance(optimizer, Mapping | tuple | list)
+        optimizers = (need_optimizer(optimizer),) if together else self.each(optimizer)
+        milestones = options.get("milestones", ())
+        asked = Steps(
+            steps,
+            options.get("start"),
+            steps_to_record(options.get("record"), steps),
+            options.get("batch"),
+            known(options.get("coordinates", "auto")),
+            RunWatch(**{name: options[name] for name in RunWatch._fields if name in options}),
+        )
+        return self._take(with_milestones(optimizers, steps, milestones), asked)
+
+    def _take(self, optimizers: tuple[Optimizer, ...], steps: Steps) -> Any:
+        """Take the steps of the blocks."""
+        raise NotImplementedError
+
+    def _need_primal(self, coordinates: Coordinates) -> None:
+        if coordinates not in ("auto", "primal"):
+            raise ValueError(f'coordinates must be "auto" or "primal" for {self.title}, got {coordinates!r}')
+
+
 @dataclass(frozen=True, eq=False)
-class OfProblem(Model):
+class OfProblem(SteppedModel):
     """A model with the inputs of a problem."""
 
     problem: Problem
@@ -92,36 +157,74 @@ class OfProblem(Model):
         return f"{type(self).__name__}({self.problem!r})"
 
 
-class Joint(OfProblem):
-    """p and the readout's v, each with its own steps; the ratio of the rates matters (B-NEW-1).
+def still(settled: Settled) -> int:
+    """Why nothing pulls at a settled point."""
+    return NO_COMPETITOR if np.isneginf(settled.log_scale).all() else STATIONARY
+
+
+class Vector(OfProblem):
+    """p of a problem (B-DEF-6)."""
+
+    blocks, title = ("p",), "p of a Problem"
+
+    def _take(self, optimizers: tuple[Optimizer, ...], steps: Steps) -> Run:
+        return self.run(optimizers[0], steps)
+
+    def run(self, step: Optimizer, steps: Steps, shift: int = 0) -> Run:
+        """Take steps with rates times 2^shift, which as numbers may leave the range of float64."""
+        problem = self.problem
+        problem.need_decreasing_loss()
+        if step.of_matrix and len(problem.shape) != 2:
+            raise ValueError(
+                f"optimizer must have a norm of vectors for a p of shape {problem.shape}, got "
+                f"{type(step).__name__} in the {step.norm} norm; choose another norm, or make the problem "
+                "with Problem.from_queries"
+            )
+        batch, scale = need_batch(problem, steps.batch), scaled(problem)
+        p = np.array(scale.point(problem.vector("start", steps.start), "start"))
+        rule = Rule.of(step, steps.count, scale, shift=shift, by_update=batch > 0)
+        if steps.coordinates in ("gram", "qr") and not step.in_span:
+            raise ValueError(
+                f'coordinates must be "auto" or "primal" for {type(step).__name__}, which leaves the span of '
+                f"the keys, got {steps.coordinates!r}"
+            )
+        loop = fast_path(scale.problem, rule, steps.watch)
+        points, event = loop(scale.problem, p, rule, steps.record, steps.coordinates, batch, steps.watch)
+        times = steps.record[: len(points)]  # fewer if a loss was low enough
+        more: dict[str, Any] = {"method": step.name, "optimizer": step, "batch": steps.batch}
+        return Run(problem, "step", times, scale.back(points), event, **more)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class WeightRun(Run):
+    """A training of W with the prompt u, held as the run of q = W'u: points and norms are those of q.
 
     >>> import hardmax as hm
-    >>> model = hm.data.example("B-FIG-3a").joint()
-    >>> steps = {"p": hm.optim.Normalized(lr=0.1), "v": hm.optim.Normalized(lr=0.2)}
-    >>> hm.train(model, steps, steps=100).v_points[-1].round(2).tolist()
-    [0.22, 19.86]
+    >>> problem = hm.data.sphere(n=2, T=3, d=4, rng=0)
+    >>> hm.train(problem.matrix(prompt=[1, 0, 0, 0]), hm.optim.Normalized(0.1), steps=50).W.shape
+    (4, 4)
     """
 
-    blocks = ("p", "v")
+    prompt: np.ndarray = field(kw_only=True)  # (d,)
+    start: np.ndarray = field(kw_only=True)  # (d, d)
 
-    def _train(
-        self,
-        optimizer: Optimizers,
-        *,
-        steps: int = STEPS,
-        start: Any = None,
-        record: Record = None,
-        **options: Any,
-    ) -> Run:
-        """Train p and v; p starts at ``start``, v at the problem's readout."""
-        known_options("p and v", options, ("coordinates", "batch", *WATCHED))
-        p, v = self.each(optimizer)
-        return train_both(self.problem, p, v, steps, start=start, record=record, **watched(options))
+    def W_at(self, at: int) -> np.ndarray:
+        """W at a snapshot."""
+        if "W" in self.observed:
+            return np.asarray(self.observed["W"][at])
+        moved = self.points[at] - self.points[0]
+        size = lengths(self.prompt)
+        return self.start + np.outer(self.prompt / size, moved / size)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Matrix(OfProblem):
-    """W, where the keys are W x of the values x, trained with the prompt u.
+    """W, where the keys are W x of the values x, trained with the prompt u, in the Frobenius norm (B-DEF-1b).
+
+    The gradient by W is u times the gradient by q = W'u, the attention vector that the tokens see. So W moves
+    only along u: W(t) = W(0) + u (q(t) - q(0))' / |u|^2, and q follows descent on p with the tokens as keys
+    and the step times |u|^2; for normalised descent times |u| (B-ERR-17). Other optimizers than these two in
+    l2, without eps, do not see |u| alone, and train W itself.
 
     >>> import hardmax as hm
     >>> hm.data.sphere(n=2, T=3, d=4, rng=0).matrix(prompt=[1, 0, 0, 0]).blocks
@@ -130,28 +233,204 @@ class Matrix(OfProblem):
 
     prompt: Any = None
 
-    blocks = ("W",)
+    blocks, title = ("W",), "W"
 
-    def _train(
-        self,
-        optimizer: Optimizers,
-        *,
-        steps: int = STEPS,
-        start: Any = None,
-        record: Record = None,
-        **options: Any,
-    ) -> WeightRun:
-        """Train W from ``start``, the problem's own W by default."""
-        known_options("W", options, ("coordinates", *WATCHED))
-        (step,) = self.each(optimizer)
-        return train_W(
-            self.problem, step, steps, prompt=self.prompt, start=start, record=record, **watched(options)
+    def _take(self, optimizers: tuple[Optimizer, ...], steps: Steps) -> WeightRun:
+        """From the problem's own W, unless a start is given."""
+        problem, (step,) = self.problem, optimizers
+        W, values = problem.key_map, problem.readout.values
+        if W is None or values is None:
+            raise ValueError(
+                "training W needs a problem made with from_tokens: keys W x of its values x; where inputs "
+                "have queries (from_queries) p is W already: train the problem"
+            )
+        if self.prompt is None:
+            raise ValueError("prompt must be the vector u that W is trained with: the tokens see q = W'u")
+        u = expect.finite_array("prompt", self.prompt, (len(W),))
+        if not u.any():
+            raise ValueError("prompt must not be zero: with it every attention logit is zero")
+        W = W if steps.start is None else expect.finite_array("start", steps.start, W.shape)
+        seen = problem._with(table=Dense(values), W=None)
+        if not isinstance(step, GD | Normalized) or step.norm != "l2" or step.damping:
+            return _train_entries(seen, step, u, W, steps)
+        # The step of q is the rate times |u| or its square, in a float and a power of two.
+        power, times = exponent(u), 1 if isinstance(step, Normalized) else 2
+        size, shift = float(np.linalg.norm(np.ldexp(u, -power))) ** times, power * times
+        scale = scaled(problem)
+        if isinstance(step.lr, str):  # "1/L_p" is about the problem with its own W
+            shift -= 2 * scale.exponent
+        rates = step_sizes(step, steps.count, replace(scale, exponent=0), False)
+        along = replace(step, lr=rates * size, decay=0.0)
+        q = Vector(seen).run(along, replace(steps, start=W.T @ u), shift)
+        more: dict[str, Any] = {"method": q.method, "optimizer": step, "batch": steps.batch}
+        return WeightRun(seen, q.clock, q.times, q.points, q.event, **more, prompt=u, start=W)
+
+
+def _train_entries(seen: Problem, step: Optimizer, u: np.ndarray, W: np.ndarray, steps: Steps) -> WeightRun:
+    """Steps of all entries of W, whose gradient is u times that by q = W'u."""
+    if scaled(seen).exponent:
+        raise ValueError(
+            f"values must be of moderate size where W is trained by {type(step).__name__}; divide them by "
+            "their size, or choose GD or Normalized"
         )
+    seen.need_decreasing_loss()
+    slots, rule, x = slots_of(seen), Rule.unscaled(step, steps.count, W.shape), W.ravel().copy()
+    batch = need_batch(seen, steps.batch)
+    total = total_of(seen, batch)
+
+    def force(_: Any, at: np.ndarray, work: Workspace) -> int:
+        settled = of_batch(settle_at(seen, at.reshape(W.shape).T @ u, slots), work, batch)
+        if step.by_coordinate:
+            pull, exponents, _rounding = pull_by_coordinate(settled, slots.table, total)
+            work.vectors[V] = np.outer(u, pull).ravel()
+            work.vectors[EXPONENTS] = np.broadcast_to(exponents, W.shape).ravel()
+            work.lengths[0] = float(pull.any())
+        else:
+            found = pull_of(settled, slots.table, total)
+            pull = found.direction
+            work.vectors[V] = np.outer(u, pull).ravel()
+            work.lengths[0] = spread(work.vectors[V], work.vectors[EXPONENTS], found.log_norm)
+        return MOVES if pull.any() else still(settled)
+
+    trainer = Trainer(force, slots, x, [rule], steps.record, slots=0, n=seen.n, batch=batch)
+    loss = lambda: risk_of(seen, settle_at(seen, x.reshape(W.shape).T @ u, slots))  # noqa: E731
+    steps.watch.run(trainer, steps.record, loss, seen)
+    Ws = trainer.points.reshape(-1, *W.shape)
+    points, times = np.stack([each.T @ u for each in Ws]), steps.record[: len(Ws)]
+    more: dict[str, Any] = {"method": step.name, "observed": {"W": Ws}, "optimizer": step}
+    return WeightRun(seen, "step", times, points, trainer.event, batch=steps.batch, prompt=u, start=W, **more)
+
+
+class Joint(OfProblem):
+    """p and the readout's v, each with its own steps; the ratio of the rates matters (B-NEW-1, B-DEF-1c).
+
+    >>> import hardmax as hm
+    >>> model = hm.data.example("B-FIG-3a").joint()
+    >>> steps = {"p": hm.optim.Normalized(lr=0.1), "v": hm.optim.Normalized(lr=0.2)}
+    >>> hm.train(model, steps, steps=100).v_points[-1].round(2).tolist()
+    [0.22, 19.86]
+    """
+
+    blocks, title = ("p", "v"), "p and v"
+
+    def _take(self, optimizers: tuple[Optimizer, ...], steps: Steps) -> Run:
+        """p starts at ``start``, v at the problem's readout."""
+        problem, (by_p, by_v) = self.problem, optimizers
+        p = problem.vector("start", steps.start)
+        with_readout(problem, p)  # refuses other readouts
+        self._need_primal(steps.coordinates)
+        problem.need_decreasing_loss()
+        for step, is_matrix in ((by_p, len(problem.shape) == 2), (by_v, False)):
+            if step.of_matrix and not is_matrix:
+                raise ValueError(
+                    f"optimizer must have a norm of vectors where v is trained, got {step.norm}; choose "
+                    "another"
+                )
+        scale, (readout_scale, readout) = scaled(problem), scaled_readout(problem)
+        seen, d = scale.problem._with(readout=readout), problem.d
+        x = np.concatenate([scale.point(p, "start"), readout.v])
+        batch = need_batch(problem, steps.batch)
+        units = scale, replace(scale, exponent=readout_scale.exponent)
+        rules = [
+            Rule.of(step, steps.count, unit, by_update=batch > 0)
+            for step, unit in zip(optimizers, units, strict=True)
+        ]
+        slots = slots_of(seen)
+        is_large = isinstance(problem.table, Products) and problem.table.is_large
+        layout: Any = slots
+        force: Any = _plain_pair(seen, batch)
+        if problem.loss.is_compiled and not is_large:
+            values, zeros = slots.merge(readout.values[seen.tokens]), np.zeros(len(slots.tokens))
+            layout = layout_of(seen, slots, values=values, labels=readout.labels, scores=zeros, batch=batch)
+            force = pair
+        more: dict[str, Any] = {"slots": len(slots.tokens), "n": problem.n, "batch": batch}
+        trainer = Trainer(force, layout, x, rules, steps.record, sizes=[d, len(readout.v)], **more)
+
+        def loss() -> float:
+            now = with_readout(seen, x[d:])
+            return risk_of(now, settle_at(now, x[:d], slots))
+
+        steps.watch.run(trainer, steps.record, loss, seen)
+        times = steps.record[: len(trainer.points)]
+        points, readouts = scale.back(trainer.points[:, :d]), readout_scale.back(trainer.points[:, d:])
+        name = by_p.name if by_p.name == by_v.name else f"{by_p.name} of p, {by_v.name} of v"
+        more = {"method": f"joint {name}", "optimizer": (by_p, by_v), "batch": steps.batch}
+        return Run(problem, "step", times, points, trainer.event, readouts, **more)
+
+
+def _plain_pair(problem: Problem, batch: int) -> PlainForce:
+    """`forces.pair` for losses and rules that only Python can call."""
+    d, slots, total = problem.d, slots_of(problem), total_of(problem, batch)
+
+    def force(_: Any, x: np.ndarray, work: Workspace) -> int:
+        now = with_readout(problem, x[d:])
+        settled = of_batch(settle_at(now, x[:d], slots), work, batch)
+        pulls = pull_of(settled, slots.table, total), readout_pull(now, settled, total)
+        for b, (part, pull) in enumerate(zip((slice(0, d), slice(d, None)), pulls, strict=True)):
+            work.vectors[V, part], work.vectors[EXPONENTS, part] = pull.direction, pull.log_norm
+            work.lengths[b] = 0.0 if pull.is_stationary else 1.0
+        return MOVES if work.lengths.any() else still(settled)
+
+    return force
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class FactorRun(Run):
+    """A training of K and Q with W = K Q': points are those of W, `K` and `Q` the factors at the end.
+
+    ``observed`` holds the factors at every snapshot, "K" (S, d_x, m) and "Q" (S, d_z, m), and "balance",
+    the matrices K'K - Q'Q, which the flow of both together keeps (D-THM-2).
+
+    >>> import numpy as np, hardmax as hm
+    >>> problem = hm.Problem.from_queries([[[1.0, 0.0], [0.0, 1.0]]], [[1.0, 1.0]], [[1.0, 0.0]])
+    >>> start = np.array([[0.1], [0.0]]), np.array([[0.1], [0.2]])
+    >>> run = hm.train(problem.factors(rank=1), hm.optim.Normalized(0.1), start=start, steps=500)
+    >>> (run.W / run.p_norm).round(2).tolist(), bool((run.W == run.K @ run.Q.T).all()), run.norm
+    ([[0.5, 0.5], [-0.5, -0.5]], True, 'nuclear')
+    """
+
+    @property
+    def K(self) -> np.ndarray:
+        """The factor of the tokens at the end, (d_x, m)."""
+        return np.asarray(self.observed["K"][-1])
+
+    @property
+    def Q(self) -> np.ndarray:
+        """The factor of the queries at the end, (d_z, m)."""
+        return np.asarray(self.observed["Q"][-1])
+
+    @property
+    def balance(self) -> np.ndarray:
+        """K'K - Q'Q at every snapshot, (S, m, m)."""
+        return self.observed["balance"]
+
+    @property
+    def norm(self) -> str | None:
+        """The norm of W that steps of this geometry make least (D-THM-1); None where none is known.
+
+        Euclidean steps of K and Q, together or each by itself, are about the nuclear norm of W; steps of the
+        spectral norm on each, as Spectral's and Muon's, about the spectral norm.
+        """
+        rules = self.optimizer if isinstance(self.optimizer, tuple | list) else (self.optimizer,)
+        norms = {None if each is None else each.norm for each in rules}
+        return {"l2": "nuclear", "spectral": "spectral"}.get(str(norms.pop())) if len(norms) == 1 else None
+
+    def margin_bounds(self) -> MaxMargin:
+        """What the end proves of the nuclear margin, with the multipliers that fit it best (D-THM-2)."""
+        from hardmax.margin.norms.factored import factored_point
+
+        found = factored_point(self.problem, self.K, self.Q)
+        proof = proved_by(found.constraints, "nuclear", found.W.ravel(), found.multipliers)
+        return replace(proof, selection=self.selection.tokens)
+
+    def forecast(self) -> Forecast:
+        """There is none: thresholds are known for steps of W."""
+        raise ValueError("forecast must be of a training of W, got one of its factors; leave factors out")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Factors(OfProblem):
-    """K and Q with ``rank`` columns each, where W = K Q' is what the inputs with queries see.
+    """K and Q with ``rank`` columns each, where W = K Q' is what the inputs with queries see (D-DEF-2).
 
     One optimizer moves both together; a pair, or one by name, moves each by itself (docs/how-to/queries.md).
 
@@ -163,23 +442,110 @@ class Factors(OfProblem):
 
     rank: Any = None
 
-    blocks = ("K", "Q")
+    blocks, title, moves_together = ("K", "Q"), "K and Q", True
 
-    def _train(
-        self,
-        optimizer: Optimizers,
-        *,
-        steps: int = STEPS,
-        start: Any = None,
-        record: Record = None,
-        **options: Any,
-    ) -> FactorRun:
-        """Train K and Q from ``start``, a pair that has no default."""
-        known_options("K and Q", options, ("coordinates", "batch", *WATCHED))
-        by: Any = self.each(optimizer) if isinstance(optimizer, Mapping | tuple | list) else optimizer
-        return train_factors(
-            self.problem, by, steps, factors=self.rank, start=start, record=record, **watched(options)
+    def _take(self, optimizers: tuple[Optimizer, ...], steps: Steps) -> FactorRun:
+        """From a pair that has no default."""
+        problem, (K, Q) = self.problem, self._start(steps.start)
+        self._need_primal(steps.coordinates)
+        problem.need_decreasing_loss()
+        x, batch = np.concatenate([K.ravel(), Q.ravel()]), need_batch(problem, steps.batch)
+        rules = self._rules(optimizers, steps.count, (K.shape, Q.shape), batch > 0)
+        slots, keys, m = slots_of(problem), problem.table, K.shape[1]
+        assert isinstance(keys, Products)
+        layout: Any = slots
+        force: Any = _plain_factors(problem, m, batch)
+        if not problem.readout.moves and problem.loss.is_compiled:
+            rows, queries = keys.token[slots.tokens], keys.query[slots.tokens[slots.offsets[:-1]]]
+            parts: dict[str, Any] = {"keys": keys.left, "values": keys.right, "tokens": rows}
+            layout = layout_of(problem, slots, **parts, queries=queries, rank=m, batch=batch)
+            force = factors_force
+        sizes = [K.size, Q.size] if len(rules) == 2 else None
+        more: dict[str, Any] = {"slots": len(slots.tokens), "n": problem.n, "batch": batch}
+        trainer = Trainer(
+            force, layout, x, rules, steps.record, sizes=sizes, room=problem.n * m + len(K), **more
         )
+
+        def loss() -> float:
+            k, q = x[: K.size].reshape(K.shape), x[K.size :].reshape(Q.shape)
+            return risk_of(problem, settle_at(problem, (k @ q.T).ravel(), slots))
+
+        steps.watch.run(trainer, steps.record, loss, problem)
+        times = steps.record[: len(trainer.points)]
+        Ks = trainer.points[:, : K.size].reshape(-1, *K.shape)
+        Qs = trainer.points[:, K.size :].reshape(-1, *Q.shape)
+        Ws = np.array([k @ q.T for k, q in zip(Ks, Qs, strict=True)]).reshape(len(times), -1)
+        balance = np.array([k.T @ k - q.T @ q for k, q in zip(Ks, Qs, strict=True)])
+        by = optimizers if len(optimizers) == 2 else optimizers[0]
+        more = {"observed": {"K": Ks, "Q": Qs, "balance": balance}, "optimizer": by, "batch": steps.batch}
+        return FactorRun(problem, "step", times, Ws, trainer.event, method=self._method(optimizers), **more)
+
+    def _start(self, start: Any) -> tuple[np.ndarray, np.ndarray]:
+        """K(0) and Q(0), or a refusal that names what is missing."""
+        if not isinstance(self.problem.table, Products):
+            raise ValueError(
+                "factors must be those of a matrix W, got a problem without queries, whose p is a vector; "
+                "make it with Problem.from_queries"
+            )
+        rank = self.rank
+        if isinstance(rank, bool) or not isinstance(rank, int | np.integer) or rank < 1:
+            raise ValueError(
+                f"rank must be the number of columns of K and Q, at least 1, got {rank!r}; W = K Q' has at "
+                "most that rank"
+            )
+        wide, high = self.problem.shape
+        if not isinstance(start, tuple | list) or len(start) != 2:
+            raise ValueError(
+                f"start must be a pair (K, Q) of shapes ({wide}, {rank}) and ({high}, {rank}), got "
+                f"{type(start).__name__}; small random numbers will do, such as 0.01 * rng.normal(size=...)"
+            )
+        K = expect.finite_array("start[0]", start[0], (wide, int(rank)))
+        Q = expect.finite_array("start[1]", start[1], (high, int(rank)))
+        if not (K.any() or Q.any()):
+            raise ValueError(
+                "start must not be zero: K = Q = 0 is a stationary point, which no step leaves; begin with "
+                "small random numbers"
+            )
+        return K, Q
+
+    def _rules(
+        self, optimizers: Sequence[Optimizer], steps: int, shapes: Sequence[tuple[int, ...]], by_update: bool
+    ) -> list[Rule]:
+        """One rule of (K, Q) together, or one of each."""
+        if any(isinstance(each.lr, str) for each in optimizers):
+            raise ValueError('lr must be a number where factors are trained, got "1/L_p", which is about W')
+        if len(optimizers) == 1 and optimizers[0].of_matrix:
+            optimizers = [*optimizers, *optimizers]
+        unit = Scale(self.problem, 0)
+        rules = [Rule.of(each, steps, unit, by_update=by_update) for each in optimizers]
+        return [replace(rule, limit=LARGEST, shape=shape) for rule, shape in zip(rules, shapes, strict=False)]
+
+    @staticmethod
+    def _method(optimizers: Sequence[Optimizer]) -> str:
+        names = [each.name for each in optimizers]
+        if len(names) == 1:
+            return f"{names[0]} of " + ("K and of Q" if optimizers[0].of_matrix else "K and Q together")
+        return f"{names[0]} of K, {names[1]} of Q" if names[0] != names[1] else f"{names[0]} of K and of Q"
+
+
+def _plain_factors(problem: Problem, m: int, batch: int) -> PlainForce:
+    """`forces.factors` by the gradient of W, for readouts and losses that only Python can call."""
+    slots, (wide, high), total = slots_of(problem), problem.shape, total_of(problem, batch)
+
+    def force(_: Any, x: np.ndarray, work: Workspace) -> int:
+        K, Q = x[: wide * m].reshape(wide, m), x[wide * m :].reshape(high, m)
+        settled = of_batch(settle_at(problem, (K @ Q.T).ravel(), slots), work, batch)
+        pull = pull_of(settled, slots.table, total)
+        if pull.is_stationary:
+            return NO_COMPETITOR
+        G = pull.direction.reshape(wide, high)
+        work.vectors[V] = np.concatenate([(G @ Q).ravel(), (G.T @ K).ravel()])
+        for b in range(len(work.lengths)):
+            block = slice(work.bounds[b], work.bounds[b + 1])
+            work.lengths[b] = spread(work.vectors[V, block], work.vectors[EXPONENTS, block], pull.log_norm)
+        return MOVES if work.lengths.any() else STATIONARY
+
+    return force
 
 
 class Decomposed(Protocol):
@@ -202,7 +568,7 @@ class Decomposed(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class Remainder(Model):
+class Remainder(SteppedModel):
     """p = p_fin + r, where r moves by the separable rows alone (D-ALG-2).
 
     On data that do not separate, the pulls of bound rows cancel to rounding near p_fin, while those of
@@ -217,34 +583,25 @@ class Remainder(Model):
 
     decomposition: Decomposed
 
-    blocks = ("p",)
+    blocks, title = ("p",), "a remainder"
+    # not batch: the inputs of the late problem are rows, not the inputs of the user
+    options = ("start", "record", "coordinates", "milestones", *RunWatch._fields)
 
     @property
     def problem(self) -> Problem:
         """What was decomposed."""
         return self.decomposition.problem
 
-    def _train(
-        self,
-        optimizer: Optimizers,
-        *,
-        steps: int = STEPS,
-        start: Any = None,
-        record: Record = None,
-        **options: Any,
-    ) -> Run:
+    def _take(self, optimizers: tuple[Optimizer, ...], steps: Steps) -> Run:
         """Train r by an optimizer that does not leave its space."""
-        known_options("a remainder", options, ("coordinates", *WATCHED))
-        (step,) = self.each(optimizer)
+        (step,) = optimizers
         if not step.in_span:
             raise ValueError(
                 f"optimizer must stay in the span of the keys, got {type(step).__name__}, which would move "
                 "the finite part too; choose GD or Normalized, or train the problem"
             )
-        begin = self._beside(start)
-        return self._lifted(
-            train_p(self.decomposition.late, step, steps, start=begin, record=record, **watched(options))
-        )
+        begin = self._beside(steps.start)
+        return self._lifted(Vector(self.decomposition.late).run(step, replace(steps, start=begin)))
 
     def _flow(self, *, start: Any = None, **options: Any) -> Run:
         """Follow the flow of r; ends and lengths are those of r."""

@@ -29,6 +29,7 @@ from hardmax.dynamics.forces import (
     dense,
     layout_of,
     log_weights,
+    total_of,
 )
 from hardmax.dynamics.gradient import Settled, pull_of, risk_of, settle_at
 from hardmax.dynamics.loop import BY_RULE, UNIT_ALONG
@@ -93,7 +94,7 @@ def _along(
         return risk_of(problem, settle_at(problem, point, slots))
 
     chosen = choose(wanted, m, M, problem.d, len(rule.rates))
-    if chosen == "gram":
+    if chosen == "gram" and watch.checkpoint is None:  # it may have to begin again in other coordinates
         logits, normalized = spans.along(slots.table, p), rule.kind == UNIT_ALONG
         gram = spans.gram(slots.table)
         layout = layout_of(
@@ -107,9 +108,10 @@ def _along(
         )
         x = np.concatenate([np.zeros(m), logits, [0.0]])
         found = Trainer(by_inner_products, layout, x, [rule], record, width=m, slots=M, n=problem.n)
-        watch.run(found, record, lambda: loss(p + spans.combine(slots.table, x[None, :m])[0]))
+        watch.run(found, record, lambda: loss(p + spans.combine(slots.table, x[None, :m])[0]), problem)
         if found.status != CANCELLED:
             return p + spans.combine(slots.table, found.points), found.event
+    if chosen == "gram":
         chosen = "qr"  # near a stationary point inner products lose the direction; coordinates do not
     return by_rule(problem, p, rule, record, chosen, 0, watch)
 
@@ -129,7 +131,7 @@ def by_rule(
     ``totals`` receives the multipliers of the slots if it is given.
     """
     slots = slots_of(problem)
-    total = float(batch) if batch and problem.weights is None else problem.total
+    total = total_of(problem, batch)
     options: dict[str, Any] = {"slots": len(slots.tokens), "n": problem.n, "batch": batch, "totals": totals}
     options["log_total"] = math.log(total)
 
@@ -139,18 +141,18 @@ def by_rule(
     if not runs_compiled(problem, rule):
         plain = plain_force(problem, slots, rule, batch, total)
         found = Trainer(plain, slots, p, [rule], record, **options)
-        watch.run(found, record, lambda: loss(p))
+        watch.run(found, record, lambda: loss(p), problem)
         return found.points, found.event
     force = by_coordinate if rule.kind == BY_RULE and rule.step.by_coordinate else dense
     if wanted not in ("gram", "qr"):
         found = Trainer(force, layout_of(problem, slots, batch=batch), p, [rule], record, **options)
-        watch.run(found, record, lambda: loss(p))
+        watch.run(found, record, lambda: loss(p), problem)
         return found.points, found.event
     basis = orthonormal_basis(slots)  # moves are no multiples of V: a Gram matrix is no use
     q = basis.T @ p
     x, layout = q.copy(), layout_of(problem, slots, keys=slots.keys @ basis, batch=batch)
     found = Trainer(force, layout, x, [rule], record, **options)
-    watch.run(found, record, lambda: loss(p + basis @ (x - q)))
+    watch.run(found, record, lambda: loss(p + basis @ (x - q)), problem)
     return np.stack([p + basis @ (point - q) for point in found.points]), found.event
 
 
@@ -171,7 +173,7 @@ def plain_force(problem: Problem, slots: Slots, rule: Rule, batch: int, total: f
     one_by_one = rule.kind == BY_RULE and rule.step.by_coordinate
 
     def force(_: Any, p: np.ndarray, work: Workspace) -> int:
-        settled = of_batch(settle_at(problem, p, slots), int(work.clock[STEP]), batch)
+        settled = of_batch(settle_at(problem, p, slots), work, batch)
         work.slots[WEIGHTS], work.inputs[LOG_SCALE], rounding = settled.weights, settled.log_scale, False
         if one_by_one:
             work.vectors[V], work.vectors[EXPONENTS], rounding = pull_by_coordinate(
@@ -197,12 +199,12 @@ def need_batch(problem: Problem, batch: Any) -> int:
     return 0 if batch is None or batch == problem.n else int(batch)
 
 
-def of_batch(settled: Settled, k: int, batch: int) -> Settled:
-    """Return the inputs of step k alone: those of the others do not pull."""
+def of_batch(settled: Settled, work: Workspace, batch: int) -> Settled:
+    """Return the inputs of the present step alone: those of the others do not pull."""
     if not batch:
         return settled
     n = len(settled.tops)
-    inside = (np.arange(n) - k * batch) % n < batch
+    inside = (np.arange(n) - int(work.clock[STEP]) * batch) % n < batch
     return replace(settled, log_slopes=np.where(inside, settled.log_slopes, -np.inf))
 
 

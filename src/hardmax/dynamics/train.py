@@ -10,12 +10,11 @@ from typing import Any, overload
 from hardmax._lib import expect
 from hardmax._lib.arguments import WrongType, check_arguments
 from hardmax._lib.parallel import cores
+from hardmax.dynamics.driver import RunWatch
 from hardmax.dynamics.lanes.batches import train_side_by_side
-from hardmax.dynamics.models import STEPS, WATCHED, Model, Optimizers, Record, known_options, watched
+from hardmax.dynamics.models import STEPS, Model, Optimizers, Record, Vector
 from hardmax.dynamics.optim import Optimizer
-from hardmax.dynamics.optim.base import need_optimizer
 from hardmax.dynamics.run import Run
-from hardmax.dynamics.vector import train_p
 from hardmax.problem import Problem
 from hardmax.problem.coordinates import Coordinates
 
@@ -80,12 +79,19 @@ def train(
             a pair (K, Q), which has no default.
         record: the steps to keep: a list of them, every k-th, or by default about 200; the two ends are
             always kept, and nothing else by default where ``model`` is a list.
-        batch: the inputs of a step of p, all of them by default: with b of them step k sees the inputs k b,
+        batch: the inputs of a step, all of them by default: with b of them step k sees the inputs k b,
             ..., k b + b - 1, and after the last input comes the first.
         coordinates: "auto", "primal", "gram" or "qr"; they change the speed only.
         workers: threads for a list of models; all cores by default.
-        options: ``progress(done, total)`` is told at the recorded steps; ``until_loss`` ends the run at the
-            first of them where the loss is at most that. Other models may take more.
+        options: for every model of a problem:
+
+            - ``milestones``: steps from which on the learning rate is a tenth of what it was.
+            - ``progress(done, total)`` is called at the recorded steps.
+            - ``until_loss`` ends the run at the first recorded step where the loss is at most that.
+            - ``checkpoint``: a file that gets the state every ``checkpoint_every`` (10) recorded steps and at
+              the end. The same call resumes from it and gives the same bits.
+
+            Models of papers A and C may take others.
 
     Returns:
         A `Run`, or a list of them. Where a constant learning rate is beyond the threshold at which the
@@ -134,22 +140,22 @@ def _warn(problem: Any, optimizer: Optimizer) -> None:
         warn_of_rate(problem, optimizer)
 
 
-def train_quietly(model: Any, optimizer: Any, *, steps: int = STEPS, **options: Any) -> Run:
+def train_quietly(model: Any, optimizer: Any, **options: Any) -> Run:
     """Train one model without a warning of the rate."""
-    steps = expect.whole("steps", steps)
-    if isinstance(model, Model):
-        return model._train(optimizer, steps=steps, **options)
-    if not isinstance(model, Problem):
+    if isinstance(model, Problem):
+        model = Vector(model)
+    if not isinstance(model, Model):
         raise WrongType(f"model must be a hardmax.Problem or a model, got {type(model).__name__}")
-    known_options("p of a Problem", options, ("start", "record", "batch", "coordinates", *WATCHED))
-    return train_p(model, need_optimizer(optimizer), steps, **watched(options))
+    run: Run = model._train(optimizer, **options)
+    return run
 
 
 def _side_by_side(
-    chunk: Sequence[Any], optimizer: Any, *, steps: int = STEPS, batch: Any = None, **options: Any
+    chunk: Sequence[Any], optimizer: Any, *, steps: int = STEPS, **options: Any
 ) -> dict[int, Run]:
     """The runs that lanes can take, by their places; none where there is more to train than p."""
-    if batch is not None or not isinstance(optimizer, Optimizer) or any(name in options for name in WATCHED):
+    other = {"batch", "milestones", *RunWatch._fields}
+    if not isinstance(optimizer, Optimizer) or not other.isdisjoint(options):
         return {}
     if not all(isinstance(model, Problem) for model in chunk):
         return {}

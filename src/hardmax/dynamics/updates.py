@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numba import float64, int64, types
 
-from hardmax._lib.compiled import OUT, OUT_TABLE, VECTOR, FirstClass, njit, uncounted
+from hardmax._lib.compiled import OUT, OUT_TABLE, VECTOR, FirstClass, inlined, uncounted
 
 SIGNATURE = types.void(VECTOR, VECTOR, VECTOR, OUT_TABLE, float64, int64, OUT)
 UPDATE = types.FunctionType(SIGNATURE)
@@ -105,7 +105,7 @@ def mirror(direction, exponents, constants, state, rate, step, move):  # type: i
         x[j] += move[j]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@inlined()
 def blend(m, s, fade, weight, direction, e):  # type: ignore[no-untyped-def]
     """A mean m exp(s) that fades by exp(fade), plus weight times sign(direction) exp(e): m and s anew."""
     old, new = s + fade, 0.0
@@ -152,13 +152,13 @@ NEAR = 50.0  # exponents that differ by less share one
 FAR = 200.0  # numbers whose logs differ by more do not see each other
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@inlined()
 def on_its_own(mean, s, times):  # type: ignore[no-untyped-def]
     """A mean times exp(times s) as a number of size one, with its own exponent."""
     return math.copysign(1.0, mean), s + math.log(abs(mean)) / times
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@inlined()
 def seen_from(mean, s, e, times):  # type: ignore[no-untyped-def]
     """The same with the exponent e in place of s, if it is not far above that; far below it is nothing."""
     if mean == 0.0:

@@ -276,14 +276,13 @@ def _joint() -> None:
 def _lanes() -> None:
     import hardmax as hm
 
-    _use("dynamics.lanes.gram")
+    _use("dynamics.lanes.loops")
     hm.train([_problem()], hm.optim.Normalized(0.1), steps=2)
 
 
 def _lanes_by_rule() -> None:
     import hardmax as hm
 
-    _use("dynamics.lanes.primal")
     hm.train([_problem()], hm.optim.Adam(0.1), steps=2)
 
 

@@ -13,9 +13,17 @@ from typing import Any
 import numpy as np
 
 from hardmax.dynamics.driver import Rule, steps_to_record
-from hardmax.dynamics.forces import CANCELLED
-from hardmax.dynamics.lanes.gram import BLOCK, descend_lanes
-from hardmax.dynamics.lanes.primal import descend_lanes_by_rule
+from hardmax.dynamics.forces import CANCELLED, fixed
+from hardmax.dynamics.lanes.loops import (
+    LaneLayout,
+    LanePlan,
+    LaneTables,
+    descend_along,
+    descend_by_rule,
+    filled_up,
+    layout_of_lanes,
+    room_for,
+)
 from hardmax.dynamics.lanes.vectors import LANES
 from hardmax.dynamics.loop import BY_RULE, DONE, EVENTS, UNIT_ALONG
 from hardmax.dynamics.optim import Optimizer
@@ -27,7 +35,7 @@ from hardmax.problem.keys import Dense
 from hardmax.problem.problem import Slots, slots_of
 
 LARGEST = 128  # rows of a Gram matrix: of larger ones four do not fit in a processor's second cache
-NOT_HERE = "not here"  # lanes cannot do it to the digits that it needs: `vector.train_p` has more ways
+NOT_HERE = "not here"  # lanes cannot do it to the digits that it needs: `models.Vector` has more ways
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,46 +125,55 @@ def _runs(group: Group, record: np.ndarray) -> dict[int, Run]:
     return runs
 
 
-def _layout(lanes: list[Lane]) -> tuple[np.ndarray, ...]:
-    """Offsets of the problems, and with a last axis of lanes their counts, scores, weights and totals."""
+def _layout(lanes: list[Lane]) -> LaneLayout:
+    """What the loops take of four problems."""
     made = [(each.scale.problem, each.slots) for each in lanes]
     rows = (
         (slots.counts, slots.merge(problem.scores), problem.log_weights, math.log(problem.total))
         for problem, slots in made
     )
-    return (lanes[0].slots.offsets, *(np.stack(each, -1) for each in zip(*rows, strict=True)))
+    arrays = (np.stack(each, -1) for each in zip(*rows, strict=True))
+    return layout_of_lanes(lanes[0].slots.offsets, arrays, lanes[0].scale.problem.kernel_slope[0])
+
+
+def _filled_up(table: np.ndarray) -> np.ndarray:
+    """A table with rows of zeros up to what the loops take."""
+    full = np.zeros((filled_up(len(table)), *table.shape[1:]))
+    full[: len(table)] = table
+    return full
 
 
 def _by_rule(
     group: Group, lanes: list[Lane], count: int, record: np.ndarray
 ) -> tuple[np.ndarray, list[str | None]]:
     """Points (lanes, S, d) and what happened in each lane, by the update of a rule."""
-
-    rule, p = group.rule, np.stack([each.start for each in lanes])
-    tokens, d = lanes[0].slots.keys.shape
-    keys = np.zeros((-(-tokens // BLOCK) * BLOCK, d, len(lanes)))
-    keys[:tokens] = np.stack([each.slots.keys for each in lanes], -1)
+    rule, p, tokens = group.rule, np.stack([each.start for each in lanes]), lanes[0].slots.tokens
+    d, layout = p.shape[1], _layout(lanes)
     points, states = np.empty((len(record), *p.shape)), np.stack([rule.begin(each.start) for each in lanes])
-    status = np.empty(len(lanes), np.intp)
-    descend_lanes_by_rule(
-        keys,
-        lanes[0].slots.tokens,
-        *_layout(lanes),
-        p,
-        record,
-        points,
-        lanes[0].scale.problem.kernel_slope[0],
-        rule.rates,
-        rule.constants,
-        rule.update,
-        states,
-        rule.unit,
-        rule.limit,
-        rule.step.by_coordinate,
-        count,
-        status,
+    room = room_for(len(tokens), len(layout.offsets) - 1, count)
+    keys = _filled_up(np.stack([each.slots.keys for each in lanes], -1))
+    clock = np.zeros((2, LANES), np.intp)
+    clock[0] = (rule.rates == rule.rates[:1]).all()  # a cycle needs the same rate at every step
+    tables = LaneTables(
+        fixed(keys),
+        fixed(tokens, np.intp),
+        np.zeros((len(room.gaps), d, LANES)),
+        np.empty((len(keys), LANES)),
+        np.empty((3, d, LANES)),
+        np.empty((3, d)),
+        np.full((LANES, d + states[0].size), np.nan),
+        clock,
     )
-    ended = zip(status.tolist(), states, strict=True)
+    plan = LanePlan(
+        fixed(rule.rates),
+        fixed(record, np.intp),
+        fixed(rule.constants),
+        float(rule.unit),
+        float(rule.limit),
+        rule.step.by_coordinate,
+    )
+    descend_by_rule(layout, room, plan, tables, rule.update, p, states, points, count)
+    ended = zip(room.status.tolist(), states, strict=True)
     events = [
         NOT_HERE if how == CANCELLED else rule.event(state) if how == DONE else EVENTS[how]
         for how, state in ended
@@ -168,30 +185,20 @@ def _along(
     group: Group, lanes: list[Lane], count: int, record: np.ndarray
 ) -> tuple[np.ndarray, list[str | None]]:
     """The same for GD and Normalized in l2."""
-
-    spans, rule, lanes_ = group.spans, group.rule, len(lanes)
+    spans, rule, layout = group.spans, group.rule, _layout(lanes)
     tables, starts = np.stack([each.slots.keys for each in lanes]), np.stack([each.start for each in lanes])
     rows = tables[:, spans.plus] - tables[:, spans.minus]
     m = rows.shape[1]
-    gram = np.zeros((-(-m // BLOCK) * BLOCK, m, lanes_))
-    gram[:m] = (rows @ rows.transpose(0, 2, 1)).transpose(1, 2, 0)
+    gram = _filled_up((rows @ rows.transpose(0, 2, 1)).transpose(1, 2, 0))
     logits = np.ascontiguousarray((rows @ starts[:, :, None])[:, :, 0].T)
-    c, status = np.empty((len(record), m, lanes_)), np.empty(lanes_, np.intp)
-    descend_lanes(
-        gram,
-        spans.row,
-        *_layout(lanes),
-        logits,
-        rule.rates,
-        record,
-        c,
-        rule.kind == UNIT_ALONG,
-        rule.constants[0],
-        lanes[0].scale.problem.kernel_slope[0],
-        status,
+    c, vectors = np.empty((len(record), m, LANES)), np.empty((5, filled_up(m + 1), LANES))
+    room = room_for(len(spans.row), len(layout.offsets) - 1, LANES)
+    plan = LanePlan(
+        fixed(rule.rates), fixed(record, np.intp), fixed(rule.constants), 1.0, 1.0, rule.kind == UNIT_ALONG
     )
-    points = np.empty((lanes_, len(record), rows.shape[2]))
+    descend_along(layout, room, plan, gram, spans.row, logits, vectors, c)
+    points = np.empty((LANES, len(record), rows.shape[2]))
     for s in range(len(record)):  # one by one: each the same to the bit whatever the others are
         moved = np.ascontiguousarray(c[s].T)
         points[:, s] = starts + (moved[:, None, :] @ rows)[:, 0]
-    return points, [NOT_HERE if how == CANCELLED else EVENTS[how] for how in status.tolist()]
+    return points, [NOT_HERE if how == CANCELLED else EVENTS[how] for how in room.status.tolist()]

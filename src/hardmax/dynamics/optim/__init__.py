@@ -12,10 +12,22 @@ import json
 
 import numpy as np
 
-from hardmax.dynamics.optim.adaptive import Adam, AdamW, RMSprop
 from hardmax.dynamics.optim.base import WRITTEN, Optimizer, written
-from hardmax.dynamics.optim.momentum import SGD, Momentum, Muon, Signum
-from hardmax.dynamics.optim.steepest import GD, Coordinate, Mirror, Normalized, Sign, Spectral
+from hardmax.dynamics.optim.rules import (
+    GD,
+    SGD,
+    Adam,
+    AdamW,
+    Coordinate,
+    Mirror,
+    Momentum,
+    Muon,
+    Normalized,
+    RMSprop,
+    Sign,
+    Signum,
+    Spectral,
+)
 
 __all__ = [
     "GD",

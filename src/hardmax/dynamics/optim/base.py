@@ -40,6 +40,7 @@ class Optimizer:
 
     memory: ClassVar[int] = 0
     title: ClassVar[str] = ""
+    kernel_name: ClassVar[str] = ""
 
     def __post_init__(self) -> None:
         lr = self.lr
@@ -94,8 +95,15 @@ class Optimizer:
 
     @property
     def kernel(self) -> Any:
-        """The update as a compiled function, as train/updates.py has them; None for plain Python."""
-        return None
+        """The update as a compiled function of `dynamics.updates`; None where only Python has one.
+
+        Kernels are for norms that are powers; other norms compute their step themselves.
+        """
+        if not self.kernel_name or norm(self.norm).power is None:
+            return None
+        from hardmax.dynamics import updates
+
+        return getattr(updates, self.kernel_name)
 
     @property
     def constants(self) -> tuple[float, ...]:

@@ -1,0 +1,482 @@
+"""Loops in lanes: steps of four problems of one layout at once, each the same whatever the others are.
+
+`descend_along` is for GD and Normalized in l2, in Gram coordinates. `descend_by_rule` is for every other
+compiled rule, in the coordinates of p: the gradient goes through lanes, and the update is that of the plain
+loop, called for one problem after the other. The formulas are those of `dynamics.softmax`, with each branch
+taken lane by lane and in passes over all inputs, so that one token does not wait for another.
+
+Arrays end with an axis of lanes. A lane that has ended stays where it is while the others go on.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import boolean, float64, int64, types
+
+from hardmax._lib.compiled import INDEX, OUT, OUT_INDEX, OUT_TABLE, SLOPE, TABLE, VECTOR, inlined, uncounted
+from hardmax._lib.kernels import kernel
+from hardmax.dynamics.forces import (
+    CANCELLATION,
+    CANCELLED,
+    EXHAUSTED,
+    NO_COMPETITOR,
+    REFRESH,
+    ROUNDING,
+    STATIONARY,
+    fixed,
+)
+from hardmax.dynamics.lanes.vectors import (
+    LANES,
+    absolute,
+    any_lane,
+    load,
+    plus_product,
+    power_of_two,
+    roots,
+    spread,
+    store,
+    where,
+)
+from hardmax.dynamics.loop import CYCLE, DONE, RUNAWAY, is_back, set_mark, step_factor
+from hardmax.dynamics.softmax import NEGLIGIBLE
+from hardmax.dynamics.updates import UPDATE
+
+# log 2 in two parts: the first has 21 zeros at its end, so that its product with a whole number is exact.
+_HIGH, _LOW = float.fromhex("0x1.62e42fee00000p-1"), float.fromhex("0x1.a39ef35793c76p-33")
+_PER_LOG_2 = 1.0 / math.log(2.0)
+_SHIFT = 1.5 * 2.0**52  # a number that is added to this is rounded to a whole one
+_C3, _C4, _C5, _C6, _C7, _C8, _C9, _C10, _C11, _C12, _C13 = (1.0 / math.factorial(k) for k in range(3, 14))
+
+# e^-345 is 1e-150: beside one it is nothing, and the product of two such numbers does not underflow, which
+# would take its time. A coordinate whose terms sum to less than SMALL may have lost some that way; the plain
+# loop, which takes logs, has to do that run.
+FAINT, SMALL = -345.0, 1e-130
+
+BLOCK = 4  # rows of a matrix that are summed side by side; matrices are filled up with zeros to a multiple
+
+
+class LaneLayout(NamedTuple):
+    """Four problems of one layout."""
+
+    offsets: np.ndarray  # (n + 1,)
+    counts: np.ndarray  # (slots, LANES)
+    scores: np.ndarray  # (slots, LANES)
+    log_weights: np.ndarray  # (n, LANES)
+    log_total: np.ndarray  # (LANES,)
+    slope: Any  # log|l'(u)|
+
+
+class LaneRoom(NamedTuple):
+    """What the loops write to."""
+
+    gaps: np.ndarray  # (slots, LANES), filled up
+    weights: np.ndarray
+    tops: np.ndarray  # (n, LANES)
+    depth: np.ndarray
+    reach: np.ndarray
+    u: np.ndarray
+    mass: np.ndarray
+    seen: np.ndarray
+    slopes: np.ndarray
+    log_scale: np.ndarray
+    alive: np.ndarray  # (LANES,) one while the lane goes on
+    flags: np.ndarray  # (2, LANES)
+    status: np.ndarray  # (LANES,) how a lane ended
+
+
+class LanePlan(NamedTuple):
+    """The rule of all four."""
+
+    rates: np.ndarray
+    record: np.ndarray
+    constants: np.ndarray
+    unit: float
+    limit: float
+    flag: bool  # whether steps are normalized; of an update, whether it acts on coordinates one by one
+
+
+CUBE = types.Array(float64, 3, "C", readonly=True)
+OUT_CUBE = float64[:, :, ::1]
+LAYOUT = types.NamedTuple((INDEX, *3 * (TABLE,), VECTOR, SLOPE), LaneLayout)
+ROOM = types.NamedTuple((*10 * (OUT_TABLE,), OUT, OUT_TABLE, OUT_INDEX), LaneRoom)
+PLAN = types.NamedTuple((VECTOR, INDEX, VECTOR, float64, float64, boolean), LanePlan)
+
+
+def filled_up(rows: int) -> int:
+    """The next multiple of BLOCK."""
+    return -(-rows // BLOCK) * BLOCK
+
+
+def room_for(slots: int, n: int, count: int) -> LaneRoom:
+    """Return room for four problems, of which the first ``count`` go."""
+    of_slots = np.empty((filled_up(slots), LANES)), np.empty((slots, LANES))
+    of_inputs = [np.empty((n, LANES)) for _ in range(8)]
+    status, alive = np.full(LANES, DONE, np.intp), (np.arange(LANES) < count).astype(np.float64)
+    room = LaneRoom._make((*of_slots, *of_inputs, alive, np.empty((2, LANES)), status))
+    room.seen[:] = np.nan
+    return room
+
+
+def layout_of_lanes(offsets: np.ndarray, arrays: Any, slope: Any) -> LaneLayout:
+    """Return what the loops take of four problems."""
+    return LaneLayout._make((fixed(offsets, np.intp), *map(fixed, arrays), slope))
+
+
+@uncounted()
+def exp(x, least):  # type: ignore[no-untyped-def]
+    """e^x of lanes that are not positive, within 1 ulp; zero below ``least``, which is UNDERFLOW or above it.
+
+    x = k log 2 + r, and e^r is its series up to r^13. Below the normal range e^x is rounded once more.
+    """
+    nothing = x < least
+    x = where(nothing, 0.0, x)
+    shifted = plus_product(_SHIFT, x, _PER_LOG_2)
+    k = shifted - _SHIFT
+    high = plus_product(x, k, -_HIGH)
+    r = plus_product(high, k, -_LOW)
+    lost = plus_product(high - r, k, -_LOW)  # what rounding took from r
+    r2 = r * r
+    r4 = r2 * r2
+    q = plus_product(plus_product(0.5, r, _C3), r2, plus_product(_C4, r, _C5))
+    middle = plus_product(plus_product(_C6, r, _C7), r2, plus_product(_C8, r, _C9))
+    end = plus_product(plus_product(_C10, r, _C11), r2, plus_product(_C12, r, _C13))
+    q = plus_product(q, r4, plus_product(middle, r4, end))
+    near = 1.0 + (r + plus_product(lost, r2, q))
+    deep = x < -700.0  # 2^k itself may be no normal number
+    power = power_of_two(where(deep, shifted + 100.0, shifted))
+    return where(nothing, 0.0, near * power * where(deep, 2.0**-100, 1.0))
+
+
+@inlined()
+def end(ended, code, room):  # type: ignore[no-untyped-def]
+    """Note how lanes ended that had not before."""
+    if any_lane(ended):
+        store(room.flags, 0, where(ended, 1.0, 0.0))
+        for lane in range(LANES):
+            if room.flags[0, lane] * room.alive[lane] != 0.0:
+                room.status[lane], room.alive[lane] = code, 0.0
+
+
+@inlined()
+def find_tops(logits, index, layout, room):  # type: ignore[no-untyped-def]
+    """Top slots, and the gaps of the others' logits to theirs."""
+    for i in range(layout.offsets.size - 1):
+        first, last = layout.offsets[i], layout.offsets[i + 1]
+        best, top = load(logits, index[first]), spread(float(first))
+        for slot in range(first + 1, last):
+            logit = load(logits, index[slot])
+            top = where(logit > best, float(slot), top)
+            best = where(logit > best, logit, best)
+        for slot in range(first, last):
+            store(room.gaps, slot, load(logits, index[slot]) - best)
+        store(room.tops, i, top)
+
+
+@uncounted(error_model="numpy")
+def settle(layout, room):  # type: ignore[no-untyped-def]
+    """What `softmax.settle` says, from the gaps and the numbers of the top slots; gaps are overwritten.
+
+    The weights are over exp(depth)/mass, and mass itself is returned in place of its log.
+    """
+    offsets, scores, counts = layout.offsets, layout.scores, layout.counts
+    gaps, weights, n = room.gaps, room.weights, layout.offsets.size - 1
+    for i in range(n):
+        first, last, top = offsets[i], offsets[i + 1], load(room.tops, i)
+        score, deepest = spread(0.0), spread(-np.inf)
+        for slot in range(first, last):
+            score = where(top == float(slot), load(scores, slot), score)
+        for slot in range(first, last):
+            gap = load(gaps, slot)
+            deepest = where((gap > deepest) & (load(scores, slot) != score), gap, deepest)
+        for slot in range(first, last):
+            store(gaps, slot, load(gaps, slot) - where(load(scores, slot) != score, deepest, 0.0))
+        store(room.depth, i, deepest)
+        store(room.u, i, score)
+    for slot in range(weights.shape[0]):
+        store(weights, slot, load(counts, slot) * exp(load(gaps, slot), FAINT))
+    for i in range(n):
+        store(room.reach, i, exp(load(room.depth, i), NEGLIGIBLE))
+    for i in range(n):
+        first, last, top, score = offsets[i], offsets[i + 1], load(room.tops, i), load(room.u, i)
+        tied, untied, pull = spread(0.0), spread(0.0), spread(0.0)
+        for slot in range(first, last):  # the share of the top slot is its count
+            share, rise = load(weights, slot), load(scores, slot) - score
+            apart = rise != 0.0
+            tied = tied + where(apart, 0.0, share)
+            untied = untied + where(apart, share, 0.0)
+            pull = pull + share * rise
+        whole = tied + load(room.reach, i) * untied
+        lean = pull / whole
+        drift = load(room.reach, i) * lean
+        total = spread(0.0)
+        for slot in range(first, last):
+            rise = load(scores, slot) - score
+            weight = load(weights, slot) * where(rise != 0.0, rise - drift, -lean)
+            weight = where(top == float(slot), 0.0, weight)
+            total = total + weight
+            store(weights, slot, weight)
+        for slot in range(first, last):
+            store(weights, slot, load(weights, slot) + where(top == float(slot), -total, 0.0))
+        store(room.u, i, score + drift)
+        store(room.mass, i, whole)
+
+
+@uncounted(error_model="numpy")
+def weigh(layout, room):  # type: ignore[no-untyped-def]
+    """Weights of all slots over the exponential of a number, which is returned; lanes without any end.
+
+    A saturated input keeps its slope.
+    """
+    settle(layout, room)
+    common, n = spread(-np.inf), layout.offsets.size - 1
+    for i in range(n):
+        if any_lane(load(room.u, i) != load(room.seen, i)):
+            for lane in range(LANES):
+                if room.u[i, lane] != room.seen[i, lane]:
+                    room.slopes[i, lane] = layout.slope(room.u[i, lane]) + layout.log_weights[i, lane]
+            store(room.seen, i, load(room.u, i))
+        size = load(room.depth, i) + load(room.slopes, i)
+        common = where(size > common, size, common)
+        store(room.log_scale, i, size)
+    end(common == -np.inf, NO_COMPETITOR, room)
+    bounded = where(common > -np.inf, common, 0.0)
+    for i in range(n):
+        share = exp(load(room.log_scale, i) - bounded, FAINT) / load(room.mass, i)
+        for slot in range(layout.offsets[i], layout.offsets[i + 1]):
+            store(room.weights, slot, share * load(room.weights, slot))
+    return common
+
+
+@uncounted(error_model="numpy")
+def times(matrix, x, product):  # type: ignore[no-untyped-def]
+    """product = matrix x, where the rows of the matrix are filled up."""
+    m = x.shape[0]
+    for r in range(0, matrix.shape[0], BLOCK):
+        a, b, c, d = spread(0.0), spread(0.0), spread(0.0), spread(0.0)
+        for q in range(m):
+            y = load(x, q)
+            a = plus_product(a, load(matrix, r * m + q), y)
+            b = plus_product(b, load(matrix, (r + 1) * m + q), y)
+            c = plus_product(c, load(matrix, (r + 2) * m + q), y)
+            d = plus_product(d, load(matrix, (r + 3) * m + q), y)
+        store(product, r, a)
+        store(product, r + 1, b)
+        store(product, r + 2, c)
+        store(product, r + 3, d)
+
+
+@inlined()
+def rescale(x, room):  # type: ignore[no-untyped-def]
+    """`forces.rescale` lane by lane; returns the logs of what x was divided by, and lanes of zeros end."""
+    largest = spread(0.0)
+    for r in range(x.shape[0]):
+        size = absolute(load(x, r))
+        largest = where(size > largest, size, largest)
+    if not any_lane((largest < 1e-125) | (largest > 1e125)):
+        return spread(0.0)
+    store(room.flags, 1, largest)
+    for lane in range(LANES):
+        size, room.flags[1, lane] = room.flags[1, lane], 0.0
+        if not 1e-125 <= size <= 1e125:
+            room.flags[1, lane] = math.log(size)
+            if size > 0.0:
+                for r in range(x.shape[0]):
+                    x[r, lane] /= size
+    shrunk = load(room.flags, 1)
+    end(shrunk == -np.inf, STATIONARY, room)
+    return shrunk
+
+
+@inlined()
+def set_layers(cube, first, last, table):  # type: ignore[no-untyped-def]
+    """cube[first:last] = table; `_lib.compiled` explains why this is a loop."""
+    for k in range(first, last):
+        for r in range(table.shape[0]):
+            for j in range(table.shape[1]):
+                cube[k, r, j] = table[r, j]
+
+
+@kernel(
+    signature=lambda: types.void(LAYOUT, ROOM, PLAN, CUBE, INDEX, TABLE, OUT_CUBE, OUT_CUBE),
+    error_model="numpy",
+    _nrt=False,
+)
+def descend_along(layout, room, plan, gram, row, start, vectors, coefficients):  # type: ignore[no-untyped-def]
+    """Step the coefficients of four problems, which ``coefficients`` receives at the recorded steps.
+
+    ``vectors`` is room for five vectors. `forces.by_inner_products` explains the rows of ``gram``.
+    """
+    n, m, rates, saved = layout.offsets.size - 1, start.shape[0], plan.rates, 0
+    c, sizes, pull, logits, padded = (vectors[0][:m], vectors[1], vectors[2], vectors[3], vectors[4])
+    beta = padded[:m]
+    for r in range(m):
+        store(c, r, spread(0.0))
+        store(logits, r, load(start, r))
+        store(sizes, r, roots(absolute(load(gram, r * m + r))))
+    store(logits, m, spread(0.0))  # that of references
+    for k in range(rates.size + 1):
+        if k == plan.record[saved]:
+            set_layers(coefficients, saved, saved + 1, c)
+            saved += 1
+        if k == rates.size:
+            break
+        if k % REFRESH == REFRESH - 1:
+            times(gram, c, pull)
+            for r in range(m):
+                store(logits, r, load(start, r) + load(pull, r))
+        find_tops(logits, row, layout, room)
+        common = weigh(layout, room)
+        for r in range(m + 1):
+            store(padded, r, spread(0.0))
+        for slot in range(layout.offsets[n]):
+            store(padded, row[slot], load(padded, row[slot]) + load(room.weights, slot))
+        shrunk = rescale(beta, room)
+        times(gram, beta, pull)
+        square, bound = spread(0.0), spread(0.0)
+        if plan.flag:
+            for r in range(m):
+                square = square + load(pull, r) * load(beta, r)
+                bound = bound + absolute(load(beta, r)) * load(sizes, r)  # the length, if nothing cancelled
+            end(square < CANCELLATION * bound * bound, CANCELLED, room)
+        along, epsilon = rates[k] / roots(square), plan.constants[0]
+        if epsilon > 0.0 or not plan.flag:
+            store(room.flags, 0, roots(square))
+            store(room.flags, 1, common + shrunk - load(layout.log_total, 0))
+            for lane in range(LANES):
+                length, log_size = room.flags[0, lane], room.flags[1, lane]
+                room.flags[1, lane] = step_factor(rates[k], length, log_size, plan.flag, epsilon)
+            along = load(room.flags, 1)
+        along = where(load(room.alive, 0) != 0.0, along, 0.0)
+        for r in range(m):
+            store(c, r, load(c, r) + along * load(beta, r))
+            store(logits, r, load(logits, r) + along * load(pull, r))
+        if not any_lane(load(room.alive, 0) != 0.0):
+            set_layers(coefficients, saved, coefficients.shape[0], c)
+            break
+
+
+@inlined()
+def see_from_tops(keys, tokens, layout, room, p, logits, rows):  # type: ignore[no-untyped-def]
+    """`problem.kernels.gaps_to_top` in lanes; ``rows`` receives the differences of keys to the top one."""
+    d = p.shape[0]
+    times(keys, p, logits)
+    find_tops(logits, tokens, layout, room)
+    for i in range(layout.offsets.size - 1):
+        first, last, top = layout.offsets[i], layout.offsets[i + 1], load(room.tops, i)
+        for j in range(d):
+            reference = load(keys, tokens[first] * d + j)
+            for slot in range(first + 1, last):
+                reference = where(top == float(slot), load(keys, tokens[slot] * d + j), reference)
+            for slot in range(first, last):
+                store(rows, slot * d + j, load(keys, tokens[slot] * d + j) - reference)
+    times(rows, p, room.gaps)
+
+
+@inlined()
+def gather(rows, weights, V, sizes):  # type: ignore[no-untyped-def]
+    """V, the sum of weights times rows, and the sizes of its terms."""
+    d = V.shape[0]
+    for j in range(d):
+        total, size = spread(0.0), spread(0.0)
+        for slot in range(weights.shape[0]):
+            term = load(weights, slot) * load(rows, slot * d + j)
+            total = total + term
+            size = size + absolute(term)
+        store(V, j, total)
+        store(sizes, j, size)
+
+
+@inlined()
+def drop_rounding(V, sizes, room):  # type: ignore[no-untyped-def]
+    """Zero in place of coordinates that cancel to rounding, as in `forces.by_coordinate`."""
+    most, rounding, least = spread(0.0), spread(0.0), spread(np.inf)
+    for j in range(V.shape[0]):
+        size = load(sizes, j)
+        least = where(size < least, size, least)
+        cancelled = absolute(load(V, j)) < ROUNDING * size
+        rounding = where(cancelled & (load(V, j) != 0.0), 1.0, rounding)
+        store(V, j, where(cancelled, 0.0, load(V, j)))
+        most = where(absolute(load(V, j)) > most, absolute(load(V, j)), most)
+    end(least < SMALL, CANCELLED, room)
+    end((most == 0.0) & (rounding != 0.0), EXHAUSTED, room)
+    end(most == 0.0, STATIONARY, room)
+
+
+class LaneTables(NamedTuple):
+    """The keys of four problems, and room for what is made of them."""
+
+    keys: np.ndarray  # (tokens, d, LANES), filled up
+    tokens: np.ndarray  # (slots,)
+    rows: np.ndarray  # (slots, d, LANES), filled up with zeros
+    logits: np.ndarray  # (tokens, LANES)
+    vectors: np.ndarray  # (3, d, LANES)
+    own: np.ndarray  # (3, d) direction, exponents and move of one lane
+    marks: np.ndarray  # (LANES, d + state) points and states at an earlier step
+    clock: np.ndarray  # (2, LANES) whether a cycle is looked for, and since which step
+
+
+TABLES = types.NamedTuple(
+    (CUBE, INDEX, OUT_CUBE, OUT_TABLE, OUT_CUBE, OUT_TABLE, OUT_TABLE, types.Array(types.intp, 2, "C")),
+    LaneTables,
+)
+
+
+@kernel(
+    signature=lambda: types.void(LAYOUT, ROOM, PLAN, TABLES, UPDATE, OUT_TABLE, OUT_CUBE, OUT_CUBE, int64),
+    error_model="numpy",
+    _nrt=False,
+)
+def descend_by_rule(layout, room, plan, tables, update, p, states, points, count):  # type: ignore[no-untyped-def]
+    """Step p (LANES, d) in place, in the first ``count`` lanes.
+
+    ``states`` holds a state for each lane, ``points`` (S, LANES, d) receives p.
+    """
+    d, rates, saved = p.shape[1], plan.rates, 0
+    beside, V, sizes = tables.vectors[0], tables.vectors[1], tables.vectors[2]
+    own, exponents, move = tables.own[0], tables.own[1], tables.own[2]
+    flat = states.reshape((LANES, states.shape[1] * states.shape[2]))
+    looking, marked, alive, status = tables.clock[0], tables.clock[1], room.alive, room.status
+    for k in range(rates.size + 1):
+        if k == plan.record[saved]:
+            set_layers(points, saved, saved + 1, p)
+            saved += 1
+        if k == rates.size:
+            break
+        for lane in range(count):
+            if looking[lane] and alive[lane] != 0.0:
+                if is_back(p[lane], flat[lane], tables.marks[lane]):
+                    looking[lane] = 0
+                    if k > marked[lane] + 1:  # at rest it does not go round
+                        status[lane] = CYCLE
+                elif k >= 2 * marked[lane]:
+                    marked[lane] = k
+                    set_mark(p[lane], flat[lane], tables.marks[lane])
+        for lane in range(LANES):
+            for j in range(d):
+                beside[j, lane] = p[lane if lane < count else 0, j]
+        see_from_tops(tables.keys, tables.tokens, layout, room, beside, tables.logits, tables.rows)
+        size = weigh(layout, room)
+        gather(tables.rows, room.weights, V, sizes)
+        if plan.flag:
+            drop_rounding(V, sizes, room)
+        else:
+            size = size + rescale(V, room)
+        store(room.flags, 1, size - load(layout.log_total, 0))
+        for lane in range(count):
+            if alive[lane] == 0.0:
+                continue
+            for j in range(d):
+                own[j], exponents[j] = V[j, lane], room.flags[1, lane] + math.log(plan.unit)
+            update(own, exponents, plan.constants, states[lane], rates[k], k, move)
+            for j in range(d):
+                if not abs(p[lane, j] + plan.unit * move[j]) <= plan.limit:
+                    status[lane], alive[lane] = RUNAWAY, 0.0
+            if alive[lane] != 0.0:
+                for j in range(d):
+                    p[lane, j] += plan.unit * move[j]
+        if not any_lane(load(alive, 0) != 0.0):
+            set_layers(points, saved, points.shape[0], p)
+            break
