@@ -16,7 +16,6 @@ from hardmax.data.corpora.corpus import Corpus
 from hardmax.data.corpora.generators import KLevel
 from hardmax.dynamics.run import Run
 from hardmax.embeddings.following import Following, pearson
-from hardmax.problem import Problem
 
 
 class TrainedWord(NamedTuple):
@@ -224,11 +223,6 @@ class EmbeddingTraining(Run, TokenObservables):
     def epoch_losses(self) -> np.ndarray:
         """Loss curve: mean over the sequences of each epoch, as they were met."""
         return mean_by_epoch(self.losses, self.corpus.n, self.batch)
-
-
-def two_layers() -> Problem:
-    """Where a run of the two-layer model is asked for its problem."""
-    raise ValueError("a two-layer model is no Problem: its keys move with the first layer; use TwoLayer")
 
 
 def mean_by_epoch(losses: np.ndarray, n: int, batch: int) -> np.ndarray:
