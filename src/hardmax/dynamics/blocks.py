@@ -36,6 +36,13 @@ class Pull(NamedTuple):
     length: float | None = None  # of the vector; computed by default
 
 
+def known_options(model: str, given: Iterable[str], known: Sequence[str]) -> None:
+    """Refuse options that a model does not have."""
+    for name in given:
+        if name not in known:
+            raise TypeError(f"{name} is not an option for {model}; the options are {', '.join(known)}")
+
+
 def epoch_order(n: int, seed: int, epoch: int) -> np.ndarray:
     """Return the order of the n inputs in an epoch, which depends on nothing else.
 
@@ -69,7 +76,7 @@ class StepOptions:
     """How many steps to take on which inputs, what to record, when to stop and where to save.
 
     `read` makes it from the options of `hm.train`. With ``steps`` and ``batch`` the inputs come in turn; with
-    ``epochs`` they are shuffled in each epoch, and milestones and checkpoints are counted in epochs.
+    ``epochs`` they are shuffled in each epoch, milestones are counted in epochs, and each epoch is recorded.
     """
 
     steps: int
@@ -80,7 +87,7 @@ class StepOptions:
     until_loss: float | None
     progress: Progress | None
     checkpoint: Path | None
-    checkpoint_every: int
+    checkpoint_every: int  # recorded steps from one checkpoint to the next
     seed: int | None = None  # of the shuffles
 
     @classmethod
@@ -97,7 +104,7 @@ class StepOptions:
         until_loss: float | None = None,
         progress: Progress | None = None,
         checkpoint: Any = None,
-        checkpoint_every: int | None = None,
+        checkpoint_every: int = 10,
     ) -> StepOptions:
         """Check the options of a training on n inputs."""
         if (epochs is None) == (steps is None):
@@ -112,7 +119,6 @@ class StepOptions:
             unit, seed = -(-n // size), int(expect.generator(rng).integers(2**63))
             steps = unit * expect.whole("epochs", epochs)
         steps = expect.whole("steps", steps)
-        every = 1000 if checkpoint_every is None and epochs is None else checkpoint_every
         return cls(
             steps,
             n,
@@ -122,7 +128,7 @@ class StepOptions:
             None if until_loss is None else expect.nonnegative("until_loss", until_loss),
             progress,
             None if checkpoint is None else Path(checkpoint),
-            unit * expect.whole("checkpoint_every", 10 if every is None else every, 1),
+            expect.whole("checkpoint_every", checkpoint_every, 1),
             seed,
         )
 
@@ -275,29 +281,29 @@ class BlockTrainer:
         ``observe`` returns what is to be seen at a recorded step, with the loss as "losses"; ``identity``
         tells which training a checkpoint must be of.
         """
-        options, recorded = self.options, set(self.options.record.tolist())
-        path, rows, stops = options.checkpoint, list[dict[str, Any]](), recorded
-        same: dict[str, Any] = {}
+        options, path = self.options, self.options.checkpoint
+        rows, same = list[dict[str, Any]](), dict[str, Any]()
         if path is not None:
             optimizers = [_identity(each) for each in self.optimizers]
             same = {**identity(), **options.identity, "optimizers": optimizers}
             rows = self._resumed(path, observe, same)
-            stops = recorded | set(range(0, options.steps, options.checkpoint_every))
         until_loss, goes_on = -math.inf if options.until_loss is None else options.until_loss, True
-        for k in sorted(each for each in stops if each >= self.taken):
+        for count, k in enumerate(options.record.tolist()):
+            if k < self.taken and goes_on:  # the checkpoint is ahead
+                continue
             has_run = goes_on
             if goes_on:
                 goes_on = self.advance(k)
-            if k in recorded and (not self.times or self.times[-1] < k):
+            if not self.times or self.times[-1] < k:
                 self.times.append(k)
                 rows.append({name: np.array(each) for name, each in observe().items()})
                 if options.progress is not None and has_run:
                     options.progress(self.taken, options.steps)
-            is_low = k in recorded and float(rows[-1]["losses"]) <= until_loss
-            is_last = k == options.steps or (is_low and goes_on)
-            if path is not None and self.taken == k and (is_last or k % options.checkpoint_every == 0):
+            is_low = goes_on and float(rows[-1]["losses"]) <= until_loss
+            is_due = is_low or k == options.steps or count % options.checkpoint_every == 0
+            if path is not None and self.taken == k and is_due:
                 self._save(path, rows, same)
-            if is_low and goes_on:
+            if is_low:
                 self.event = LOSS_REACHED
                 break
         self.observed = {name: np.array([row[name] for row in rows]) for name in rows[0]}

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from hardmax.data.sentences.samples import Samples
-from hardmax.dynamics.models import Model, known_options
+from hardmax.dynamics.blocks import known_options
+from hardmax.dynamics.models import Model
 from hardmax.dynamics.optim import Normalized, Optimizer
 from hardmax.dynamics.optim.base import need_optimizer
 from hardmax.nexttoken.flow import train_by_flow
