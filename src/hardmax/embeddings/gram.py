@@ -221,15 +221,6 @@ def descend_gram(
     of other optimizers depend on coordinates, or on earlier moves, which inner products do not have.
     ``scale`` is a positive factor before the logits a, 1 by default; the other options are those of
     `StepOptions`.
-
-    >>> import numpy as np, hardmax as hm
-    >>> from hardmax.embeddings.gram import GramState, descend_gram
-    >>> corpus = hm.embeddings.assumption_4_corpus(4, 3, rng=0)
-    >>> E, p, v = hm.embeddings.initial_vectors(corpus.S, 100, rng=1)
-    >>> run = descend_gram(corpus, GramState.from_vectors(E, p, v), steps=100, rate=0.1)
-    >>> same = hm.embeddings.one_layer.descend_embeddings(corpus, E, p, v, steps=100, rate=0.1)
-    >>> bool(np.abs(run.a[-1] - same.a[-1]).max() < 1e-13)
-    True
     """
     names = [name for name in "Epv" if name in read_names(train)]
     if state.S != corpus.S:
@@ -384,15 +375,6 @@ def flow_gram(
     """Gradient flow of (E, p) or (E, p, v) from ``state`` at time ``times[0]``, recorded at all ``times``.
 
     ``scale`` is a positive factor before the logits, 1 by default.
-
-    >>> import numpy as np, hardmax as hm
-    >>> from hardmax.embeddings.gram import GramState, descend_gram
-    >>> from hardmax.embeddings.gram import flow_gram
-    >>> corpus = hm.Corpus.from_sequences([[0, 2], [1, 2]], [1, -1])
-    >>> run = flow_gram(corpus, GramState.infinite(3), times=[0, 1], train="Epv")
-    >>> near = descend_gram(corpus, GramState.infinite(3), steps=1000, rate=1e-3, train="Epv")
-    >>> bool(np.abs(run.state.c - near.state.c).max() < 1e-3)
-    True
     """
     names = read_names(train)
     if not {"E", "p"} <= names:
@@ -432,12 +414,6 @@ def conserved_spectrum(state: GramState, train: Iterable[str] = ("E", "p")) -> n
 
     With the stack W = [E; p; v] and signs D = diag(1, ..., 1, -1, -1), W'DW has the eigenvalues of R'DR for
     any R with R R' = W W', besides zeros.
-
-    >>> from hardmax.embeddings.gram import GramState
-    >>> from hardmax.embeddings.gram import conserved_spectrum
-    >>> state = GramState.from_vectors([[3, 0, 0]], [0, 2, 0], [0, 0, 1])
-    >>> conserved_spectrum(state, "Epv").round(12).tolist()
-    [-4.0, -1.0, 9.0]
     """
     G = state.matrix
     if "v" not in read_names(train):

@@ -46,12 +46,6 @@ class Evaluation:
 
     ``A_hat`` is right in direction when A itself underflows; log_scale is -inf if A is exactly zero, that is
     where no sequence has two tokens of different value.
-
-    >>> import hardmax as hm
-    >>> corpus = hm.Corpus.from_sequences([[0, 1], [1, 2]], [1, -1])
-    >>> point = hm.embeddings.one_layer.evaluate(corpus, a=[2000.0, 0.0, 1000.0], c=[1.0, 0.0, -1.0])
-    >>> bool(point.A.any()), point.A_hat.round(6).tolist(), round(point.log_scale, 4)
-    (False, [0.0, 1.0, -1.0], -1002.0064)
     """
 
     f: np.ndarray  # (n,) predictions
@@ -79,14 +73,7 @@ class Evaluation:
 
 
 class Gradients(NamedTuple):
-    """Gradients by E (S, d), p (d,) and v (d,).
-
-    >>> import hardmax as hm
-    >>> corpus = hm.Corpus.from_sequences([[0, 1], [1, 2]], [1, -1])
-    >>> found = hm.embeddings.one_layer.gradients(corpus, [[1, 0], [0, 0], [0, 1]], p=[0, 0], v=[1, -1])
-    >>> found.p.round(4).tolist(), found.v.round(4).tolist()
-    ([-0.0472, -0.0472], [-0.0944, 0.0944])
-    """
+    """Gradients by E (S, d), p (d,) and v (d,)."""
 
     E: np.ndarray
     p: np.ndarray
@@ -98,12 +85,6 @@ def evaluate(corpus: Corpus, a: Any, c: Any, scale: float = 1.0) -> Evaluation:
     """Predictions, loss and scalar gradients at a = E p and the values c of all tokens (A-LEM-7).
 
     The logits are ``scale`` times a, and A is the derivative by a. The paper prints no such factor.
-
-    >>> import hardmax as hm
-    >>> corpus = hm.Corpus.from_sequences([[0, 1, 1], [1, 1, 2]], [1, -1])
-    >>> point = hm.embeddings.one_layer.evaluate(corpus, a=[0, 0, 0], c=[3, 0, -3])
-    >>> point.f.tolist(), round(point.loss, 6), point.A.round(6).tolist()
-    ([1.0, -1.0], 0.313262, [-0.089647, 0.179294, -0.089647])
     """
     a = expect.finite_array("a", a, (corpus.S,))
     c = expect.finite_array("c", c, (corpus.S,))
@@ -117,13 +98,7 @@ def evaluate(corpus: Corpus, a: Any, c: Any, scale: float = 1.0) -> Evaluation:
 
 @check_arguments
 def gradients(corpus: Corpus, E: Any, p: Any, v: Any, *, scale: Scale = None) -> Gradients:
-    """Gradients of the loss by the vectors: A p' + C v', E' A and E' C; ``scale`` as in `train_embeddings`.
-
-    >>> import hardmax as hm
-    >>> corpus = hm.Corpus.from_sequences([[0, 1], [1, 2]], [1, -1])
-    >>> hm.embeddings.one_layer.gradients(corpus, [[1, 0], [0, 0], [0, 1]], p=[0, 0], v=[1, -1]).E.shape
-    (3, 2)
-    """
+    """Gradients by the vectors: A p' + C v', E' A and E' C; ``scale`` as in `train_embeddings`."""
     E, p, v = read_vectors(corpus, E, p, v)
     return gradients_at(evaluate(corpus, E @ p, E @ v, read_scale("scale", scale, E.shape[1])), E, p, v)
 
@@ -136,13 +111,7 @@ def gradients_at(point: Evaluation, E: np.ndarray, p: np.ndarray, v: np.ndarray)
 
 @check_arguments
 def token_mass(corpus: Corpus, a: Any) -> np.ndarray:
-    """Softmax mass Q_s(X) of every slot: a sparse matrix with the corpus's pattern holds it as its data.
-
-    >>> import hardmax as hm
-    >>> corpus = hm.Corpus.from_sequences([[0, 1, 1], [1, 1, 2]], [1, -1])
-    >>> hm.embeddings.one_layer.token_mass(corpus, [0, 0, 0]).round(4).tolist()
-    [0.3333, 0.6667, 0.6667, 0.3333]
-    """
+    """Softmax mass Q_s(X) of every slot: a sparse matrix with the corpus's pattern holds it as its data."""
     a = expect.finite_array("a", a, (corpus.S,))
     gaps, _ = _gaps(corpus, a)
     share = np.exp(gaps)
@@ -155,11 +124,6 @@ def pairwise_pull(corpus: Corpus, a: Any, c: Any, a_hat: Any) -> float:
 
     This is the paper's formula, E[g sum_{i<j} (a_hat_i - a_hat_j) q_i q_j (gamma_i - gamma_j)], over distinct
     tokens with their masses; its cost is the square of their number. It says the sign of every pair's pull.
-
-    >>> import hardmax as hm
-    >>> corpus = hm.Corpus.from_sequences([[0, 1], [1, 2]], [1, -1])
-    >>> round(hm.embeddings.one_layer.pairwise_pull(corpus, [0, 0, 0], [1, 0, -1], [1, 0, 1]), 6)
-    0.094385
     """
     a_hat = expect.finite_array("a_hat", a_hat, (corpus.S,))
     point = evaluate(corpus, a, c)
@@ -361,13 +325,6 @@ def descend_embeddings(
     ``rate`` is that of plain gradient descent, or an optimizer, or one for each of what is trained. A step
     costs two products with E and, if E is trained, one of rank two. ``scale`` is as in `train_embeddings`;
     the other options are those of `StepOptions`.
-
-    >>> import numpy as np, hardmax as hm
-    >>> corpus = hm.Corpus.from_sequences([[0, 2], [1, 2]], [1, -1])
-    >>> E, p, v = hm.embeddings.initial_vectors(3, 8, rng=0)
-    >>> run = hm.embeddings.one_layer.descend_embeddings(corpus, E, p, v, steps=20, rate=0.1, train=["p"])
-    >>> bool(np.allclose(run.p, p + E.T @ run.beta)), bool(abs(run.beta.sum()) < 1e-15)
-    (True, True)
     """
     vectors = {name: np.array(x) for name, x in zip("Epv", read_vectors(corpus, E, p, v), strict=True)}
     moving = [name for name in "Epv" if name in read_names(train)]

@@ -44,14 +44,7 @@ from hardmax.problem import Problem
 
 
 class TwoLayerGradients(NamedTuple):
-    """Predictions, loss, and its gradients; those by gain and bias are empty where there is none.
-
-    >>> import numpy as np, hardmax as hm
-    >>> corpus = hm.Corpus.from_sequences([[0, 1], [1, 2]], [1, -1])
-    >>> found = hm.embeddings.two_layer.TwoLayer().gradients(corpus, np.eye(3), [1, 0, 0], [1, 0, -1])
-    >>> found.E.shape, found.p.shape, found.gain.shape
-    ((3, 3), (3,), (0,))
-    """
+    """Predictions, loss, and its gradients; those by gain and bias are empty where there is none."""
 
     f: np.ndarray
     loss: float
@@ -69,11 +62,6 @@ class TwoLayer:
     The paper says nothing about these; the default is no gain and no bias, as its equation is written.
     ``first_scale`` multiplies the logits E_r.E_s of the first softmax, ``scale`` those E' p of the readout: a
     positive number, "1/sqrt(d)", or None for 1, as printed.
-
-    >>> import numpy as np, hardmax as hm
-    >>> corpus = hm.Corpus.from_sequences([[0, 1], [1, 2]], [1, -1])
-    >>> hm.embeddings.two_layer.TwoLayer().predict(corpus, np.eye(3), [0, 0, 0], [1, 0, -1]).round(4).tolist()
-    [1.3147, -1.3147]
     """
 
     epsilon: float = 1e-5
@@ -88,34 +76,15 @@ class TwoLayer:
             read_scale(name, getattr(self, name), 1)
 
     def predict(self, corpus: Corpus, E: Any, p: Any, v: Any) -> np.ndarray:
-        """f of every sequence.
-
-        >>> import numpy as np, hardmax as hm
-        >>> corpus = hm.Corpus.from_sequences([[0, 1, 1]], [1])
-        >>> hm.embeddings.two_layer.TwoLayer().predict(corpus, np.eye(2), [0, 0], [1, 0]).round(4).tolist()
-        [-0.3333]
-        """
+        """f of every sequence."""
         return np.array([layer.f for layer in self._layers(corpus, *read_vectors(corpus, E, p, v))])
 
     def attention(self, corpus: Corpus, E: Any, p: Any, v: Any) -> np.ndarray:
-        """Attention of the readout to every slot, as `one_layer.token_mass` has it.
-
-        >>> import numpy as np, hardmax as hm
-        >>> corpus = hm.Corpus.from_sequences([[0, 1, 1]], [1])
-        >>> hm.embeddings.two_layer.TwoLayer().attention(corpus, np.eye(2), [0, 0], [1, 0]).round(4).tolist()
-        [0.3333, 0.6667]
-        """
+        """Attention of the readout to every slot, as `one_layer.token_mass` has it."""
         return np.concatenate([layer.Q for layer in self._layers(corpus, *read_vectors(corpus, E, p, v))])
 
     def gradients(self, corpus: Corpus, E: Any, p: Any, v: Any) -> TwoLayerGradients:
-        """Predictions, loss and gradients over the whole corpus (A-DEF-6).
-
-        >>> import numpy as np, hardmax as hm
-        >>> corpus = hm.Corpus.from_sequences([[0, 1], [1, 2]], [1, -1])
-        >>> from hardmax.embeddings.two_layer import TwoLayer
-        >>> round(TwoLayer().gradients(corpus, np.eye(3), [0, 0, 0], [1, 0, -1]).loss, 4)
-        0.2379
-        """
+        """Predictions, loss and gradients over the whole corpus (A-DEF-6)."""
         return self._gradients(corpus, *read_vectors(corpus, E, p, v))
 
     def _gradients(
@@ -363,13 +332,6 @@ def descend_two_layer(
     their own. Inner products have no coordinates, so their optimizers must be those whose moves are
     combinations of gradients. ``rate`` is that of gradient descent, or an optimizer, or one for each block;
     the other options are those of `StepOptions`.
-
-    >>> import hardmax as hm
-    >>> from hardmax.embeddings.two_layer import TwoLayerGram, descend_two_layer
-    >>> corpus = hm.embeddings.assumption_4_corpus(4, 3, rng=0)
-    >>> start = TwoLayerGram.from_vectors(*hm.embeddings.initial_vectors(corpus.S, 50, rng=1))
-    >>> descend_two_layer(corpus, start, steps=4, rate=0.1, record=2).times.tolist()
-    [0, 2, 4]
     """
     names = [name for name in "Epv" if name in read_names(train)]
     plan, optimizers = StepOptions.read(corpus.n, steps=steps, **options), by_block(rate, names)

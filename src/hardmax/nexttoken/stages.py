@@ -32,12 +32,6 @@ def gradient_ov(collocation: Any, table: Floats) -> tuple[Floats, float]:
 
     Each column is (1 - T) times (softmax over the wrong tokens minus e_n(x)), so the right token's entry is
     never a difference of numbers close to 1.
-
-    >>> import numpy as np
-    >>> from hardmax.nexttoken.stages import gradient_ov
-    >>> unit, log_norm = gradient_ov([1, 2, 0], np.zeros((3, 3)))
-    >>> unit[:, 0].round(6).tolist(), round(float(np.exp(log_norm)), 6)
-    ([0.235702, -0.471405, 0.235702], 1.414214)
     """
     n = checked(collocation)
     named = np.flatnonzero(n >= 0)
@@ -62,13 +56,7 @@ def gradient_ov(collocation: Any, table: Floats) -> tuple[Floats, float]:
 
 @check_arguments
 def stage_1(collocation: Any, steps: int, rate: float) -> OutputValue:
-    """C-THM-S1: after t steps from zero W_ov is exactly t rate W_ov*/|W_ov*|.
-
-    >>> from hardmax.nexttoken.stages import stage_1
-    >>> W_ov = stage_1([1, 2, 3, 0], steps=20, rate=0.1)
-    >>> round(W_ov.norm, 12), round(W_ov.margin, 6), round(W_ov.stage_1_loss, 6)
-    (2.0, 1.154701, 2.661985)
-    """
+    """C-THM-S1: after t steps from zero W_ov is exactly t rate W_ov*/|W_ov*|."""
     length = star_norm(collocation)
     if length == 0.0:
         raise ValueError("collocation: stage 1 has gradient 0, no token has a next token to learn")
@@ -101,11 +89,6 @@ def train_output(
 
     ``rate`` is that of normalized descent, or an optimizer. The other options are those of `StepOptions`,
     where the inputs are the tokens that have a next token.
-
-    >>> import hardmax as hm
-    >>> from hardmax.nexttoken.stages import train_output
-    >>> train_output([1, 2, 3, 0], hm.optim.Adam(0.1), steps=20, record=10).losses.round(3).tolist()
-    [5.545, 0.203, 0.034]
     """
     n = checked(collocation)
     V, named = len(n), np.flatnonzero(n >= 0)
@@ -151,24 +134,12 @@ def train_output(
 def descend_stage_1(
     collocation: Any, steps: int, rate: float | Optimizer, *, start: Any = None
 ) -> OutputValue:
-    """Take the same steps as `stage_1` one by one, from any ``start`` table B[v, x] (zero by default).
-
-    >>> import numpy as np
-    >>> from hardmax.nexttoken.stages import descend_stage_1, stage_1
-    >>> step_by_step = descend_stage_1([1, 2, 3, 0], steps=20, rate=0.1)
-    >>> bool(np.allclose(step_by_step.table, stage_1([1, 2, 3, 0], 20, 0.1).table, atol=1e-14))
-    True
-    """
+    """Take the same steps as `stage_1` one by one, from any ``start`` table B[v, x] (zero by default)."""
     return train_output(collocation, rate, steps=steps, start=start, record=()).W_ov
 
 
 def misalignment_constant(start: Any, rate: float) -> float:
-    """K of 1 - cos = K/t^2 from a random start: what stage 1 cannot move are the column means (C-THM-S1).
-
-    >>> from hardmax.nexttoken.stages import misalignment_constant
-    >>> misalignment_constant([[1.0, 0.0], [1.0, 0.0]], rate=0.5)
-    4.0
-    """
+    """K of 1 - cos = K/t^2 from a random start: what stage 1 cannot move are the column means (C-THM-S1)."""
     table = expect.finite_array("start", start, (None, None))
     sums = table.sum(axis=0)
     return float(sums @ sums) / (2.0 * len(table) * expect.positive("rate", rate) ** 2)
@@ -176,19 +147,7 @@ def misalignment_constant(start: Any, rate: float) -> float:
 
 @dataclass(frozen=True, eq=False)
 class PairGradient:
-    """The gradient (6) in the pairs: a unit vector, the log of the norm, and the method that gave it.
-
-    >>> import numpy as np
-    >>> from hardmax.nexttoken import Samples
-    >>> from hardmax.nexttoken.stages import StageTwo
-    >>> from hardmax.nexttoken.pairs import Pairs
-    >>> from hardmax.nexttoken.stages import stage_1
-    >>> pairs = Pairs.of(Samples.from_sentences(["S V O P", "V O P", "O P P", "P S V"]))
-    >>> stage = StageTwo(pairs, stage_1(pairs.collocation, 20, 0.1))
-    >>> found = stage.direction(np.zeros(pairs.P))
-    >>> found.method, round(float(np.exp(found.log_norm)), 9)
-    ('structured', 0.11042311)
-    """
+    """The gradient (6) in the pairs: a unit vector, the log of the norm, and the method that gave it."""
 
     unit: Floats
     log_norm: float
@@ -205,18 +164,6 @@ class StageTwo:
 
     The edge form is tried first. It does not apply if W_ov is no multiple of W_ov*, if a sentence has no
     token with n(x) = next token, or several, or where a flux changes sign (Assumption 3 violated).
-
-    >>> import numpy as np
-    >>> from hardmax.nexttoken import Samples
-    >>> from hardmax.nexttoken.stages import StageTwo
-    >>> from hardmax.nexttoken.pairs import Pairs
-    >>> from hardmax.nexttoken.stages import stage_1
-    >>> pairs = Pairs.of(Samples.from_sentences(["a b b", "b a"]))
-    >>> a = np.zeros(pairs.P)
-    >>> StageTwo(pairs, stage_1(pairs.collocation, 10, 0.1)).descend(a, rate=1.0, steps=2)
-    (2, 0)
-    >>> a.round(6).tolist()
-    [1.414214, -1.414214]
     """
 
     def __init__(self, pairs: Pairs, W_ov: OutputValue) -> None:

@@ -266,12 +266,6 @@ def train(
     ``after`` so many steps, only the others are taken: to the same bits as in one go. ``record`` is every how
     many steps to keep, a list of steps, or by default about 60 at equal ratios. ``progress`` is called
     as ``progress(done, total)``; ``stop`` is called now and then, and if it returns true the run ends there.
-
-    >>> from hardmax.nexttoken import Samples
-    >>> from hardmax.nexttoken.training import train
-    >>> run = train(Samples.from_sentences(["S V O P", "V O P", "O P P", "P S V"]), steps=10_000, rate=0.1)
-    >>> round(run.late.predicted_misalignment(1_000.0) / run.misalignment_kq, 3)
-    1.0
     """
     pairs = Pairs.of(samples, n)
     done = expect.whole("after", after)

@@ -31,14 +31,7 @@ from hardmax.problem.readouts import OutputValue
 
 @check_arguments
 def orthonormal_embedding(V: int, d: int, *, rng: int | np.random.Generator) -> Floats:
-    """A random E (d x V) with orthonormal columns; d must be at least V.
-
-    >>> import numpy as np
-    >>> from hardmax.nexttoken.unmerged import orthonormal_embedding
-    >>> E = orthonormal_embedding(3, 5, rng=0)
-    >>> bool(np.allclose(E.T @ E, np.eye(3)))
-    True
-    """
+    """A random E (d x V) with orthonormal columns; d must be at least V."""
     expect.whole("V", V, 1)
     if d < V:
         raise ValueError(f"d must be at least V = {V} for orthonormal columns, got {d}")
@@ -48,17 +41,7 @@ def orthonormal_embedding(V: int, d: int, *, rng: int | np.random.Generator) -> 
 
 @dataclass(frozen=True, eq=False)
 class Embedded:
-    """Merged weights W_kq (d x d) and W_ov (V x d) with an embedding E (d x V).
-
-    >>> import numpy as np
-    >>> from hardmax.nexttoken import Samples
-    >>> from hardmax.nexttoken.unmerged import Embedded, orthonormal_embedding
-    >>> samples = Samples.from_sentences(["a b b", "b a"])
-    >>> E = orthonormal_embedding(2, 3, rng=0)
-    >>> weights = Embedded(samples, E, np.zeros((3, 3)), np.zeros((2, 3)))
-    >>> round(weights.model.loss, 6), weights.gradient_ov.shape
-    (0.693147, (2, 3))
-    """
+    """Merged weights W_kq (d x d) and W_ov (V x d) with an embedding E (d x V)."""
 
     samples: Samples
     E: Floats
@@ -88,15 +71,7 @@ class Embedded:
 
 @dataclass(frozen=True, eq=False)
 class Unmerged:
-    """Weights W_k (d x d1), W_q (d1 x d), W_v (d2 x d), W_o (V x d2) with an embedding E (d x V).
-
-    >>> from hardmax.nexttoken import Samples
-    >>> from hardmax.nexttoken.unmerged import Unmerged, orthonormal_embedding
-    >>> samples = Samples.from_sentences(["a b b", "b a"])
-    >>> weights = Unmerged.random(samples, orthonormal_embedding(2, 3, rng=0), 2, 2, scale=0.1, rng=1)
-    >>> [G.shape for G in weights.gradients]
-    [(3, 2), (2, 3), (2, 3), (2, 2)]
-    """
+    """Weights W_k (d x d1), W_q (d1 x d), W_v (d2 x d), W_o (V x d2) with an embedding E (d x V)."""
 
     samples: Samples
     E: Floats
@@ -132,14 +107,6 @@ class Comparison(Run):
 
     All else that a `hardmax.Run` can say of its end, it says of the problem that W_kq has with W_ov as it was
     trained; ``event`` is "stationary point" where the gradient is exactly zero.
-
-    >>> from hardmax.nexttoken import Samples
-    >>> from hardmax.nexttoken.unmerged import train_jointly
-    >>> run = train_jointly(Samples.from_sentences(["S V O P", "V O P", "O P P", "P S V"]), 200, 0.1)
-    >>> bool(run.losses[-1] < 0.1 * run.losses[0]), 0 < run.misalignment_kq < 1
-    (True, True)
-    >>> run.selection.is_unique
-    True
     """
 
     weights: Embedded | Unmerged = field(kw_only=True)
@@ -202,11 +169,6 @@ def train_jointly(
     ``rate`` is that of normalized descent, where a step is divided by the norm of the whole gradient. The
     first step moves W_ov alone: with W_ov = 0 attention has no gradient. The other options are those of
     `StepOptions`; every step is recorded by default.
-
-    >>> from hardmax.nexttoken import Samples
-    >>> from hardmax.nexttoken.unmerged import train_jointly
-    >>> train_jointly(Samples.from_sentences(["a b b", "b a"]), 1, 0.1).merged.W_kq.tolist()
-    [[0.0, 0.0], [0.0, 0.0]]
     """
     samples = samples.merged()
     E = np.eye(samples.V) if E is None else expect.finite_array("E", E, (None, samples.V))
@@ -218,17 +180,7 @@ def train_jointly(
 def train_unmerged(
     start: Unmerged, steps: int | None, rate: float | Optimizer | Mapping[str, Optimizer], **options: Any
 ) -> Comparison:
-    """Train all four factors together from ``start``, with ``rate`` and options as in `train_jointly`.
-
-    >>> import numpy as np
-    >>> from hardmax.nexttoken import Samples
-    >>> from hardmax.nexttoken.unmerged import Unmerged, train_unmerged
-    >>> samples = Samples.from_sentences(["S V O P", "V O P", "O P P", "P S V"])
-    >>> start = Unmerged.random(samples, np.eye(4), 4, 4, scale=0.1, rng=0)
-    >>> run = train_unmerged(start, 300, 0.1)
-    >>> bool(run.losses[-1] < 0.1 * run.losses[0])
-    True
-    """
+    """Train all four factors together from ``start``, with ``rate`` and options as in `train_jointly`."""
     start = replace(start, samples=start.samples.merged())
     return _run(start, ("W_k", "W_q", "W_v", "W_o"), rate, {"steps": steps, **options})
 

@@ -310,13 +310,7 @@ def _pairs(tiles: np.ndarray) -> np.ndarray:
 
 
 def renumbered(tokens: np.ndarray, S: int) -> tuple[np.ndarray, np.ndarray]:
-    """The distinct tokens in ascending order, and the place of each token among them.
-
-    >>> import numpy as np
-    >>> rows, places = renumbered(np.array([5, 2, 5, 7]), 9)
-    >>> rows.tolist(), places.tolist()
-    ([2, 5, 7], [1, 0, 1, 2])
-    """
+    """The distinct tokens in ascending order, and the place of each token among them."""
     rows, places = np.empty(min(S, tokens.size), np.intp), np.empty(tokens.size, np.intp)
     return rows[: _renumber(tokens, np.full(S, -1), rows, places)], places
 
@@ -385,14 +379,6 @@ def train_embeddings(
             transformers; 1 by default, as printed.
         first_scale: the same for the first softmax of two layers.
         layers: 1 or 2.
-
-    >>> import hardmax as hm
-    >>> from hardmax.embeddings.minibatch import train_embeddings
-    >>> model = hm.embeddings.KLevel.surrogate()
-    >>> step = hm.optim.AdamW(1e-2)
-    >>> trained = train_embeddings(model.draw(512, rng=0), 64, step, epochs=30, batch=64, rng=0)
-    >>> trained.loss < 1e-2, trained.r_v > 0.9, trained.sign_accuracy() > 0.95
-    (True, True, True)
     """
     d, count = expect.whole("d", d, 1), cores() if workers is None else expect.whole("workers", workers, 1)
     scales: dict[str, Any] = {"scale": read_scale("scale", scale, d)}
@@ -444,13 +430,6 @@ def train_two_layer(
     The loss is the two-layer model's; a = E p and c = E v are those of the embeddings as they are, below the
     first layer. Compiled steps round alike for any number of threads; another processor or another version
     of PyTorch or numpy may round its matrix products differently.
-
-    >>> import hardmax as hm
-    >>> corpus = hm.embeddings.KLevel.surrogate().draw(64, rng=0)
-    >>> step = hm.optim.AdamW(2e-2)
-    >>> trained = hm.embeddings.minibatch.train_two_layer(corpus, 16, step, epochs=15, batch=16, rng=0)
-    >>> trained.loss < 1e-2, trained.r_v > 0.5
-    (True, True)
     """
     return train_embeddings(corpus, d, step, epochs=epochs, rng=rng, layers=2, **options)
 
