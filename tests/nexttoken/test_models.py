@@ -52,15 +52,15 @@ def test_flow(samples):
 
 def test_refusals(samples):
     model = samples.model()
-    with pytest.raises(TypeError, match="optimizer of W_ov must be Normalized"):
-        hm.train(model, GD(0.1), steps=1)
     with pytest.raises(ValueError, match="optimizer must have the blocks"):
         hm.train(model, {"p": Normalized(0.1)}, steps=1)
-    with pytest.raises(ValueError, match="optimizer must be one where blocks move together"):
-        hm.train(samples.model(joint=True), model.optimizers, steps=1)
     with pytest.raises(ValueError, match="blocks must be"):
         samples.model(blocks=("W_kq",))
     with pytest.raises(ValueError, match="E requires joint=True"):
         samples.model(E=np.eye(4))
+    with pytest.raises(TypeError, match="after is for Normalized steps on all sentences; give checkpoint="):
+        hm.train(model, GD(0.1), steps=2, after=1)
     with pytest.raises(TypeError, match=r"hm\.flow follows W_kq"):
         hm.flow(samples.model(joint=True), until=1e3)
+    with pytest.raises(TypeError, match="optimizer of W_ov must be Normalized with one learning rate"):
+        hm.flow(model, until=1e3, optimizer=GD(0.1))

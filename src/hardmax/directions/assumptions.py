@@ -23,12 +23,7 @@ CORNERS = 512  # selections that Assumption C is tried on
 
 @dataclass(frozen=True)
 class AssumptionB:
-    """One best token per input and one score for all others; ``witness`` is (i, two tokens at odds with it).
-
-    >>> import hardmax as hm
-    >>> hm.directions.assumptions.assumption_b(hm.data.example("B-FIG-1b")).witness
-    (0, 1, 2)
-    """
+    """One best token per input and one score for all others; ``witness`` is (i, two tokens of input i)."""
 
     holds: bool
     witness: tuple[int, int, int] | None
@@ -36,12 +31,7 @@ class AssumptionB:
 
 @check_arguments
 def assumption_b(problem: Problem) -> AssumptionB:
-    """Test Assumption B: gamma_it = gamma_is < gamma_i,opt for all other tokens t, s of every input.
-
-    >>> import hardmax as hm
-    >>> hm.directions.assumptions.assumption_b(hm.data.example("B-FIG-1a")).holds
-    True
-    """
+    """Test Assumption B: gamma_it = gamma_is < gamma_i,opt for all other tokens t, s of every input."""
     best = best_tokens(problem).sets
     groups = problem.split(problem.groups - np.repeat(problem.offsets[:-1], problem.sizes))
     for i, (tokens, scores, group) in enumerate(
@@ -63,11 +53,6 @@ class AssumptionC:
     ``nu`` is the least ratio found over free attention weights, so the true constant over all weights is at
     most that: a nu of zero, with its ``witness`` (attention weights per input), disproves the assumption for
     free weights, a positive one is evidence. ``Gamma`` is the label margin on the selected values.
-
-    >>> import hardmax as hm
-    >>> found = hm.directions.assumptions.assumption_c(hm.data.example("B-FIG-3b"), [1, 1, 1], rng=0)
-    >>> found.holds, round(found.nu, 6), found.witness[2].round(3).tolist()[1] < 1
-    (False, 0.0, True)
     """
 
     holds: bool
@@ -96,10 +81,6 @@ def assumption_c(
         inputs: those that the maximum looks at, for example the support of the label SVM, as Theorem 6 does.
         rng: a seed or a Generator.
         draws: how many random weights to try.
-
-    >>> import hardmax as hm
-    >>> round(hm.directions.assumptions.assumption_c(hm.data.example("B-FIG-3a"), [1, 1, 1], rng=0).nu, 3)
-    0.5
     """
     table, labels = problem.readout.values, problem.readout.labels
     if table is None or labels is None:
@@ -191,11 +172,6 @@ class AssumptionD:
 
     With q the largest attention outside the sets: C_minus q <= L(p) - L* <= C_plus q. ``witness`` is an input
     that breaks the lemma's conditions: scores of a set differ, are not positive, or do not exceed the rest.
-
-    >>> import hardmax as hm
-    >>> found = hm.directions.assumptions.assumption_d(hm.data.example("B-FIG-8"))
-    >>> found.holds, found.epsilon, found.C, round(found.rho(1.0), 3)
-    (True, 1.0, 0.0, -5.253)
     """
 
     holds: bool
@@ -218,12 +194,7 @@ class AssumptionD:
 
 @check_arguments
 def assumption_d(problem: Problem, sets: Selection | None = None) -> AssumptionD:
-    """Test the conditions of Lemma 14 for the best-scoring tokens (or other ``sets``) and give its constants.
-
-    >>> import hardmax as hm
-    >>> hm.directions.assumptions.assumption_d(hm.Problem([[[1.0], [0.0]]], [[-1.0, -2.0]])).witness
-    0
-    """
+    """Test the conditions of Lemma 14 for the best-scoring tokens (or other ``sets``); give its constants."""
     inside = (sets or best_tokens(problem)).sets
     scores = problem.split(problem.scores)
     groups = problem.split(problem.groups - np.repeat(problem.offsets[:-1], problem.sizes))

@@ -84,10 +84,6 @@ def in_cone(p: Any, q: Any, mu: float, R: float = 0.0) -> bool:
     """Whether p lies in the cone C_(mu,R)(q): cos(p, q) >= 1 - mu and |p| >= R.
 
     ``q`` is a vector of any length or a MaxMargin.
-
-    >>> import hardmax as hm
-    >>> hm.directions.direction.in_cone([10.0, 0.1], [1.0, 0.0], mu=1e-3, R=5.0)
-    True
     """
     p = expect.finite_array("p", p, (None,))
     if not p.size:
@@ -102,12 +98,6 @@ class LocalConstants:
 
     In the cone cos(p, p_mm) >= 1 - mu with |p| >= R_bar there is no stationary point, and for q in the cone
     with |q| = |p_mm|: c avg <= -<grad L(p), q> <= C avg, avg the mean softmax mass off the selected tokens.
-
-    >>> import hardmax as hm
-    >>> problem = hm.data.example("B-FIG-8")
-    >>> found = hm.directions.direction.local_constants(problem, hm.max_margin(problem, [0, 1]))
-    >>> found.delta, round(found.mu, 6), round(found.half_angle, 2), round(found.R_bar, 2)
-    (0.5, 0.015625, 10.14, 10.4)
     """
 
     Theta: float  # margin 1/|p_mm|
@@ -138,12 +128,6 @@ def local_constants(problem: Problem, chosen: Chosen) -> LocalConstants:
     """The constants for a locally optimal selection with a neighbour; its solution, or its tokens.
 
     |l'| is taken over [-B, B] with B the largest |score|, which holds every prediction.
-
-    >>> import hardmax as hm
-    >>> problem = hm.data.example("B-FIG-1b")
-    >>> found = hm.directions.direction.local_constants(problem, [1])
-    >>> round(found.R_bar, 2), round(found.c, 4), round(found.C, 3), round(found.A_bar, 4)
-    (107.36, 0.0303, 1.316, 1.4866)
     """
     best = solution(problem, chosen).only_l2()
     if not attracts(problem, best).verdict:
@@ -180,12 +164,6 @@ def local_constants(problem: Problem, chosen: Chosen) -> LocalConstants:
 
 
 def slope_range(loss: LossFunction, B: float, lowest: float | None = None) -> tuple[float, float]:
-    """Least and largest |l'| on [-B, B] (or [lowest, B]), over a grid with both ends: exact if monotone.
-
-    >>> import hardmax as hm
-    >>> from hardmax.directions.direction import slope_range
-    >>> [round(x, 4) for x in slope_range(hm.data.example("B-FIG-8").loss, 1.0)]
-    [0.2689, 0.7311]
-    """
+    """Least and largest |l'| on [-B, B] (or [lowest, B]), over a grid with both ends: exact if monotone."""
     logs = loss.log_slopes(np.linspace(-B if lowest is None else lowest, B, 1001))
     return math.exp(logs.min()), math.exp(logs.max())

@@ -185,10 +185,6 @@ def sweep(keys: list[Floats], goes_on: Callable[[], bool] = lambda: True) -> Ite
     """Every selection that some direction makes strictly, once each; inputs have two tokens or more.
 
     ``goes_on`` is asked before each input; its no ends the search.
-
-    >>> import numpy as np
-    >>> list(sweep([np.array([[1.0, 0.0], [0.0, 0.0]]), np.array([[0.0, 1.0], [0.0, 0.0], [0.0, 0.5]])]))
-    [(0, 1), (0, 0), (1, 0), (1, 1)]
     """
     turns: list[Turn] = []
     twins: list[set[int]] = []

@@ -100,13 +100,7 @@ def interpolated_max_margin(
 
 
 def largest_label_margins(problem: Problem) -> dict[tuple[int, ...], MaxMargin]:
-    """The feasible selections whose values have the largest label margin, each with its label SVM.
-
-    >>> import hardmax as hm
-    >>> problem = hm.Problem.from_tokens([[[0.0], [1.0]], [[2.0], [1.0]]], labels=[1, 1], readout=[1.0])
-    >>> [(tokens, label.margin) for tokens, label in largest_label_margins(problem).items()]
-    [((1, 0), 1.0)]
-    """
+    """The feasible selections whose values have the largest label margin, each with its label SVM."""
     labels = {
         found.selection: label_max_margin(problem, found.selection)
         for found in selections(problem)

@@ -185,12 +185,6 @@ def selection_of(problem: Problem, best: MaxMargin) -> tuple[int, ...]:
     """The selection that a solution of this problem belongs to.
 
     A solution of `Constraints` does not say what it selects, so it is refused; its rows are compared, too.
-
-    >>> import hardmax as hm
-    >>> from hardmax.directions.neighbors import selection_of
-    >>> problem = hm.data.example("B-FIG-8")
-    >>> selection_of(problem, hm.max_margin(problem, [0, 1]))
-    (0, 1)
     """
     wrong = "max_margin must be a solution of this problem, as max_margin(problem, selection) gives it"
     if not isinstance(best, MaxMargin):

@@ -24,10 +24,6 @@ class GeneralPosition:
 
     ``exhaustive`` says that all sets were tested; otherwise ``holds`` means that a random sample showed
     nothing to the contrary. ``witness`` is a set of dependent rows, as (input, selected token, other token).
-
-    >>> import hardmax as hm
-    >>> hm.directions.position.general_position(hm.data.example("B-FIG-8")).holds
-    True
     """
 
     holds: bool
@@ -46,11 +42,6 @@ def general_position(
     all of them must be independent. There are exponentially many sets: up to ``limit`` are tested one by
     one, above that a sample of as many, for which ``rng`` must be given. Where singular values leave a doubt
     the rank is taken in fractions, so the answer is exact for the floats given. Copies of a token are one.
-
-    >>> import hardmax as hm
-    >>> line = hm.Problem([[[0.0, 0.0], [1.0, 0.0], [2.0, 0.0]]], [[1.0, 0.0, 0.0]])
-    >>> hm.directions.position.general_position(line).witness
-    ((0, 0, 1), (0, 0, 2))
     """
     named = problem.split(problem.groups == np.arange(len(problem.tokens)))
     names = [np.flatnonzero(own).tolist() for own in named]

@@ -30,11 +30,6 @@ def contradicts(A: Floats, y: Floats) -> Bools:
 
     With X a right inverse of A' up to E = I - A'X, |E| < 1, the residual r = A'y is removed by a change of y
     of at most |X| |r| / (1 - |E|), in the largest entry. Bounds allow for rounding, also that of the rows.
-
-    >>> import numpy as np
-    >>> A, y = np.array([[[1.0], [-3.0]], [[1.0], [2.0]]]), np.array([[1.0, 1 / 3], [1.0, 1.0]])
-    >>> contradicts(A, y).tolist()
-    [True, False]
     """
     At = np.swapaxes(A, 1, 2)
     proved = np.zeros(len(A), dtype=bool)

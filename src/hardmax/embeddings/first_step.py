@@ -51,12 +51,6 @@ class InitialEvent:
     """The event (14) that the theory is conditional on: small overlaps, and norms of at most 2 (A-EVT-14).
 
     ``overlap`` is the largest of |E_s.v|, |E_s.p|, |p.v|, ``norm`` the largest of |E_s|, |p|.
-
-    >>> import hardmax as hm
-    >>> from hardmax.embeddings.first_step import initial_event
-    >>> event = initial_event(*hm.embeddings.initial_vectors(20, 256, rng=0), delta=0.1)
-    >>> event.holds, round(event.overlap_bound, 4)
-    (True, 0.2546)
     """
 
     overlap: float
@@ -72,12 +66,7 @@ class InitialEvent:
 
 @check_arguments
 def initial_event(E: Any, p: Any, v: Any, delta: float) -> InitialEvent:
-    """The event (14) on vectors; its probability is at least 1 - delta for those of `initial_vectors`.
-
-    >>> import hardmax as hm
-    >>> hm.embeddings.first_step.initial_event([[2.0, 0.0]], [0.0, 2.1], [1.0, 0.0], delta=0.1).holds
-    False
-    """
+    """The event (14) on vectors; its probability is at least 1 - delta for those of `initial_vectors`."""
     E = expect.finite_array("E", E, (None, None))
     p, v = (expect.finite_array(name, x, (E.shape[1],)) for name, x in (("p", p), ("v", v)))
     return initial_event_from_gram((E * E).sum(axis=1), E @ p, E @ v, p @ p, p @ v, d=len(p), delta=delta)
@@ -87,12 +76,7 @@ def initial_event(E: Any, p: Any, v: Any, delta: float) -> InitialEvent:
 def initial_event_from_gram(
     diagonal: Any, a: Any, c: Any, pi: float, rho: float, *, d: AnyInteger, delta: float
 ) -> InitialEvent:
-    """The same from inner products: |E_s|^2, E p, E v, |p|^2 and p.v; d may be any Python integer.
-
-    >>> from hardmax.embeddings.first_step import initial_event_from_gram
-    >>> initial_event_from_gram([1.0], [1e-31], [1e-30], 1.0, 0.0, d=10**60, delta=0.01).holds
-    True
-    """
+    """The same from inner products: |E_s|^2, E p, E v, |p|^2 and p.v; d may be any Python integer."""
     diagonal = expect.finite_array("diagonal", diagonal, (None,))
     S = len(diagonal)
     a, c = (expect.finite_array(name, x, (S,)) for name, x in (("a", a), ("c", c)))
@@ -107,14 +91,6 @@ class FirstStepErrors:
     """What the first step does besides adding (eta0/2) alpha v to E: coefficients and lengths of the errors.
 
     ``alpha`` is the mean of y m_s/T_X; err_s = eta0 (r_s v + w_s p) and err_p = eta0 E' w.
-
-    >>> import numpy as np, hardmax as hm
-    >>> corpus = hm.Corpus.from_sequences([[0, 2], [1, 2]], [1, -1])
-    >>> a, c = np.array([1.0, -2.0, 0.0]) * 1e-30, np.array([3.0, 0.0, 1.0]) * 1e-30
-    >>> from hardmax.embeddings.first_step import first_step_errors
-    >>> found = first_step_errors(corpus, np.eye(3), a, c, 1.0, rho=0.0, nu=1.0, first_rate=64)
-    >>> (found.r * 1e30).round(12).tolist(), f"{found.largest / found.bound(10**60):.1e}"
-    ([-0.0625, 0.09375, -0.34375], '3.6e-17')
     """
 
     first_rate: float
@@ -183,15 +159,7 @@ def take_first_step(corpus: Corpus, E: Any, p: Any, v: Any, first_rate: float) -
 def first_step_errors(
     corpus: Corpus, K: Any, a: Any, c: Any, pi: float, rho: float, nu: float, first_rate: float
 ) -> FirstStepErrors:
-    """The errors from inner products alone: K = E E', a = E p, c = E v, pi = |p|^2, rho = p.v, nu = |v|^2.
-
-    >>> import numpy as np, hardmax as hm
-    >>> corpus = hm.Corpus.from_sequences([[0, 2], [1, 2]], [1, -1])
-    >>> zero = np.zeros(3)   # infinite width: nothing but alpha is learnt
-    >>> from hardmax.embeddings.first_step import first_step_errors
-    >>> first_step_errors(corpus, np.eye(3), zero, zero, 1.0, 0.0, 1.0, first_rate=64).largest
-    0.0
-    """
+    """The errors from inner products alone: K = E E', a = E p, c = E v, pi = |p|^2, rho = p.v, nu = |v|^2."""
     K = expect.finite_array("K", K, (corpus.S, corpus.S))
     first_rate, nu = expect.positive("first_rate", first_rate), expect.positive("nu", nu)
     a = expect.finite_array("a", a, (corpus.S,))
@@ -227,14 +195,6 @@ class InfiniteWidth:
     """The first step in the limit of infinite width: K1 = I + c c', a1 = 0, c = (eta0/2) alpha (A-RED-3).
 
     ``E`` and ``v`` realise it with S + 1 coordinates; p1 is orthogonal to all of them and plays no part.
-
-    >>> import hardmax as hm
-    >>> corpus = hm.Corpus.from_sequences([[0, 2], [1, 2]], [1, -1])
-    >>> limit = hm.embeddings.first_step.infinite_width(corpus, first_rate=64)
-    >>> limit.c.tolist(), limit.E[1].tolist()
-    ([8.0, -8.0, 0.0], [0.0, 1.0, 0.0, -8.0])
-    >>> hm.flow(corpus.problem(limit.E, limit.v), until_norm=1e3).direction.round(3).tolist()
-    [0.408, 0.408, -0.816, 0.0]
     """
 
     first_rate: float
@@ -265,38 +225,19 @@ class InfiniteWidth:
 
 
 def loss_bound(gains: np.ndarray, first_rate: float) -> float:
-    """Lemma 12's bound on the loss after the first step, from (1/T) sum_i y alpha_{x_i} of every sequence.
-
-    >>> import numpy as np
-    >>> from hardmax.embeddings.first_step import loss_bound
-    >>> round(loss_bound(np.array([1 / 8, 1 / 8]), 64.0), 7)
-    0.0181627
-    """
+    """Lemma 12's bound on the loss after the first step, from (1/T) sum_i y alpha_{x_i} of every sequence."""
     return float(one_layer.LOGISTIC.value(0.5 * first_rate * gains - 1.0 / (22.0 * first_rate)).mean())
 
 
 @check_arguments
 def infinite_width(corpus: Corpus, first_rate: float) -> InfiniteWidth:
-    """What one step of size eta0 leaves when d is infinite.
-
-    >>> import hardmax as hm
-    >>> corpus = hm.Corpus.from_sequences([[0, 2], [1, 2]], [1, -1])
-    >>> limit = hm.embeddings.first_step.infinite_width(corpus, 16)
-    >>> point = hm.embeddings.one_layer.evaluate(corpus, limit.a, limit.c)
-    >>> round(point.loss, 6)
-    0.313262
-    """
+    """What one step of size eta0 leaves when d is infinite."""
     first_rate = expect.positive("first_rate", first_rate)
     return InfiniteWidth(first_rate, 0.5 * first_rate * corpus.alpha_per_sequence)
 
 
 def read_delta(delta: Any) -> float:
-    """The probability with which the initialisation may fail.
-
-    >>> from hardmax.embeddings.first_step import read_delta
-    >>> read_delta(0.01)
-    0.01
-    """
+    """The probability with which the initialisation may fail."""
     if not isinstance(delta, Real) or not 0 < float(delta) < 1:
         raise ValueError(f"delta must be a probability between 0 and 1, got {delta!r}")
     return float(delta)

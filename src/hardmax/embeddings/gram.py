@@ -11,7 +11,7 @@ A key-query matrix W that is trained alone, with p fixed, moves u = W' p as a st
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import Any
@@ -23,12 +23,15 @@ from hardmax._lib.arguments import check_arguments
 from hardmax._lib.arrays import exponent, isometric_keys
 from hardmax._lib.scales import read_scale
 from hardmax.data.corpora.corpus import Corpus
-from hardmax.dynamics.driver import steps_to_record, take_mapped_steps
+from hardmax.dynamics.blocks import BlockTrainer, Pull, StepOptions, unscaled_rule
+from hardmax.dynamics.driver import Rule
 from hardmax.dynamics.fields import TIME, FlowField, Leg
 from hardmax.dynamics.flow import follow
-from hardmax.dynamics.optim import GD
+from hardmax.dynamics.loop import ALONG
+from hardmax.dynamics.optim import GD, Normalized, Optimizer
 from hardmax.dynamics.run import Run
 from hardmax.embeddings import one_layer
+from hardmax.embeddings.one_layer import by_block, read_names
 from hardmax.problem import Problem
 
 
@@ -147,7 +150,7 @@ class GramState:
         """
         names, rate = read_names(train), expect.positive("rate", rate)
         point = one_layer.evaluate(corpus, self.a, self.c, read_scale("scale", scale, None))
-        return _advance(self, point, rate, names)
+        return _advance(self, dict.fromkeys(names, (rate * point.A, rate * point.C)))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -205,83 +208,128 @@ def descend_gram(
     corpus: Corpus,
     state: GramState,
     *,
-    steps: int,
-    rate: float,
+    rate: float | Optimizer | Mapping[str, Optimizer],
+    steps: int | None,
     train: Iterable[str] = ("E", "p"),
-    record: int | Sequence[int] | None = None,
     scale: float | None = None,
+    **options: Any,
 ) -> GramDescent:
-    """Full-batch gradient descent on what ``train`` names, by inner products; the rest stays as given.
+    """Train what ``train`` names by inner products; the rest stays as given.
 
     The same path as `descend_embeddings` on vectors with these inner products, whatever their dimension.
-    ``record`` is as in `hardmax.train`; ``scale`` is a positive factor before the logits a, 1 by default.
-
-    >>> import numpy as np, hardmax as hm
-    >>> from hardmax.embeddings.gram import GramState, descend_gram
-    >>> corpus = hm.embeddings.assumption_4_corpus(4, 3, rng=0)
-    >>> E, p, v = hm.embeddings.initial_vectors(corpus.S, 100, rng=1)
-    >>> run = descend_gram(corpus, GramState.from_vectors(E, p, v), steps=100, rate=0.1)
-    >>> same = hm.embeddings.one_layer.descend_embeddings(corpus, E, p, v, steps=100, rate=0.1)
-    >>> bool(np.abs(run.a[-1] - same.a[-1]).max() < 1e-13)
-    True
+    ``rate`` is that of gradient descent, or `GD` or `Normalized`, or one of them for each block: the moves
+    of other optimizers depend on coordinates, or on earlier moves, which inner products do not have.
+    ``scale`` is a positive factor before the logits a, 1 by default; the other options are those of
+    `StepOptions`.
     """
-    names = read_names(train)
-    steps, rate = expect.whole("steps", steps), expect.positive("rate", rate)
+    names = [name for name in "Epv" if name in read_names(train)]
     if state.S != corpus.S:
         raise ValueError(f"state must hold the {corpus.S} tokens of the corpus, got {state.S}")
-    factor = read_scale("scale", scale, None)
+    plan, factor = StepOptions.read(corpus.n, steps=steps, **options), read_scale("scale", scale, None)
+    optimizers = by_block(rate, names)
+    if set(optimizers) != set(names):
+        raise ValueError(f"optimizer must have the blocks {names}, got {sorted(optimizers)}")
+    for name, each in optimizers.items():
+        if not isinstance(each, GD | Normalized) or each.norm != "l2":
+            raise TypeError(
+                f"optimizer of {name} must be GD or Normalized in l2 for inner products, got {each!r:.60}; "
+                "for others start from vectors, such as start=state.vectors()"
+            )
+    rules = {name: unscaled_rule(each, plan, ()) for name, each in optimizers.items()}
+    held = {name: np.array(x) for name, x in zip(("K", "a", "c", "rest"), _parts(state), strict=True)}
     beta = np.zeros(corpus.S)
 
-    def see(at: GramState) -> one_layer.Evaluation:
-        return one_layer.evaluate(corpus, at.a, at.c, factor)
+    def at() -> GramState:
+        return GramState(held["K"], held["a"], held["c"], *held["rest"].tolist())
 
-    def advance(at: GramState, point: one_layer.Evaluation) -> GramState:
-        beta[:] -= rate * point.A if "p" in names else 0.0
-        return _advance(at, point, rate, names)
+    def evaluate(inputs: np.ndarray | None) -> one_layer.Evaluation:
+        part = corpus if inputs is None else one_layer.take(corpus, inputs)
+        return one_layer.evaluate(part, held["a"], held["c"], factor)
 
-    def show(at: GramState, point: one_layer.Evaluation) -> dict[str, Any]:
-        return {"losses": point.loss, "norms": at.p_norm, "a": at.a, "c": at.c}
+    def advance(point: one_layer.Evaluation, step: int) -> dict[str, Pull]:
+        moves = _moves(at(), point, rules, step)
+        if "p" in moves:
+            beta[:] -= moves["p"][0]
+        for name, x in zip(held, _parts(_advance(at(), moves)), strict=True):
+            held[name][...] = x
+        return {}
 
-    kept = steps_to_record(record, steps)
-    state, seen = take_mapped_steps(state, kept, see, advance, show)
+    trainer = BlockTrainer({}, GD(1.0), plan, evaluate, advance, {**held, "beta": beta})
+    start = {name: np.array(x) for name, x in held.items()}
+
+    def observe() -> dict[str, Any]:
+        return {"losses": trainer.point.loss, "norms": at().p_norm, "a": held["a"], "c": held["c"]}
+
+    settings = {name: repr(each) for name, each in optimizers.items()}
+    identity = partial(
+        one_layer.training_identity, f"inner products {settings}", corpus, start, names, scale=factor
+    )
+    trainer.run(observe, identity)
     return GramDescent(
-        partial(problem_of, corpus, state, factor),
+        partial(problem_of, corpus, at(), factor),
         "step",
-        kept,
+        np.array(trainer.times),
         None,
-        method=GD.title,
-        observed=seen,
-        state=state,
+        trainer.event,
+        method=", ".join(sorted({each.name for each in optimizers.values()})),
+        observed=trainer.observed,
+        state=at(),
         beta=None if "E" in names else beta,
     )
 
 
-def read_names(train: Iterable[str]) -> frozenset[str]:
-    """What is trained, as a set of "E", "p" and "v"."""
-    names = frozenset(train)
-    if not names or not names <= {"E", "p", "v"}:
-        raise ValueError(f'train must name some of "E", "p", "v", got {sorted(names)}')
-    return names
+# For each block that moves, A and C of its step; that of p needs A only, that of v C only.
+_Moves = dict[str, tuple[np.ndarray, np.ndarray]]
 
 
-def _advance(state: GramState, point: one_layer.Evaluation, rate: float, names: frozenset[str]) -> GramState:
-    """A-RED-2: E <- E - A p' - C v', p <- p - E' A, v <- v - E' C, each only if it is trained."""
+def _moves(state: GramState, point: one_layer.Evaluation, rules: Mapping[str, Rule], step: int) -> _Moves:
+    """The steps of all blocks, from gradients that may be too small for floats."""
+    top = max(point.log_scale, point.log_scale_C)
+    A, C = (
+        hat * math.exp(log - top) if top > -math.inf else hat
+        for hat, log in ((point.A_hat, point.log_scale), (point.C_hat, point.log_scale_C))
+    )
+    squares = {
+        "E": lambda: state.pi * (A @ A) + 2.0 * state.rho * (A @ C) + state.nu * (C @ C),
+        "p": lambda: A @ state.K @ A,
+        "v": lambda: C @ state.K @ C,
+    }
+    moves = {}
+    for name, rule in rules.items():
+        if rule.kind == ALONG:
+            rate = rule.rates[step]
+            moves[name] = rate * point.A, rate * point.C
+        else:
+            length = math.sqrt(max(float(squares[name]()), 0.0))
+            damped = length + float(rule.constants[0]) * math.exp(min(-top, 700.0))
+            factor = rule.rates[step] / damped if length > 0.0 else 0.0
+            moves[name] = factor * A, factor * C
+    return moves
+
+
+def _advance(state: GramState, moves: _Moves) -> GramState:
+    """A-RED-2: E <- E - A p' - C v', p <- p - E' A, v <- v - E' C, each by its own A and C."""
     K, a, c, pi, rho, nu = state.K, state.a, state.c, state.pi, state.rho, state.nu
-    E, p, v = ("E" in names), ("p" in names), ("v" in names)
-    A, C = rate * point.A, rate * point.C
-    KA = K @ A if p else np.zeros_like(A)
-    KC = K @ C if v else np.zeros_like(C)
+    zero = np.zeros(state.S)
+    A_p, C_v = moves.get("p", (zero, zero))[0], moves.get("v", (zero, zero))[1]
+    KA = K @ A_p if "p" in moves else zero
+    KC = K @ C_v if "v" in moves else zero
     new_a, new_c = a - KA, c - KC
-    new_pi = pi - p * float(2.0 * (a @ A) - A @ KA)
-    new_nu = nu - v * float(2.0 * (c @ C) - C @ KC)
-    new_rho = rho - p * float(c @ A - A @ KC) - v * float(a @ C)
-    if E:
+    new_pi = pi - float(2.0 * (a @ A_p) - A_p @ KA)
+    new_nu = nu - float(2.0 * (c @ C_v) - C_v @ KC)
+    new_rho = rho - float(c @ A_p - A_p @ KC) - float(a @ C_v)
+    if "E" in moves:
+        A, C = moves["E"]
         along_p, along_v = pi * A + rho * C, rho * A + nu * C  # the step of E times p, and times v
-        new_a += p * (A * (a @ A) + C * (c @ A)) - along_p
-        new_c += v * (A * (a @ C) + C * (c @ C)) - along_v
+        new_a += (A * (a @ A_p) + C * (c @ A_p)) - along_p
+        new_c += (A * (a @ C_v) + C * (c @ C_v)) - along_v
         half = np.column_stack([A, C]) @ np.vstack([0.5 * along_p - a, 0.5 * along_v - c])
         K = K + (half + half.T)  # added first, so that K stays symmetric to the bit
     return GramState(K, new_a, new_c, new_pi, new_rho, new_nu)
+
+
+def _parts(state: GramState) -> tuple[np.ndarray, ...]:
+    return state.K, state.a, state.c, np.array([state.pi, state.rho, state.nu])
 
 
 # Local error of a step, relative to the largest inner product of each kind.
@@ -327,15 +375,6 @@ def flow_gram(
     """Gradient flow of (E, p) or (E, p, v) from ``state`` at time ``times[0]``, recorded at all ``times``.
 
     ``scale`` is a positive factor before the logits, 1 by default.
-
-    >>> import numpy as np, hardmax as hm
-    >>> from hardmax.embeddings.gram import GramState, descend_gram
-    >>> from hardmax.embeddings.gram import flow_gram
-    >>> corpus = hm.Corpus.from_sequences([[0, 2], [1, 2]], [1, -1])
-    >>> run = flow_gram(corpus, GramState.infinite(3), times=[0, 1], train="Epv")
-    >>> near = descend_gram(corpus, GramState.infinite(3), steps=1000, rate=1e-3, train="Epv")
-    >>> bool(np.abs(run.state.c - near.state.c).max() < 1e-3)
-    True
     """
     names = read_names(train)
     if not {"E", "p"} <= names:
@@ -375,12 +414,6 @@ def conserved_spectrum(state: GramState, train: Iterable[str] = ("E", "p")) -> n
 
     With the stack W = [E; p; v] and signs D = diag(1, ..., 1, -1, -1), W'DW has the eigenvalues of R'DR for
     any R with R R' = W W', besides zeros.
-
-    >>> from hardmax.embeddings.gram import GramState
-    >>> from hardmax.embeddings.gram import conserved_spectrum
-    >>> state = GramState.from_vectors([[3, 0, 0]], [0, 2, 0], [0, 0, 1])
-    >>> conserved_spectrum(state, "Epv").round(12).tolist()
-    [-4.0, -1.0, 9.0]
     """
     G = state.matrix
     if "v" not in read_names(train):
@@ -453,7 +486,7 @@ class _GramLeg(Leg):
 
 
 def _pack(state: GramState) -> np.ndarray:
-    return np.concatenate([state.K.ravel(), state.a, state.c, [state.pi, state.rho, state.nu]])
+    return np.concatenate([np.ravel(each) for each in _parts(state)])
 
 
 def _unpack(x: np.ndarray, S: int) -> GramState:

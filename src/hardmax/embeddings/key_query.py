@@ -17,15 +17,7 @@ from hardmax.embeddings import one_layer
 
 
 class KeyQueryGradients(NamedTuple):
-    """Loss, and its gradients by E, p, W and v; ``u`` is that by u = W' p.
-
-    >>> import numpy as np, hardmax as hm
-    >>> corpus = hm.Corpus.from_sequences([[0, 1], [1, 2]], [1, -1])
-    >>> E, p, v = np.array([[1.0, 0], [0, 0], [0, 1]]), [1.0, 2.0], [1.0, -1.0]
-    >>> found = hm.embeddings.key_query.gradients(corpus, E, p, np.eye(2), v)
-    >>> bool(np.allclose(found.p, hm.embeddings.one_layer.gradients(corpus, E, p, v).p))
-    True
-    """
+    """Loss, and its gradients by E, p, W and v; ``u`` is that by u = W' p."""
 
     loss: float
     E: np.ndarray
@@ -37,14 +29,7 @@ class KeyQueryGradients(NamedTuple):
 
 @check_arguments
 def gradients(corpus: Corpus, E: Any, p: Any, W: Any, v: Any) -> KeyQueryGradients:
-    """Loss and gradients of softmax(p' W E_X') E_X v.
-
-    >>> import numpy as np, hardmax as hm
-    >>> corpus = hm.Corpus.from_sequences([[0, 1], [1, 2]], [1, -1])
-    >>> found = hm.embeddings.key_query.gradients(corpus, np.eye(3), [0, 0, 1], np.zeros((3, 3)), [1, 0, -1])
-    >>> round(found.loss, 6), found.W.shape
-    (0.474077, (3, 3))
-    """
+    """Loss and gradients of softmax(p' W E_X') E_X v."""
     E, p, v = one_layer.read_vectors(corpus, E, p, v)
     W = expect.finite_array("W", W, (len(p), len(p)))
     u = W.T @ p

@@ -2,28 +2,27 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field
 from typing import Any
 
-from hardmax._lib import expect
 from hardmax.data.corpora.corpus import Corpus
+from hardmax.dynamics.blocks import known_options
 from hardmax.dynamics.models import Model
-from hardmax.dynamics.optim import GD, Optimizer
 from hardmax.embeddings.first_step import initial_vectors
 from hardmax.embeddings.gram import GramFlow, GramState, descend_gram, flow_gram
-from hardmax.embeddings.minibatch import train_embeddings, train_two_layer
+from hardmax.embeddings.minibatch import train_embeddings
 from hardmax.embeddings.one_layer import descend_embeddings
 from hardmax.embeddings.two_layer import TwoLayerGram, descend_two_layer
 
 BLOCKS = ("E", "p", "v")
+OPTIONS = ("batch", "rng", "milestones", "until_loss", "progress", "checkpoint", "checkpoint_every")
 
 
 @dataclass(frozen=True, eq=False)
 class EmbeddingModel(Model):
     """Embeddings E, query p and readout v of attention on a corpus; `Corpus.model` makes it.
 
-    With ``epochs=`` training takes mini-batches, with ``steps=`` the whole corpus, by any optimizer.
+    With ``epochs=`` training takes shuffled mini-batches, with ``steps=`` all sequences, or batches in turn.
     A start is (E, p, v), drawn at random by default, or their inner products, where d may be infinite.
 
     >>> import hardmax as hm
@@ -58,38 +57,32 @@ class EmbeddingModel(Model):
     def _train(
         self, optimizer: Any, *, epochs: int | None = None, steps: int | None = None, **options: Any
     ) -> Any:
-        """Train by mini-batches (``epochs``) or by steps on the whole corpus (``steps``)."""
+        """Train by mini-batches (``epochs``) or by steps (``steps``)."""
         if (epochs is None) == (steps is None):
-            raise ValueError("give epochs (mini-batches) or steps (on the whole corpus)")
-        if steps is None:
-            return self._train_batches(optimizer, epochs=epochs, **options)
-        rng = options.pop("rng", None)
-        how = {"steps": steps, "train": self.blocks, **self.scales, **options}
-        start = self.start if isinstance(self.start, GramState | TwoLayerGram) else self._vectors(rng)
-        if not isinstance(start, GramState | TwoLayerGram) and self.layers == 1:
-            return descend_embeddings(self.corpus, *start, rate=optimizer, **how)
-        how["rate"] = _constant(optimizer)
+            raise ValueError("give epochs (mini-batches) or steps (on the whole corpus, or batches in turn)")
+        is_gram = isinstance(self.start, GramState | TwoLayerGram)
+        more = ("record",) if is_gram or epochs is None else ("dtype", "workers")
+        known_options("embeddings", options, (*OPTIONS, *more))
+        by = dict(zip(self.blocks, self.each(optimizer), strict=True))
+        if steps is None and not is_gram:
+            d: Any = self.d if self.start is None else len(self.start[1])
+            options |= {"start": self.start, "layers": self.layers, "epochs": epochs}
+            return train_embeddings(self.corpus, d, by, **self.scales, **options)
+        start = self._vectors(options.get("rng"))
+        how = {"rate": by, "train": self.blocks, "steps": steps, "epochs": epochs, **self.scales, **options}
+        if isinstance(start, TwoLayerGram) or self.layers == 2:
+            return descend_two_layer(self.corpus, start, **how)
         if isinstance(start, GramState):
             return descend_gram(self.corpus, start, **how)
-        state = start if isinstance(start, TwoLayerGram) else TwoLayerGram.from_vectors(*start)
-        return descend_two_layer(self.corpus, state, **how)
-
-    def _train_batches(self, optimizer: Optimizer, **options: Any) -> Any:
-        if set(self.blocks) != set(BLOCKS):
-            raise ValueError(f"mini-batches train all of E, p and v, got blocks={self.blocks}; give steps")
-        if isinstance(self.start, GramState | TwoLayerGram):
-            raise TypeError("mini-batches need a start of vectors (E, p, v), not inner products; give steps")
-        d: Any = self.d if self.start is None else len(self.start[1])
-        train = train_embeddings if self.layers == 1 else train_two_layer
-        return train(self.corpus, d, optimizer, start=self.start, **self.scales, **options)
+        return descend_embeddings(self.corpus, *start, **how)
 
     def _flow(self, *, times: Any, rng: Any = None) -> GramFlow:  # type: ignore[override]
         """Follow the gradient flow at the ``times``, by inner products."""
-        if self.layers == 2:
+        if self.layers == 2 or isinstance(self.start, TwoLayerGram):
             raise TypeError("hm.flow follows the model of one layer only; train two layers with hm.train")
-        state = self.start
+        state = self._vectors(rng)
         if not isinstance(state, GramState):
-            state = GramState.from_vectors(*self._vectors(rng))
+            state = GramState.from_vectors(*state)
         return flow_gram(self.corpus, state, times=times, train=self.blocks, **self.scales)
 
     def _vectors(self, rng: Any) -> Any:
@@ -99,13 +92,3 @@ class EmbeddingModel(Model):
             raise TypeError("rng must be given where the start is drawn; pass rng=0, or start= to the model")
         assert self.d is not None
         return initial_vectors(self.corpus.S, self.d, rng=rng)
-
-
-def _constant(optimizer: Any) -> float:
-    """The learning rate of plain gradient descent, the one rule that inner products know."""
-    if not isinstance(optimizer, GD) or math.isnan(optimizer.constant_rate):
-        raise TypeError(
-            f"optimizer must be GD with one learning rate for inner products, got {optimizer!r}; "
-            "start from vectors (E, p, v) of one layer, or give epochs for AdamW or SGD"
-        )
-    return expect.positive("lr", optimizer.constant_rate)

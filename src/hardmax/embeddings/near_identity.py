@@ -33,14 +33,7 @@ from hardmax.problem import Problem
 
 @dataclass(frozen=True, eq=False)
 class StructuredState:
-    """E and p as [I + noise | (c, rho)] beside a unit vector v; the last row is p.
-
-    >>> import numpy as np
-    >>> from hardmax.embeddings.near_identity import StructuredState
-    >>> state = StructuredState(np.full((3, 3), 1e-30), np.array([5.0, -5.0]), 0.0)
-    >>> state.a.tolist(), state.E[0].tolist()
-    ([2e-30, 2e-30], [1.0, 1e-30, 1e-30, 5.0])
-    """
+    """E and p as [I + noise | (c, rho)] beside a unit vector v; the last row is p."""
 
     noise: np.ndarray  # (S + 1, S + 1)
     c: np.ndarray  # (S,) E v
@@ -48,12 +41,7 @@ class StructuredState:
 
     @classmethod
     def infinite(cls, S: int) -> StructuredState:
-        """The start at infinite width: no noise at all.
-
-        >>> from hardmax.embeddings.near_identity import StructuredState
-        >>> StructuredState.infinite(2).E.tolist()
-        [[1.0, 0.0, 0.0, 0.0], [0.0, 1.0, 0.0, 0.0]]
-        """
+        """The start at infinite width: no noise at all."""
         S = expect.whole("S", S, 1)
         return cls(np.zeros((S + 1, S + 1)), np.zeros(S), 0.0)
 
@@ -98,63 +86,27 @@ class StructuredState:
         return GramState(self.E @ self.E.T, self.a, self.c, self.pi, self.rho, 1.0)
 
     def problem(self, corpus: Corpus) -> Problem:
-        """Training of p with E and v fixed, to start at ``p``.
-
-        >>> import hardmax as hm
-        >>> from hardmax.embeddings.near_identity import StructuredState
-        >>> corpus = hm.Corpus.from_sequences([[0, 2], [1, 2]], [1, -1])
-        >>> state, _ = StructuredState.infinite(3).first_step(corpus, first_rate=64)
-        >>> path = hm.flow(state.problem(corpus), until_norm=1e6, start=state.p)
-        >>> path.cosine_distance([1, 1, -2, 0, 0]) < 1e-11
-        True
-        """
+        """Training of p with E and v fixed, to start at ``p``."""
         return corpus.problem(self.E, self.v)
 
     def loss(self, corpus: Corpus) -> float:
-        """The loss of the one-layer model.
-
-        >>> import hardmax as hm
-        >>> from hardmax.embeddings.near_identity import StructuredState
-        >>> corpus = hm.Corpus.from_sequences([[0, 2], [1, 2]], [1, -1])
-        >>> round(StructuredState.infinite(3).loss(corpus), 6)
-        0.693147
-        """
+        """The loss of the one-layer model."""
         return one_layer.evaluate(corpus, self.a, self.c).loss
 
     def initial_event(self, d: int, delta: float) -> InitialEvent:
-        """The event (14) that the theory is conditional on, for a state drawn at width d.
-
-        >>> from hardmax.embeddings.near_identity import StructuredState
-        >>> StructuredState.infinite(2).initial_event(10**60, delta=0.01).holds
-        True
-        """
+        """The event (14) that the theory is conditional on, for a state drawn at width d."""
         lengths = (self.E * self.E).sum(axis=1)
         return initial_event_from_gram(lengths, self.a, self.c, self.pi, self.rho, d=d, delta=delta)
 
     # -- the first step -----------------------------------------------------------------------------------
 
     def errors(self, corpus: Corpus, first_rate: float) -> FirstStepErrors:
-        """What a first step from here does besides adding (eta0/2) alpha v to E (A-LEM-2).
-
-        >>> import hardmax as hm
-        >>> from hardmax.embeddings.near_identity import StructuredState
-        >>> corpus = hm.Corpus.from_sequences([[0, 2], [1, 2]], [1, -1])
-        >>> StructuredState.infinite(3).errors(corpus, first_rate=64).largest
-        0.0
-        """
+        """What a first step from here does besides adding (eta0/2) alpha v to E (A-LEM-2)."""
         start = self.gram
         return first_step_errors(corpus, start.K, start.a, start.c, start.pi, start.rho, 1.0, first_rate)
 
     def first_step(self, corpus: Corpus, first_rate: float) -> tuple[StructuredState, FirstStepErrors]:
-        """One step of size eta0 on E and p: E gains (eta0/2) alpha v and the errors, p its own error.
-
-        >>> import hardmax as hm
-        >>> from hardmax.embeddings.near_identity import StructuredState
-        >>> corpus = hm.Corpus.from_sequences([[0, 2], [1, 2]], [1, -1])
-        >>> after, errors = StructuredState.infinite(3).first_step(corpus, first_rate=64)
-        >>> after.c.tolist(), errors.largest
-        ([8.0, -8.0, 0.0], 0.0)
-        """
+        """One step of size eta0 on E and p: E gains (eta0/2) alpha v and the errors, p its own error."""
         if self.S != corpus.S:
             raise ValueError(f"corpus must have the {self.S} tokens of the state, got {corpus.S}")
         errors = self.errors(corpus, first_rate)
@@ -176,15 +128,7 @@ MANY_DEGREES = 10**8
 
 @check_arguments
 def draw_initial(S: int, d: AnyInteger, *, rng: int | np.random.Generator) -> StructuredState:
-    """E0, p0 and v of A-DEF-4 at width d, any positive Python integer, in S + 2 coordinates.
-
-    >>> from hardmax.embeddings.near_identity import draw_initial
-    >>> state = draw_initial(5, 10**60, rng=0)
-    >>> bool(abs(state.c).max() < 1e-29), state.E.shape
-    (True, (5, 7))
-    >>> draw_initial(5, 3, rng=0).gram.matrix.shape
-    (7, 7)
-    """
+    """E0, p0 and v of A-DEF-4 at width d, any positive Python integer, in S + 2 coordinates."""
     S, d, rng = expect.whole("S", S, 1), expect.whole("d", d, 1), expect.generator(rng)
     size = math.exp(-0.5 * math.log(d))
     along = rng.normal(size=S + 1) * size
@@ -196,13 +140,7 @@ def draw_initial(S: int, d: AnyInteger, *, rng: int | np.random.Generator) -> St
 
 
 def chi_deviation(degrees: int, d: int, rng: np.random.Generator) -> float:
-    """A draw of chi_degrees / sqrt(d) - 1; -1 where no degree of freedom is left.
-
-    >>> import numpy as np
-    >>> from hardmax.embeddings.near_identity import chi_deviation
-    >>> abs(chi_deviation(10**80 - 3, 10**80, np.random.default_rng(0))) < 1e-39
-    True
-    """
+    """A draw of chi_degrees / sqrt(d) - 1; -1 where no degree of freedom is left."""
     if degrees <= 0:
         return -1.0
     if degrees < MANY_DEGREES:

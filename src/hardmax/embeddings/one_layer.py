@@ -12,23 +12,24 @@ term is minus the sum of the others.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import types
+from numba import intp, types
 
 from hardmax._lib import expect
 from hardmax._lib.arguments import check_arguments
 from hardmax._lib.compiled import COUNTS, INDEX, OUT, OUT_INDEX, UNDERFLOW, VECTOR, njit
 from hardmax._lib.scales import Scale, read_scale
 from hardmax.data.corpora.corpus import Corpus
-from hardmax.dynamics.driver import Rule, Trainer, observed, steps_to_record
-from hardmax.dynamics.forces import EXPONENTS, MOVES, STATIONARY, STEP, V, Workspace, spread
+from hardmax.dynamics.blocks import BlockTrainer, Pull, StepOptions
+from hardmax.dynamics.checkpoint import digest
 from hardmax.dynamics.loop import ALONG
 from hardmax.dynamics.optim import GD, Optimizer
+from hardmax.dynamics.optim.base import need_optimizer
 from hardmax.dynamics.run import Run
 from hardmax.dynamics.softmax import settle
 from hardmax.problem.losses import as_loss
@@ -45,12 +46,6 @@ class Evaluation:
 
     ``A_hat`` is right in direction when A itself underflows; log_scale is -inf if A is exactly zero, that is
     where no sequence has two tokens of different value.
-
-    >>> import hardmax as hm
-    >>> corpus = hm.Corpus.from_sequences([[0, 1], [1, 2]], [1, -1])
-    >>> point = hm.embeddings.one_layer.evaluate(corpus, a=[2000.0, 0.0, 1000.0], c=[1.0, 0.0, -1.0])
-    >>> bool(point.A.any()), point.A_hat.round(6).tolist(), round(point.log_scale, 4)
-    (False, [0.0, 1.0, -1.0], -1002.0064)
     """
 
     f: np.ndarray  # (n,) predictions
@@ -78,14 +73,7 @@ class Evaluation:
 
 
 class Gradients(NamedTuple):
-    """Gradients by E (S, d), p (d,) and v (d,).
-
-    >>> import hardmax as hm
-    >>> corpus = hm.Corpus.from_sequences([[0, 1], [1, 2]], [1, -1])
-    >>> found = hm.embeddings.one_layer.gradients(corpus, [[1, 0], [0, 0], [0, 1]], p=[0, 0], v=[1, -1])
-    >>> found.p.round(4).tolist(), found.v.round(4).tolist()
-    ([-0.0472, -0.0472], [-0.0944, 0.0944])
-    """
+    """Gradients by E (S, d), p (d,) and v (d,)."""
 
     E: np.ndarray
     p: np.ndarray
@@ -97,12 +85,6 @@ def evaluate(corpus: Corpus, a: Any, c: Any, scale: float = 1.0) -> Evaluation:
     """Predictions, loss and scalar gradients at a = E p and the values c of all tokens (A-LEM-7).
 
     The logits are ``scale`` times a, and A is the derivative by a. The paper prints no such factor.
-
-    >>> import hardmax as hm
-    >>> corpus = hm.Corpus.from_sequences([[0, 1, 1], [1, 1, 2]], [1, -1])
-    >>> point = hm.embeddings.one_layer.evaluate(corpus, a=[0, 0, 0], c=[3, 0, -3])
-    >>> point.f.tolist(), round(point.loss, 6), point.A.round(6).tolist()
-    ([1.0, -1.0], 0.313262, [-0.089647, 0.179294, -0.089647])
     """
     a = expect.finite_array("a", a, (corpus.S,))
     c = expect.finite_array("c", c, (corpus.S,))
@@ -116,13 +98,7 @@ def evaluate(corpus: Corpus, a: Any, c: Any, scale: float = 1.0) -> Evaluation:
 
 @check_arguments
 def gradients(corpus: Corpus, E: Any, p: Any, v: Any, *, scale: Scale = None) -> Gradients:
-    """Gradients of the loss by the vectors: A p' + C v', E' A and E' C; ``scale`` as in `train_embeddings`.
-
-    >>> import hardmax as hm
-    >>> corpus = hm.Corpus.from_sequences([[0, 1], [1, 2]], [1, -1])
-    >>> hm.embeddings.one_layer.gradients(corpus, [[1, 0], [0, 0], [0, 1]], p=[0, 0], v=[1, -1]).E.shape
-    (3, 2)
-    """
+    """Gradients by the vectors: A p' + C v', E' A and E' C; ``scale`` as in `train_embeddings`."""
     E, p, v = read_vectors(corpus, E, p, v)
     return gradients_at(evaluate(corpus, E @ p, E @ v, read_scale("scale", scale, E.shape[1])), E, p, v)
 
@@ -135,13 +111,7 @@ def gradients_at(point: Evaluation, E: np.ndarray, p: np.ndarray, v: np.ndarray)
 
 @check_arguments
 def token_mass(corpus: Corpus, a: Any) -> np.ndarray:
-    """Softmax mass Q_s(X) of every slot: a sparse matrix with the corpus's pattern holds it as its data.
-
-    >>> import hardmax as hm
-    >>> corpus = hm.Corpus.from_sequences([[0, 1, 1], [1, 1, 2]], [1, -1])
-    >>> hm.embeddings.one_layer.token_mass(corpus, [0, 0, 0]).round(4).tolist()
-    [0.3333, 0.6667, 0.6667, 0.3333]
-    """
+    """Softmax mass Q_s(X) of every slot: a sparse matrix with the corpus's pattern holds it as its data."""
     a = expect.finite_array("a", a, (corpus.S,))
     gaps, _ = _gaps(corpus, a)
     share = np.exp(gaps)
@@ -154,11 +124,6 @@ def pairwise_pull(corpus: Corpus, a: Any, c: Any, a_hat: Any) -> float:
 
     This is the paper's formula, E[g sum_{i<j} (a_hat_i - a_hat_j) q_i q_j (gamma_i - gamma_j)], over distinct
     tokens with their masses; its cost is the square of their number. It says the sign of every pair's pull.
-
-    >>> import hardmax as hm
-    >>> corpus = hm.Corpus.from_sequences([[0, 1], [1, 2]], [1, -1])
-    >>> round(hm.embeddings.one_layer.pairwise_pull(corpus, [0, 0, 0], [1, 0, -1], [1, 0, 1]), 6)
-    0.094385
     """
     a_hat = expect.finite_array("a_hat", a_hat, (corpus.S,))
     point = evaluate(corpus, a, c)
@@ -178,6 +143,17 @@ def read_vectors(corpus: Corpus, E: Any, p: Any, v: Any) -> tuple[np.ndarray, np
     E = expect.finite_array("E", E, (corpus.S, None))
     d = E.shape[1]
     return E, expect.finite_array("p", p, (d,)), expect.finite_array("v", v, (d,))
+
+
+def starting_vectors(corpus: Corpus, start: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The same from a tuple of three."""
+    if not isinstance(corpus, Corpus):
+        raise ValueError(f"corpus must be a Corpus, got {type(corpus).__name__}; a TextCorpus has a .corpus")
+    try:
+        E, p, v = start
+    except (TypeError, ValueError):
+        raise ValueError(f"start must be three arrays (E, p, v), got {start!r:.40}") from None
+    return read_vectors(corpus, E, p, v)
 
 
 def _evaluate_moderate(corpus: Corpus, a: np.ndarray, c: np.ndarray) -> Evaluation:
@@ -338,88 +314,124 @@ def descend_embeddings(
     p: Any,
     v: Any,
     *,
-    steps: int,
     rate: float | Optimizer | Mapping[str, Optimizer],
+    steps: int | None,
     train: Iterable[str] = ("E", "p"),
-    record: int | Sequence[int] | None = None,
     scale: Scale = None,
+    **options: Any,
 ) -> EmbeddingDescent:
-    """Train what ``train`` names on the whole corpus, all at once; the rest stays as given.
+    """Train what ``train`` names by steps on the corpus, all at once; the rest stays as given.
 
     ``rate`` is that of plain gradient descent, or an optimizer, or one for each of what is trained. A step
-    costs two products with E and, if E is trained, one of rank two. ``record`` is as in `hardmax.train`,
-    ``scale`` as in `train_embeddings`.
-
-    >>> import numpy as np, hardmax as hm
-    >>> corpus = hm.Corpus.from_sequences([[0, 2], [1, 2]], [1, -1])
-    >>> E, p, v = hm.embeddings.initial_vectors(3, 8, rng=0)
-    >>> run = hm.embeddings.one_layer.descend_embeddings(corpus, E, p, v, steps=20, rate=0.1, train=["p"])
-    >>> bool(np.allclose(run.p, p + E.T @ run.beta)), bool(abs(run.beta.sum()) < 1e-15)
-    (True, True)
+    costs two products with E and, if E is trained, one of rank two. ``scale`` is as in `train_embeddings`;
+    the other options are those of `StepOptions`.
     """
-    names = frozenset(train)
-    if not names or not names <= {"E", "p", "v"}:
-        raise ValueError(f'train must name some of "E", "p", "v", got {sorted(names)}')
-    whole = {name: np.array(x) for name, x in zip("Epv", read_vectors(corpus, E, p, v), strict=True)}
-    steps, factor = expect.whole("steps", steps), read_scale("scale", scale, whole["E"].shape[1])
-    moving = [name for name in "Epv" if name in names]
-    x = np.concatenate([whole[name].ravel() for name in moving])
-    parts = np.split(x, np.cumsum([whole[name].size for name in moving])[:-1])
-    whole |= {name: part.reshape(whole[name].shape) for name, part in zip(moving, parts, strict=True)}
-    E, p, v = whole["E"], whole["p"], whole["v"]  # views of x, where they are trained
-    each = rate if isinstance(rate, Mapping) else dict.fromkeys(moving, rate)
-    if set(each) != names:
-        raise ValueError(f"rate must have the blocks {moving}, got {sorted(each)}")
-    optimizers = [_optimizer(each[name]) for name in moving]
-    rules = [Rule.unscaled(_optimizer(each[name]), steps, whole[name].shape) for name in moving]
-    beta, along_p = np.zeros(corpus.S), rules[moving.index("p")] if "p" in names else None
-    held: list[tuple[int, Evaluation]] = []  # the step that was evaluated last
+    vectors = {name: np.array(x) for name, x in zip("Epv", read_vectors(corpus, E, p, v), strict=True)}
+    moving = [name for name in "Epv" if name in read_names(train)]
+    plan, factor = (
+        StepOptions.read(corpus.n, steps=steps, **options),
+        read_scale("scale", scale, vectors["E"].shape[1]),
+    )
+    beta = np.zeros(corpus.S)
 
-    def at(k: int) -> Evaluation:
-        if not held or held[0][0] != k:
-            held[:] = [(k, evaluate(corpus, E @ p, E @ v, factor))]
-        return held[0][1]
+    def evaluate_at(inputs: np.ndarray | None) -> Evaluation:
+        E, p, v = vectors.values()
+        return evaluate(corpus if inputs is None else take(corpus, inputs), E @ p, E @ v, factor)
 
-    def force(_: Any, __: np.ndarray, work: Workspace) -> int:
-        point = at(int(work.clock[STEP]))
-        pulls = {"p": (-(E.T @ point.A_hat), point.log_scale), "v": (-(E.T @ point.C_hat), point.log_scale_C)}
-        if "E" in names:
-            top = max(point.log_scale, point.log_scale_C)
-            sizes_of = math.exp(point.log_scale - top), math.exp(point.log_scale_C - top)
-            shares = point.A_hat * sizes_of[0], point.C_hat * sizes_of[1]
-            pulls["E"] = -(np.column_stack(shares) @ np.vstack([p, v])), top
-        for b, name in enumerate(moving):
-            block, (pull, log_scale) = slice(work.bounds[b], work.bounds[b + 1]), pulls[name]
-            work.vectors[V, block] = pull.ravel()
-            work.lengths[b] = spread(work.vectors[V, block], work.vectors[EXPONENTS, block], log_scale)
-        if along_p is not None and along_p.kind == ALONG:
-            beta[:] -= along_p.rates[work.clock[STEP]] * point.A
-        return MOVES if work.lengths.any() else STATIONARY
+    def pulls(point: Evaluation, step: int) -> dict[str, Pull]:
+        if along_p is not None:
+            beta[:] -= along_p.rates[step] * point.A
+        return pulls_at(point, moving, *vectors.values())
 
-    kept, sizes = steps_to_record(record, steps), [whole[name].size for name in moving]
-    trainer = Trainer(force, None, x, rules, kept, sizes=sizes, width=0, slots=0, n=1)
+    start = {name: vectors[name] for name in moving}
+    trainer = BlockTrainer(start, by_block(rate, moving), plan, evaluate_at, pulls, {"beta": beta})
+    vectors |= trainer.blocks
+    rules = dict(zip(moving, trainer.rules, strict=True))
+    along_p = rules["p"] if "p" in rules and rules["p"].kind == ALONG else None
 
-    def see() -> dict[str, Any]:
-        point = at(trainer.taken)
-        return {"losses": point.loss, "norms": np.linalg.norm(p), "a": E @ p, "c": E @ v}
+    def observe() -> dict[str, Any]:
+        E, p, v = vectors.values()
+        return {"losses": trainer.point.loss, "norms": np.linalg.norm(p), "a": E @ p, "c": E @ v}
 
-    seen = observed(trainer, kept, see)
-    has_beta = "E" not in names and (along_p is None or along_p.kind == ALONG)
+    trainer.run(observe, partial(training_identity, "one layer", corpus, vectors, moving, scale=factor))
+    E, p, v = vectors.values()
     return EmbeddingDescent(
         partial(corpus.problem, E, v, scale=factor),
         "step",
-        kept,
+        np.array(trainer.times),
         None,
         trainer.event,
-        method=", ".join(sorted({one.name for one in optimizers})),
-        observed=seen,
+        method=trainer.name,
+        observed=trainer.observed,
         end=p,
         E=E,
         v=v,
-        beta=beta if has_beta else None,
+        beta=beta if "E" not in rules and ("p" not in rules or along_p is not None) else None,
     )
 
 
-def _optimizer(rate: float | Optimizer) -> Optimizer:
-    """The optimizer itself, or plain gradient descent at a rate."""
-    return rate if isinstance(rate, Optimizer) else GD(expect.positive("rate", rate))
+def pulls_at(
+    point: Evaluation, names: Iterable[str], E: np.ndarray, p: np.ndarray, v: np.ndarray
+) -> dict[str, Pull]:
+    """Minus the gradients by some of E, p and v."""
+    pulls = {
+        "p": Pull(-(E.T @ point.A_hat), point.log_scale),
+        "v": Pull(-(E.T @ point.C_hat), point.log_scale_C),
+    }
+    if "E" in names:
+        top = max(point.log_scale, point.log_scale_C)
+        share_A, share_C = math.exp(point.log_scale - top), math.exp(point.log_scale_C - top)
+        shares = np.column_stack([point.A_hat * share_A, point.C_hat * share_C])
+        pulls["E"] = Pull(-(shares @ np.vstack([p, v])), top)
+    return pulls
+
+
+def by_block(rate: Any, names: Iterable[str]) -> dict[str, Optimizer]:
+    """An optimizer for each block: one of its own, the same for all, or gradient descent at a rate."""
+    if isinstance(rate, Mapping):
+        if not rate or not set(rate) <= set(names):
+            raise ValueError(f"optimizer must have some of the blocks {', '.join(names)}, got {tuple(rate)}")
+        return {name: need_optimizer(rate[name], f"optimizer of {name}") for name in names if name in rate}
+    return dict.fromkeys(names, rate if isinstance(rate, Optimizer) else GD(expect.positive("rate", rate)))
+
+
+def read_names(train: Iterable[str]) -> frozenset[str]:
+    """What is trained, as a set of "E", "p" and "v"."""
+    names = frozenset(train)
+    if not names or not names <= {"E", "p", "v"}:
+        raise ValueError(f'train must name some of "E", "p", "v", got {sorted(names)}')
+    return names
+
+
+def training_identity(
+    model: str, corpus: Corpus, start: Mapping[str, np.ndarray], blocks: Iterable[str], **scales: float
+) -> dict[str, Any]:
+    """What a checkpoint of the same training has in common."""
+    data = digest(corpus.tokens, corpus.counts, corpus.offsets, corpus.labels)
+    return {
+        "model": model,
+        "blocks": sorted(blocks),
+        "corpus": data,
+        "start": digest(*start.values()),
+        **scales,
+    }
+
+
+def take(corpus: Corpus, chosen: np.ndarray) -> Corpus:
+    """The chosen sequences, in that order."""
+    sizes = corpus.offsets[chosen + 1] - corpus.offsets[chosen]
+    offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.intp)
+    tokens, counts = np.empty(offsets[-1], np.intp), np.empty(offsets[-1], np.int64)
+    _gather(corpus.tokens, corpus.counts, corpus.offsets, chosen.astype(np.intp), offsets, tokens, counts)
+    return Corpus(tokens, counts, offsets, corpus.labels[chosen], corpus.S, corpus.vocabulary, corpus.written)
+
+
+@njit(types.void(INDEX, COUNTS, INDEX, INDEX, INDEX, intp[::1], types.int64[::1]), cache=True, nogil=True)
+def _gather(tokens, counts, offsets, chosen, places, out_tokens, out_counts):  # type: ignore[no-untyped-def]
+    for k in range(chosen.size):
+        first, place = np.uintp(offsets[chosen[k]]), np.uintp(places[k])
+        size = np.uintp(places[k + 1]) - place
+        for i in range(size):
+            out_tokens[place + i] = tokens[first + i]
+        for i in range(size):
+            out_counts[place + i] = counts[first + i]

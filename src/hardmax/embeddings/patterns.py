@@ -85,13 +85,7 @@ def token_selection(corpus: Corpus, E: Any, p: Any, tolerance: float = TOLERANCE
 
 @check_arguments
 def score_selection(corpus: Corpus, scores: Any) -> TokenSelection:
-    """The same from the scores of all tokens, which tie only if they are equal.
-
-    >>> import hardmax as hm
-    >>> corpus = hm.Corpus.from_sequences([[0, 2], [1, 2]], [1, -1])
-    >>> hm.embeddings.patterns.score_selection(corpus, [1.0, 2.0, 1.0]).selected
-    ((0, 2), (1,))
-    """
+    """The same from the scores of all tokens, which tie only if they are equal."""
     scores = expect.finite_array("scores", scores, (corpus.S,))
     tops = np.repeat(_tops(corpus, scores), np.diff(corpus.offsets))
     return _levels(corpus, scores[corpus.tokens] - scores[tops], np.zeros(corpus.n), 0.0)
@@ -99,12 +93,7 @@ def score_selection(corpus: Corpus, scores: Any) -> TokenSelection:
 
 @check_arguments
 def important_pattern(corpus: Corpus) -> Pattern:
-    """The pattern that selects exactly the important token of every sequence; it needs Assumption 4.
-
-    >>> import hardmax as hm
-    >>> hm.embeddings.patterns.important_pattern(hm.Corpus.from_sequences(["good film", "bad film"], [1, -1]))
-    ((0,), (2,))
-    """
+    """The pattern that selects exactly the important token of every sequence; it needs Assumption 4."""
     found = assumption_4(corpus)
     if found.important is None:
         raise ValueError(f"corpus must satisfy Assumption 4 to have important tokens: {found.witness}")
@@ -147,13 +136,6 @@ def local_gap(corpus: Corpus, c: Any, selection: TokenSelection) -> float:
 
     ``c`` are the values v.E_s. The direction is locally optimal if this is positive; inf if no token is
     second anywhere.
-
-    >>> import hardmax as hm
-    >>> corpus = hm.Corpus.from_sequences([[0, 2], [1, 2]], [1, -1])
-    >>> limit = hm.embeddings.first_step.infinite_width(corpus, 64)
-    >>> from hardmax.embeddings.patterns import local_gap, score_selection
-    >>> local_gap(corpus, limit.c, score_selection(corpus, [1.0, 1.0, 0.0]))
-    8.0
     """
     c = expect.finite_array("c", c, (corpus.S,))
     least = np.inf
@@ -207,10 +189,6 @@ def affinely_independent(E: Any) -> bool:
     """Whether differences of rows are independent, so that p.E_s can be any numbers up to a constant.
 
     A near dependence counts as one, because False only costs time.
-
-    >>> from hardmax.embeddings.patterns import affinely_independent
-    >>> affinely_independent([[0.0], [1.0]]), affinely_independent([[0.0], [1.0], [2.0]])
-    (True, False)
     """
     rows = expect.finite_array("E", E, (None, None))
     differences = rows[1:] - rows[0]
@@ -221,25 +199,12 @@ def affinely_independent(E: Any) -> bool:
 
 
 def scores_are_free(corpus: Corpus, E: Any) -> bool:
-    """Whether the embeddings of the tokens that occur are affinely independent.
-
-    >>> import hardmax as hm
-    >>> from hardmax.embeddings.patterns import scores_are_free
-    >>> scores_are_free(hm.Corpus.from_counts([[1, 2, 0]], [1]), E=[[1.0], [0.0], [0.0]])
-    True
-    """
+    """Whether the embeddings of the tokens that occur are affinely independent."""
     return affinely_independent(expect.finite_array("E", E, (corpus.S, None))[np.unique(corpus.tokens)])
 
 
 def is_consistent(sequences: Sequence[Sequence[int]], selection: Sequence[Iterable[int]]) -> bool:
-    """Whether scores exist that make the pattern: no class beats itself, and there is no cycle.
-
-    >>> from hardmax.embeddings.patterns import is_consistent
-    >>> is_consistent([[0, 1], [0, 1]], [[0], [0, 1]])
-    False
-    >>> is_consistent([[0, 1], [1, 2], [2, 0]], [[0], [1], [0]])
-    True
-    """
+    """Whether scores exist that make the pattern: no class beats itself, and there is no cycle."""
     above: dict[int, set[int]] = {}
     sets = [sorted(set(chosen)) for chosen in selection]
     classes = Classes()
@@ -258,13 +223,6 @@ def realizable(corpus: Corpus, selection: Sequence[Iterable[int]], E: Any = None
     """Whether some p selects exactly this pattern; None if even exact arithmetic gave up.
 
     Without ``E`` the embeddings are taken to be independent, as they are at infinite width.
-
-    >>> import hardmax as hm
-    >>> corpus = hm.Corpus.from_sequences([[0, 2], [1, 2]], [1, -1])
-    >>> hm.embeddings.patterns.realizable(corpus, [[0], [1]])
-    True
-    >>> hm.embeddings.patterns.realizable(corpus, [[0], [1]], E=[[1], [-1], [0]])
-    False
     """
     sequences = distinct_tokens(corpus)
     selection = [set(chosen) for chosen in selection]
@@ -284,11 +242,6 @@ def realizable_patterns(
     """All realisable patterns, or those whose set of sequence k contains the token ``containing[k]``.
 
     There are up to (2^T - 1)^n of them; a part that is impossible is never completed.
-
-    >>> import hardmax as hm
-    >>> corpus = hm.Corpus.from_sequences([[0, 2], [1, 2]], [1, -1])
-    >>> list(hm.embeddings.patterns.realizable_patterns(corpus, containing=[0, 1]))
-    [((0,), (1,)), ((0,), (1, 2)), ((0, 2), (1,)), ((0, 2), (1, 2))]
     """
     sequences = distinct_tokens(corpus)
     if containing is None:

@@ -39,11 +39,6 @@ class Thresholds:
 
     The width is the largest of four: 256, the logarithm of Lemma 2, the eighth power of Lemma 12 and S + 3 of
     Lemma 13.
-
-    >>> from hardmax.embeddings.theorem5 import theorem_5_thresholds
-    >>> found = theorem_5_thresholds(n=2, T=2, S=3, delta=0.01)
-    >>> found.least_eta0, found.width
-    (64, 333095854256270749197319367637054590514299136)
     """
 
     n: int
@@ -73,13 +68,7 @@ class Thresholds:
         return max(256, self.logarithmic, self.polynomial, self.S + 3)
 
     def allow(self, d: int) -> bool:
-        """Whether the step taken and the width d meet equation (10).
-
-        >>> from hardmax.embeddings.theorem5 import theorem_5_thresholds
-        >>> found = theorem_5_thresholds(n=2, T=2, S=3, delta=0.01)
-        >>> found.allow(found.width), found.allow(found.width - 1)
-        (True, False)
-        """
+        """Whether the step taken and the width d meet equation (10)."""
         return self.first_rate >= self.least_eta0 and d >= self.width
 
 
@@ -90,10 +79,6 @@ def theorem_5_thresholds(
     """Theorem 5's thresholds for n sequences of T tokens out of S, at probability 1 - delta.
 
     ``first_rate`` is the size of the first step, the least that is allowed by default.
-
-    >>> from hardmax.embeddings.theorem5 import theorem_5_thresholds
-    >>> f"{float(theorem_5_thresholds(100, 50, S=150, delta=0.01).width):.3g}"
-    '3.6e+143'
     """
     delta = read_delta(delta)
     n, T, S = expect.whole("n", n, 1), expect.whole("T", T, 1), expect.whole("S", S, 1)
@@ -102,22 +87,12 @@ def theorem_5_thresholds(
 
 
 def least_first_step(n: int, T: int) -> int:
-    """4 n^2 T^2, the least first step of Theorem 5.
-
-    >>> from hardmax.embeddings.theorem5 import least_first_step
-    >>> least_first_step(1000, 256)
-    262144000000
-    """
+    """4 n^2 T^2, the least first step of Theorem 5."""
     return 4 * expect.whole("n", n, 1) ** 2 * expect.whole("T", T, 1) ** 2
 
 
 def loss_width(first_rate: float | Fraction) -> int:
-    """(88 eta0^2 + 111 eta0 + 2)^8: the width from which Lemma 12 bounds the loss after the first step.
-
-    >>> from hardmax.embeddings.theorem5 import loss_width
-    >>> loss_width(1), 201**8
-    (2664210032449121601, 2664210032449121601)
-    """
+    """(88 eta0^2 + 111 eta0 + 2)^8: the width from which Lemma 12 bounds the loss after the first step."""
     exact = _positive_fraction(first_rate)
     return math.ceil((88 * exact**2 + 111 * exact + 2) ** 8)
 
@@ -142,13 +117,6 @@ class StrongConditions:
     designated token over another of its input, is positive. (H2) ``rank`` equals ``tokens``, the number of
     distinct tokens: their keys are independent. (H3) the loss at the start is below ``loss_bound``, what one
     input without its designated token costs at least, with the copies of it, which lose theirs together.
-
-    >>> import hardmax as hm
-    >>> from hardmax.embeddings.theorem5 import strong_conditions
-    >>> problem = hm.Problem([[[1.0, 0.0], [0.0, 0.0]]], [[2.0, 0.0]])
-    >>> found = strong_conditions(problem, [0], start=[1.0, 0.0])
-    >>> found.lead, round(found.loss, 4), round(found.loss_bound, 4), found.rank, found.holds
-    (2.0, 0.2084, 0.6931, 1, False)
     """
 
     apart: bool
@@ -166,15 +134,7 @@ class StrongConditions:
 
 @check_arguments
 def strong_conditions(problem: Problem, designated: Sequence[int], start: Any = None) -> StrongConditions:
-    """The hypotheses of A-THM-5S for one designated position per input and the flow's ``start``.
-
-    >>> import hardmax as hm
-    >>> from hardmax.embeddings.theorem5 import strong_conditions
-    >>> corpus = hm.Corpus.from_sequences([[0, 2], [1, 2]], [1, -1])
-    >>> limit = hm.embeddings.first_step.infinite_width(corpus, first_rate=64)
-    >>> strong_conditions(corpus.problem(limit.E, limit.v), [0, 0]).holds
-    True
-    """
+    """The hypotheses of A-THM-5S for one designated position per input and the flow's ``start``."""
     if len(designated) != problem.n:
         raise ValueError(f"designated must hold {problem.n} positions, one per input, got {len(designated)}")
     lead, floor = math.inf, math.inf
@@ -207,12 +167,6 @@ class TheoremFive:
 
     ``pattern`` holds the tokens that the end of ``path`` selects in every sequence, ``best`` the max-margin
     vector of that pattern, and ``important`` the tokens s*_X.
-
-    >>> import hardmax as hm
-    >>> from hardmax.embeddings.theorem5 import run_theorem_5
-    >>> run = run_theorem_5(hm.Corpus.from_sequences([[0, 2], [1, 2]], [1, -1]), rng=0)
-    >>> run.hypotheses_hold, run.pattern, run.misalignment_p < 1e-10
-    (True, ((0,), (1,)), True)
     """
 
     corpus: Corpus
@@ -274,14 +228,6 @@ def run_theorem_5(
     By default ``first_rate`` and ``d`` are the least that Theorem 5 allows at probability 1 - delta, and p
     flows to a norm at which its direction has settled. The corpus has to satisfy Assumption 4. If the flow
     stops early, ``path.event`` says why.
-
-    >>> import hardmax as hm
-    >>> from hardmax.embeddings.theorem5 import run_theorem_5
-    >>> run = run_theorem_5(hm.embeddings.assumption_4_corpus(4, 3, rng=0), rng=1)
-    >>> f"{float(run.d):.3g}", run.selects_only_important, run.misalignment_p < 1e-8
-    ('5.37e+59', True, True)
-    >>> run.loss < run.loss_bound
-    True
     """
     found = assumption_4(corpus)
     if found.important is None:

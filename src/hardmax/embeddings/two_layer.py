@@ -13,40 +13,38 @@ times d.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from hardmax._lib import expect
 from hardmax._lib.arguments import check_arguments
+from hardmax._lib.arrays import isometric_keys
 from hardmax._lib.scales import Scale, read_scale
 from hardmax.data.corpora.corpus import Corpus
-from hardmax.dynamics.driver import steps_to_record, take_mapped_steps
-from hardmax.dynamics.optim import GD
+from hardmax.dynamics.blocks import BlockTrainer, Pull, StepOptions
+from hardmax.dynamics.optim import Optimizer
 from hardmax.dynamics.run import Run
-from hardmax.embeddings.gram import GramState, read_names
-from hardmax.embeddings.minibatch.result import two_layers
+from hardmax.embeddings.gram import GramState
 from hardmax.embeddings.one_layer import (
     LOGISTIC,
-    Evaluation,
-    evaluate,
+    by_block,
     gaps_to_heaviest,
+    read_names,
     read_vectors,
     settle_slots,
+    starting_vectors,
+    take,
+    training_identity,
 )
+from hardmax.problem import Problem
 
 
 class TwoLayerGradients(NamedTuple):
-    """Predictions, loss, and its gradients; those by gain and bias are empty where there is none.
-
-    >>> import numpy as np, hardmax as hm
-    >>> corpus = hm.Corpus.from_sequences([[0, 1], [1, 2]], [1, -1])
-    >>> found = hm.embeddings.two_layer.TwoLayer().gradients(corpus, np.eye(3), [1, 0, 0], [1, 0, -1])
-    >>> found.E.shape, found.p.shape, found.gain.shape
-    ((3, 3), (3,), (0,))
-    """
+    """Predictions, loss, and its gradients; those by gain and bias are empty where there is none."""
 
     f: np.ndarray
     loss: float
@@ -64,11 +62,6 @@ class TwoLayer:
     The paper says nothing about these; the default is no gain and no bias, as its equation is written.
     ``first_scale`` multiplies the logits E_r.E_s of the first softmax, ``scale`` those E' p of the readout: a
     positive number, "1/sqrt(d)", or None for 1, as printed.
-
-    >>> import numpy as np, hardmax as hm
-    >>> corpus = hm.Corpus.from_sequences([[0, 1], [1, 2]], [1, -1])
-    >>> hm.embeddings.two_layer.TwoLayer().predict(corpus, np.eye(3), [0, 0, 0], [1, 0, -1]).round(4).tolist()
-    [1.3147, -1.3147]
     """
 
     epsilon: float = 1e-5
@@ -83,44 +76,27 @@ class TwoLayer:
             read_scale(name, getattr(self, name), 1)
 
     def predict(self, corpus: Corpus, E: Any, p: Any, v: Any) -> np.ndarray:
-        """f of every sequence.
-
-        >>> import numpy as np, hardmax as hm
-        >>> corpus = hm.Corpus.from_sequences([[0, 1, 1]], [1])
-        >>> hm.embeddings.two_layer.TwoLayer().predict(corpus, np.eye(2), [0, 0], [1, 0]).round(4).tolist()
-        [-0.3333]
-        """
-        E, p, v = read_vectors(corpus, E, p, v)
-        self._affine(E.shape[1])
-        return np.array([layer.f for layer in self._layers(corpus, E, p, v)])
+        """f of every sequence."""
+        return np.array([layer.f for layer in self._layers(corpus, *read_vectors(corpus, E, p, v))])
 
     def attention(self, corpus: Corpus, E: Any, p: Any, v: Any) -> np.ndarray:
-        """Attention of the readout to every slot, as `one_layer.token_mass` has it.
-
-        >>> import numpy as np, hardmax as hm
-        >>> corpus = hm.Corpus.from_sequences([[0, 1, 1]], [1])
-        >>> hm.embeddings.two_layer.TwoLayer().attention(corpus, np.eye(2), [0, 0], [1, 0]).round(4).tolist()
-        [0.3333, 0.6667]
-        """
-        E, p, v = read_vectors(corpus, E, p, v)
-        return np.concatenate([layer.Q for layer in self._layers(corpus, E, p, v)])
+        """Attention of the readout to every slot, as `one_layer.token_mass` has it."""
+        return np.concatenate([layer.Q for layer in self._layers(corpus, *read_vectors(corpus, E, p, v))])
 
     def gradients(self, corpus: Corpus, E: Any, p: Any, v: Any) -> TwoLayerGradients:
-        """Predictions, loss and gradients over the whole corpus (A-DEF-6).
+        """Predictions, loss and gradients over the whole corpus (A-DEF-6)."""
+        return self._gradients(corpus, *read_vectors(corpus, E, p, v))
 
-        >>> import numpy as np, hardmax as hm
-        >>> corpus = hm.Corpus.from_sequences([[0, 1], [1, 2]], [1, -1])
-        >>> from hardmax.embeddings.two_layer import TwoLayer
-        >>> round(TwoLayer().gradients(corpus, np.eye(3), [0, 0, 0], [1, 0, -1]).loss, 4)
-        0.2379
-        """
-        E, p, v = read_vectors(corpus, E, p, v)
+    def _gradients(
+        self, corpus: Corpus, E: np.ndarray, p: np.ndarray, v: np.ndarray, frame: _Frame | None = None
+    ) -> TwoLayerGradients:
+        frame = _Frame(E.shape[1]) if frame is None else frame
         gain, _ = self._affine(E.shape[1])
         by_E, by_p, by_v = np.zeros_like(E), np.zeros_like(p), np.zeros_like(v)
         by_gain, by_bias = np.zeros_like(p), np.zeros_like(p)
         f = np.empty(corpus.n)
-        first_scale = read_scale("first_scale", self.first_scale, E.shape[1])
-        for k, layer in enumerate(self._layers(corpus, E, p, v)):
+        first_scale = read_scale("first_scale", self.first_scale, frame.d)
+        for k, layer in enumerate(self._layers(corpus, E, p, v, frame)):
             f[k] = layer.f
             rows, A, C = layer.rows, layer.A / corpus.n, layer.C / corpus.n
             by_p += layer.output.T @ A
@@ -129,8 +105,8 @@ class TwoLayer:
             by_gain += (G * layer.normal).sum(axis=0)
             by_bias += G.sum(axis=0)
             G = G * gain
-            spread = (G * layer.normal).mean(axis=1, keepdims=True)
-            G = (G - G.mean(axis=1, keepdims=True) - layer.normal * spread) / layer.sigma
+            spread = (G * layer.normal).sum(axis=1, keepdims=True) / frame.d
+            G = (frame.center(G) - layer.normal * spread) / layer.sigma
             inner = G @ rows.T
             by_K = first_scale * layer.H * (inner - (layer.H * inner).sum(axis=1, keepdims=True))
             # The tokens of a sequence are distinct, so that this adds to each row once.
@@ -146,19 +122,22 @@ class TwoLayer:
         gain = np.ones(d) if self.gain is None else expect.finite_array("gain", self.gain, (d,))
         return gain, np.zeros(d) if self.bias is None else expect.finite_array("bias", self.bias, (d,))
 
-    def _layers(self, corpus: Corpus, E: np.ndarray, p: np.ndarray, v: np.ndarray) -> Iterator[_Layer]:
+    def _layers(
+        self, corpus: Corpus, E: np.ndarray, p: np.ndarray, v: np.ndarray, frame: _Frame | None = None
+    ) -> Iterator[_Layer]:
         """The forward pass, sequence by sequence, with what the backward pass needs."""
+        frame = _Frame(E.shape[1]) if frame is None else frame
         gain, bias = self._affine(E.shape[1])
-        first_scale = read_scale("first_scale", self.first_scale, E.shape[1])
-        scale = read_scale("scale", self.scale, E.shape[1])
+        first_scale = read_scale("first_scale", self.first_scale, frame.d)
+        scale = read_scale("scale", self.scale, frame.d)
         for k in range(corpus.n):
             slots = slice(corpus.offsets[k], corpus.offsets[k + 1])
             tokens, counts, y = corpus.tokens[slots], corpus.weights[slots], corpus.signs[k]
             rows = E[tokens]
             H = row_softmax(first_scale * (rows @ rows.T), counts)
-            Z = rows + H @ rows
-            sigma = np.sqrt(Z.var(axis=1, keepdims=True) + self.epsilon)
-            normal = (Z - Z.mean(axis=1, keepdims=True)) / sigma
+            centered = frame.center(rows + H @ rows)
+            sigma = np.sqrt((centered * centered).sum(axis=1, keepdims=True) / frame.d + self.epsilon)
+            normal = centered / sigma
             output = normal * gain + bias
             whole = np.array([0, len(tokens)])
             gaps, tops = np.empty(len(tokens)), np.empty(1, np.intp)
@@ -170,6 +149,19 @@ class TwoLayer:
             C = -y * np.exp(gaps - log_mass[0] + log_g)
             Q = np.exp(gaps - log_mass[0])
             yield _Layer(tokens, rows, H, sigma, normal, output, y * u[0], A, C, Q)
+
+
+class _Frame(NamedTuple):
+    """Coordinates of vectors of d numbers: these numbers, or others where ``ones`` is (1, ..., 1)/sqrt(d)."""
+
+    d: int
+    ones: np.ndarray | None = None
+
+    def center(self, rows: np.ndarray) -> np.ndarray:
+        """Each row less the mean of its d numbers."""
+        if self.ones is None:
+            return np.asarray(rows - rows.mean(axis=1, keepdims=True))
+        return np.asarray(rows - np.outer(rows @ self.ones, self.ones))
 
 
 class _Layer(NamedTuple):
@@ -194,6 +186,7 @@ def row_softmax(K: np.ndarray, counts: np.ndarray) -> np.ndarray:
 class TwoLayerGram:
     """Inner products of the stack [E; p; v; u], with u = (1, ..., 1)/sqrt(d), and the LayerNorm's numbers.
 
+    The model is computed in coordinates with these inner products, of which there are at most S + 3.
     ``first_scale`` and ``scale`` are as in `TwoLayer`.
 
     >>> import hardmax as hm
@@ -242,6 +235,17 @@ class TwoLayerGram:
             G[:S, :S], G[:S, S], G[:S, S + 1], float(G[S, S]), float(G[S, S + 1]), float(G[S + 1, S + 1])
         )
 
+    @property
+    def model(self) -> TwoLayer:
+        """The model that the inner products are a state of."""
+        return TwoLayer(self.epsilon, first_scale=self.first_scale, scale=self.scale)
+
+    @cached_property
+    def coordinates(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, _Frame]:
+        """E, p and v with these inner products, and the frame that they are in."""
+        *E, p, v, ones = isometric_keys(self.G)
+        return np.array(E), p, v, _Frame(self.d, ones)
+
     def predict(self, corpus: Corpus) -> np.ndarray:
         """f of every sequence.
 
@@ -251,18 +255,12 @@ class TwoLayerGram:
         >>> TwoLayerGram.from_vectors(np.eye(3), [0, 0, 0], [1, 0, -1]).predict(corpus).round(4).tolist()
         [1.3147, -1.3147]
         """
-        return self._forward(corpus)[1].f
+        self._need(corpus)
+        return np.array([layer.f for layer in self.model._layers(corpus, *self.coordinates)])
 
     def loss(self, corpus: Corpus) -> float:
-        """The logistic loss.
-
-        >>> import numpy as np, hardmax as hm
-        >>> from hardmax.embeddings.two_layer import TwoLayerGram
-        >>> corpus = hm.Corpus.from_sequences([[0, 1], [1, 2]], [1, -1])
-        >>> round(TwoLayerGram.from_vectors(np.eye(3), [0, 0, 0], [1, 0, -1]).loss(corpus), 4)
-        0.2379
-        """
-        return self._forward(corpus)[1].loss
+        """The logistic loss."""
+        return float(LOGISTIC.value(corpus.signs * self.predict(corpus)).mean())
 
     def step(self, corpus: Corpus, rate: float, train: Iterable[str] = ("E", "p", "v")) -> TwoLayerGram:
         """One gradient step on what ``train`` names, all at once.
@@ -274,74 +272,24 @@ class TwoLayerGram:
         >>> state.step(corpus, 0.1).loss(corpus) < state.loss(corpus)
         True
         """
-        names, rate = read_names(train), expect.positive("rate", rate)
-        return self._advanced(*self._forward(corpus), rate, names)
+        return descend_two_layer(corpus, self, steps=1, rate=rate, train=train).state
 
-    def _forward(self, corpus: Corpus) -> tuple[list[_GramLayer], Evaluation]:
-        """The first layer by sequences, and the head on all slots at once, each a token of its own."""
+    def _need(self, corpus: Corpus) -> None:
         if corpus.S != self.S:
             raise ValueError(f"corpus must have the {self.S} tokens of the state, got {corpus.S}")
-        layers = [self._layer(corpus, k) for k in range(corpus.n)]
-        a, c = (
-            np.concatenate([layer.rows @ self.G[:, column] for layer in layers])
-            for column in (self.S, self.S + 1)
-        )
-        apart = replace(corpus, tokens=np.arange(corpus.nnz), S=corpus.nnz, vocabulary=None)
-        return layers, evaluate(apart, a, c, read_scale("scale", self.scale, self.d))
-
-    def _layer(self, corpus: Corpus, k: int) -> _GramLayer:
-        slots = slice(corpus.offsets[k], corpus.offsets[k + 1])
-        tokens = corpus.tokens[slots]
-        first_scale = read_scale("first_scale", self.first_scale, self.d)
-        H = row_softmax(first_scale * self.G[np.ix_(tokens, tokens)], corpus.weights[slots])
-        J = np.zeros((len(tokens), len(self.G)))
-        J[:, tokens] = np.eye(len(tokens)) + H
-        J[:, -1] = -(J @ self.G[:, -1])
-        sigma = np.sqrt(np.einsum("ri,ri->r", J @ self.G, J) / self.d + self.epsilon)[:, None]
-        return _GramLayer(slots, tokens, H, sigma, J / sigma)
-
-    def _advanced(
-        self, layers: list[_GramLayer], point: Evaluation, rate: float, names: frozenset[str]
-    ) -> TwoLayerGram:
-        S, G, first_scale = self.S, self.G, read_scale("first_scale", self.first_scale, self.d)
-        B = np.zeros_like(G)
-        for layer in layers:
-            A, C, rows = point.A[layer.slots], point.C[layer.slots], layer.rows
-            B[S] += A @ rows
-            B[S + 1] += C @ rows
-            if "E" in names:
-                back = np.zeros_like(rows)
-                back[:, S], back[:, S + 1] = A, C
-                # LayerNorm backwards: less its own mean, and less its component along the row it came from.
-                spread = (A * (rows @ G[:, S]) + C * (rows @ G[:, S + 1])) / self.d
-                back[:, -1] = -(A * G[S, -1] + C * G[S + 1, -1])
-                back = (back - spread[:, None] * rows) / layer.sigma
-                inner = back @ G[:, layer.tokens]
-                by_K = first_scale * layer.H * (inner - (layer.H * inner).sum(axis=1, keepdims=True))
-                back += layer.H.T @ back
-                back[:, layer.tokens] += by_K + by_K.T
-                B[layer.tokens] += back
-        for row, name in ((S, "p"), (S + 1, "v")):
-            if name not in names:
-                B[row] = 0.0
-        move = np.eye(len(G)) - rate * B
-        after = move @ G @ move.T
-        return replace(self, G=0.5 * (after + after.T))
 
 
-class _GramLayer(NamedTuple):
-    slots: slice
-    tokens: np.ndarray
-    H: np.ndarray  # (U, U)
-    sigma: np.ndarray  # (U, 1)
-    rows: np.ndarray  # (U, S + 3) E' in terms of the stack
+def two_layers() -> Problem:
+    """Where a run of the two-layer model is asked for its problem."""
+    raise ValueError("a two-layer model is no Problem: its keys move with the first layer; use TwoLayer")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class TwoLayerDescent(Run):
     """Where the two-layer model ended, and the risk and |p| on the way.
 
-    Its keys move with the attention of the first layer, so there is no `Problem` that p alone solves.
+    From inner products, E, p and v are in coordinates that have them. Its keys move with the attention of the
+    first layer, so there is no `Problem` that p alone solves.
 
     >>> import numpy as np, hardmax as hm
     >>> from hardmax.embeddings.two_layer import TwoLayerGram, descend_two_layer
@@ -351,47 +299,88 @@ class TwoLayerDescent(Run):
     True
     """
 
-    state: TwoLayerGram = field(kw_only=True)
+    model: TwoLayer = field(kw_only=True)
+    E: np.ndarray = field(kw_only=True)
+    v: np.ndarray = field(kw_only=True)
+    frame: _Frame = field(kw_only=True)
 
-    @property
-    def p_norm(self) -> float:
-        """|p| at the end."""
-        return self.state.one_layer.p_norm
-
-    @property
-    def final(self) -> np.ndarray:
-        """p at the end, in coordinates where E, p and v have these inner products."""
-        return self.state.one_layer.vectors()[1]
+    @cached_property
+    def state(self) -> TwoLayerGram:
+        """The inner products at the end."""
+        ones = np.full(self.frame.d, 1.0 / math.sqrt(self.frame.d))
+        W = np.vstack([self.E, self.final, self.v, ones if self.frame.ones is None else self.frame.ones])
+        return TwoLayerGram(
+            W @ W.T, self.frame.d, self.model.epsilon, self.model.first_scale, self.model.scale
+        )
 
 
 @check_arguments
 def descend_two_layer(
     corpus: Corpus,
-    state: TwoLayerGram,
+    state: TwoLayerGram | tuple[Any, Any, Any],
     *,
-    steps: int,
-    rate: float,
+    rate: float | Optimizer | Mapping[str, Optimizer],
+    steps: int | None,
     train: Iterable[str] = ("E", "p", "v"),
-    record: int | Sequence[int] | None = None,
+    first_scale: Scale = None,
+    scale: Scale = None,
+    **options: Any,
 ) -> TwoLayerDescent:
-    """Full-batch gradient descent of the two-layer model by inner products.
+    """Train what ``train`` names of the two-layer model by steps on the corpus; the rest stays as given.
 
-    >>> import hardmax as hm
-    >>> from hardmax.embeddings.two_layer import TwoLayerGram, descend_two_layer
-    >>> corpus = hm.embeddings.assumption_4_corpus(4, 3, rng=0)
-    >>> start = TwoLayerGram.from_vectors(*hm.embeddings.initial_vectors(corpus.S, 50, rng=1))
-    >>> descend_two_layer(corpus, start, steps=4, rate=0.1, record=2).times.tolist()
-    [0, 2, 4]
+    ``state`` holds vectors (E, p, v), whose softmax layers have the two scales, or inner products, which know
+    their own. Inner products have no coordinates, so their optimizers must be those whose moves are
+    combinations of gradients. ``rate`` is that of gradient descent, or an optimizer, or one for each block;
+    the other options are those of `StepOptions`.
     """
-    names = read_names(train)
-    steps, rate = expect.whole("steps", steps), expect.positive("rate", rate)
+    names = [name for name in "Epv" if name in read_names(train)]
+    plan, optimizers = StepOptions.read(corpus.n, steps=steps, **options), by_block(rate, names)
+    if isinstance(state, TwoLayerGram):
+        state._need(corpus)
+        *start, frame = state.coordinates
+        model = state.model
+        for name, each in optimizers.items():
+            if not each.in_span:
+                raise TypeError(
+                    f"optimizer of {name} must move by combinations of gradients for inner products, as GD, "
+                    f"Normalized and SGD do, got {each!r:.60}; for others start from vectors (E, p, v)"
+                )
+    else:
+        start = list(starting_vectors(corpus, state))
+        model, frame = TwoLayer(first_scale=first_scale, scale=scale), _Frame(start[0].shape[1])
+    vectors = {name: np.array(x) for name, x in zip("Epv", start, strict=True)}
 
-    def advance(at: TwoLayerGram, found: tuple[list[_GramLayer], Evaluation]) -> TwoLayerGram:
-        return at._advanced(*found, rate, names)
+    def evaluate(inputs: np.ndarray | None) -> TwoLayerGradients:
+        part = corpus if inputs is None else take(corpus, inputs)
+        E, p, v = vectors.values()
+        return model._gradients(part, E, p, v, frame)
 
-    def show(at: TwoLayerGram, found: tuple[list[_GramLayer], Evaluation]) -> dict[str, Any]:
-        return {"losses": found[1].loss, "norms": at.one_layer.p_norm}
+    def pulls(point: TwoLayerGradients, step: int) -> dict[str, Pull]:
+        return {name: Pull(-getattr(point, name)) for name in names}
 
-    kept = steps_to_record(record, steps)
-    state, seen = take_mapped_steps(state, kept, lambda at: at._forward(corpus), advance, show)
-    return TwoLayerDescent(two_layers, "step", kept, None, method=GD.title, observed=seen, state=state)
+    trainer = BlockTrainer({name: vectors[name] for name in names}, optimizers, plan, evaluate, pulls)
+    vectors |= trainer.blocks
+
+    def observe() -> dict[str, Any]:
+        return {"losses": trainer.point.loss, "norms": np.linalg.norm(vectors["p"])}
+
+    scales = {
+        "scale": read_scale("scale", model.scale, frame.d),
+        "first_scale": read_scale("first_scale", model.first_scale, frame.d),
+    }
+    trainer.run(observe, partial(training_identity, "two layers", corpus, vectors, names, **scales))
+    E, p, v = vectors.values()
+    return TwoLayerDescent(
+        two_layers,
+        "step",
+        np.array(trainer.times),
+        None,
+        trainer.event,
+        method=trainer.name,
+        observed=trainer.observed,
+        end=p,
+        model=model,
+        E=E,
+        v=v,
+        frame=frame,
+    )

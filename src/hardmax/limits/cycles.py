@@ -15,12 +15,7 @@ from hardmax.margin.constraints import Bools, Constraints, Ints
 
 
 def ends(constraints: Constraints) -> tuple[Ints, Ints, int]:
-    """The two ends of every row, as numbers of distinct tokens, and how many there are.
-
-    >>> rows = Constraints.pairs([[1.0], [0.0], [1.0]], plus=[0, 1], minus=[1, 2])
-    >>> [each.tolist() for each in ends(rows)[:2]], ends(rows)[2]
-    ([[1, 0], [0, 1]], 2)
-    """
+    """The two ends of every row, as numbers of distinct tokens, and how many there are."""
     plus, minus = constraints.plus, constraints.minus
     if constraints.token_gram is not None:
         name = np.arange(len(constraints.token_gram))
@@ -39,12 +34,7 @@ def ends(constraints: Constraints) -> tuple[Ints, Ints, int]:
 
 
 def strong_components(above: Ints, below: Ints, count: int) -> Ints:
-    """The number of the strongly connected component of every node.
-
-    >>> number = strong_components(np.array([0, 1, 1]), np.array([1, 0, 2]), 3)
-    >>> bool(number[0] == number[1] != number[2])
-    True
-    """
+    """The number of the strongly connected component of every node."""
     from scipy.sparse import coo_array
     from scipy.sparse.csgraph import connected_components
 
@@ -57,9 +47,6 @@ def circulation(above: Ints, below: Ints, component: Ints) -> list[int]:
     """Whole numbers on the edges, positive exactly inside components, which balance at every node.
 
     A sum of cycles through one root of each component: from the root to an edge and back.
-
-    >>> circulation(np.array([0, 0, 1]), np.array([1, 1, 0]), np.array([0, 0]))
-    [1, 1, 2]
     """
     inside = np.flatnonzero((component[above] == component[below]) & (above != below))
     y = [int(edge) for edge in (above == below)]  # a loop balances itself
@@ -103,11 +90,7 @@ def _tree(roots: object, edges: dict[int, list[int]], far: Ints) -> dict[int, in
 
 
 def potential(above: Ints, below: Ints, component: Ints) -> Ints:
-    """A whole number for every node, equal inside components, that falls by 1 or more along other edges.
-
-    >>> potential(np.array([0, 1]), np.array([1, 2]), np.array([0, 1, 2])).tolist()
-    [2, 1, 0]
-    """
+    """A whole number for every node, equal inside components, that falls by 1 or more along other edges."""
     level = np.zeros(int(component.max(initial=-1)) + 1, dtype=np.int64)
     between = component[above] != component[below]
     pairs = np.unique(np.stack([component[above[between]], component[below[between]]]), axis=1)
@@ -127,11 +110,7 @@ def potential(above: Ints, below: Ints, component: Ints) -> Ints:
 
 
 def inside_components(constraints: Constraints) -> tuple[Bools, list[int]]:
-    """Rows that are bound by cycles alone, and whole numbers with which they cancel.
-
-    >>> inside_components(Constraints.between_entries((3,), plus=[0, 1, 0], minus=[1, 0, 2]))[1]
-    [1, 1, 0]
-    """
+    """Rows that are bound by cycles alone, and whole numbers with which they cancel."""
     above, below, count = ends(constraints)
     component = strong_components(above, below, count)
     return component[above] == component[below], circulation(above, below, component)

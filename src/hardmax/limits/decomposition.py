@@ -47,13 +47,7 @@ class Finite:
 
 
 def restricted(problem: Problem, kept: np.ndarray) -> Problem:
-    """The same problem with some of its slots, at least one of every input.
-
-    >>> import hardmax as hm
-    >>> problem = hm.Problem([[[1.0], [0.0], [2.0]]], [[1, 0, 0]], loss="log")
-    >>> restricted(problem, np.array([True, False, True])).keys[[0, 2]].tolist()
-    [[1.0], [2.0]]
-    """
+    """The same problem with some of its slots, at least one of every input."""
     return problem._with(
         tokens=problem.tokens[kept],
         offsets=np.concatenate([[0], np.cumsum(np.add.reduceat(kept.astype(np.intp), problem.offsets[:-1]))]),
@@ -63,14 +57,7 @@ def restricted(problem: Problem, kept: np.ndarray) -> Problem:
 
 
 def convex_minimum(problem: Problem, S: np.ndarray) -> Finite:
-    """The minimiser over the columns' span of a convex log loss that is coercive there.
-
-    >>> import hardmax as hm
-    >>> tied = hm.Problem([[[1.0], [0.0]]] * 3, [[1, 0], [1, 0], [0, 1]], loss="log")
-    >>> found = convex_minimum(tied, np.eye(1))
-    >>> round(float(found.p[0]), 12) == round(math.log(2), 12), found.radius < 1e-14
-    (True, True)
-    """
+    """The minimiser over the columns' span of a convex log loss that is coercive there."""
     if not S.shape[1]:
         zero = np.zeros(problem.d)
         return Finite(zero, risk_of(problem, settle_at(problem, zero)), 0.0)
@@ -127,13 +114,7 @@ def _radius(at: Expansion, pulls: np.ndarray, inputs: list[np.ndarray]) -> float
 
 
 def local_minimum(problem: Problem, start: np.ndarray | None = None) -> Finite | None:
-    """Where gradient flow from the origin or a start rests, for a risk that need not be convex, if it does.
-
-    >>> import hardmax as hm
-    >>> opposed = hm.Problem([[[1.0], [0.0]], [[-1.0], [0.0]]], [[1, 0], [2, 0]])
-    >>> local_minimum(opposed).p.round(4).tolist()
-    [-0.6921]
-    """
+    """Where gradient flow from the origin or a start rests, if it does; the risk need not be convex."""
     if problem.readout.moves:
         return None
     run = flow(problem, start=start)

@@ -51,14 +51,6 @@ class DescentField:
     """Directions of minus the gradient of a problem with fixed scores, in a basis of its key differences.
 
     Keys are divided by ``unit``, a power of two, so points are ``unit`` times those of the problem.
-
-    >>> import hardmax as hm
-    >>> from hardmax.limits.field import DescentField
-    >>> problem = hm.data.example("B-FIG-1b")
-    >>> field = DescentField(problem)
-    >>> there = field.at([[3.0 * field.unit, 4.0 * field.unit]])[0]
-    >>> bool(abs(there - hm.gradient(problem, [3.0, 4.0]).direction).max() < 1e-15)
-    True
     """
 
     def __init__(self, problem: Problem) -> None:
@@ -91,13 +83,6 @@ def degree(field: DescentField, radius: float, corners: np.ndarray) -> int | Non
 
     ``corners`` are unit directions near which the gradient turns fast, so that no turn is overlooked. None if
     the refinement does not end, or the dimension is above 3.
-
-    >>> import hardmax as hm
-    >>> from hardmax.limits.field import DescentField, degree
-    >>> problem = hm.data.example("B-FIG-1b")
-    >>> found = hm.critical_directions(problem)
-    >>> degree(DescentField(problem), 1000.0, found.corners), 1 - found.sum
-    (0, 0)
     """
     radius, turned = radius * field.unit, corners @ field.basis
     if field.d == 1:

@@ -309,16 +309,7 @@ def _swing(trajectory: Run, beside: np.ndarray) -> float:
 
 
 class LateMap:
-    """Steps of the moving part z of the residual, R = span z, for many residuals and rates at once.
-
-    >>> import numpy as np, hardmax as hm
-    >>> from hardmax.limits.late import LateMap
-    >>> problem = hm.Problem([[[0, 0], [-1, -1], [-1, 3]]], [[1, 0, 0]])
-    >>> late = hm.limits.late_residual(problem, hm.max_margin(problem))
-    >>> orbit = LateMap(late).orbit(2.5 * late.eta_c, late.w @ late.span + 0.01, 2000, 8)[:, 0]
-    >>> [period for period in (1, 2, 4) if np.allclose(orbit[period:], orbit[:-period], atol=1e-9)]
-    [4]
-    """
+    """Steps of the moving part z of the residual, R = span z, for many residuals and rates at once."""
 
     def __init__(self, late: LateResidual) -> None:
         best = late.max_margin
@@ -376,12 +367,7 @@ class LateMap:
 
 
 def period(orbit: np.ndarray, most: int = 128, tolerance: float = 1e-6) -> int | None:
-    """Least number of steps after which an orbit comes back to itself; None if there is none up to ``most``.
-
-    >>> import numpy as np
-    >>> period(np.array([[0.0], [1.0]] * 5), most=4)
-    2
-    """
+    """Least number of steps, up to ``most``, after which an orbit comes back to itself; None without one."""
     size = float(np.ptp(orbit, axis=0).max())
     for p in range(1, most + 1):
         if size <= tolerance or np.abs(orbit[p:] - orbit[:-p]).max() <= tolerance * size:

@@ -31,10 +31,6 @@ class Partition:
 
     ``circulation`` has a number for every row, zero on the separable ones. ``best`` is the shortest p that
     wins the separable rows by 1 and ties the bound ones; ``witness`` one in fractions, where it is known.
-
-    >>> found = partition(Constraints.dense([[1.0, 0.0], [-2.0, 0.0], [1.0, 1.0]]))
-    >>> found.bound.tolist(), [str(y) for y in found.circulation], found.best.p.tolist(), found.certified
-    ([True, True, False], ['2', '1', '0'], [0.0, 1.0], True)
     """
 
     constraints: Constraints
@@ -80,11 +76,7 @@ def posed(constraints: Constraints, bound: Bools, basis: Ints) -> Constraints:
 
 
 def independent(constraints: Constraints, rows: Ints) -> Ints:
-    """Rows of these that are independent and span the others.
-
-    >>> independent(Constraints.dense([[1.0], [2.0]]), np.array([0, 1])).tolist()
-    [0]
-    """
+    """Rows of these that are independent and span the others."""
     if not len(rows):
         return rows
     whole, gram, _ = integer_rows(constraints.subset(rows))

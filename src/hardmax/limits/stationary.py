@@ -47,13 +47,6 @@ def stationary_points(
 
     Far out they lie beside the directions ``corners`` of `CriticalDirections`: tubes around these get grids
     of their own. Grids get finer until (-1)^index sum to ``total``, if it is given.
-
-    >>> import hardmax as hm
-    >>> from hardmax.limits.field import DescentField
-    >>> opposed = hm.Problem([[[1.0], [0.0]], [[-1.0], [0.0]]], [[1.0, 0.0], [2.0, 0.0]])
-    >>> found = stationary_points(DescentField(opposed), 100.0, [])
-    >>> [(each.p.round(5).tolist(), each.index) for each in found]
-    [([-0.69209], 0)]
     """
     found: list[StationaryPoint] = []
     corners = np.reshape(corners, (-1, field.basis.shape[0])) @ field.basis

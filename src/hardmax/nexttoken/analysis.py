@@ -203,14 +203,7 @@ def survey(
     tell: Callable[[int], object] = lambda count: None,
     interrupted: Callable[[], bool] = lambda: False,
 ) -> Analysis:
-    """Check distinct sentences of a text of any size; `walk_through` explains the last three arguments.
-
-    >>> from hardmax.nexttoken import Sentences
-    >>> from hardmax.nexttoken.analysis import Distinct, survey
-    >>> found = survey(Distinct.of(Sentences.from_lists(["A B", "B C", "A B"])))
-    >>> [(v.kind, v.count) for v in found.violations], found.samples
-    ([('missing_collocation', 1)], 2)
-    """
+    """Check distinct sentences of a text of any size; `walk_through` explains the last three arguments."""
     n, repaired = _collocation(text), np.empty(0, dtype=np.int64)
     if repair:
         repaired = np.flatnonzero(n == NEVER_FIRST)

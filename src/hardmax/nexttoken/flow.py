@@ -37,13 +37,6 @@ def train_by_flow(
     `hm.flow` with the clock "arc length": along edges where that form is exact, so that a step costs no more
     than the sentences do, and with dense matrices of the pairs where it is not. Times to ``record`` are every
     factor of 2 by default.
-
-    >>> from hardmax.nexttoken import Samples
-    >>> from hardmax.nexttoken.flow import train_by_flow
-    >>> samples = Samples.from_sentences(["S V O P", "V O P", "O P P", "P S V"])
-    >>> run = train_by_flow(samples, 1e12, rate=0.025)
-    >>> f"{run.norm_kq:.4e}", round(run.misalignment_kq / run.late.predicted_misalignment(0.025e12), 6)
-    ('2.5000e+10', 1.0)
     """
     pairs = Pairs.of(samples, n)
     root = np.sqrt(samples.V)

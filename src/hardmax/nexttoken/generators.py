@@ -24,14 +24,6 @@ class Structure:
     """All that a legal dataset is: ``n``, ``lag`` (-1 if the query has only its own sentence), ``length``.
 
     ``length[s]`` is that of the longest raw sentence that begins with s, 0 if none does.
-
-    >>> from hardmax.nexttoken import analyze
-    >>> from hardmax.nexttoken.generators import structure
-    >>> svop = structure(analyze(["S V O P", "V O P", "O P P", "P S V"]))
-    >>> svop.lag.tolist(), svop.length.tolist()
-    ([0, 0, 0, 1], [4, 3, 3, 3])
-    >>> svop.sentences()
-    [[0, 1, 2, 3], [1, 2, 3], [2, 3, 3], [3, 0, 1]]
     """
 
     n: Ints
@@ -44,26 +36,14 @@ class Structure:
         return best_tokens(self.n, self.lag)
 
     def sentences(self) -> list[list[int]]:
-        """The longest raw sentence of every start, regenerated; the samples are those of the dataset.
-
-        >>> from hardmax.nexttoken import analyze
-        >>> from hardmax.nexttoken.generators import structure
-        >>> structure(analyze(["a b b", "b a"])).sentences()
-        [[0, 1, 1], [1, 0]]
-        """
+        """The longest raw sentence of every start, regenerated; the samples are those of the dataset."""
         n, optimal = self.n.tolist(), self.optimal.tolist()
         return [chain(n, optimal, s, most) for s, most in enumerate(self.length.tolist()) if most]
 
 
 @check_arguments
 def structure(analysis: Analysis) -> Structure:
-    """Permutation, lags and lengths of a legal dataset.
-
-    >>> from hardmax.nexttoken import analyze
-    >>> from hardmax.nexttoken.generators import structure
-    >>> structure(analyze(["a b", "b a"])).lag.tolist()
-    [-1, -1]
-    """
+    """Permutation, lags and lengths of a legal dataset."""
     if not analysis.legal:
         kinds = ", ".join(each.kind for each in analysis.violations if each.kind != "assumption3")
         raise ValueError(f"analysis must be of a legal dataset, got one with violations: {kinds}")
@@ -81,12 +61,6 @@ def chain(n: list[int], optimal: list[int], start: int, length: int, *, balanced
 
     It ends early when o_q is not in it, and if `balanced` before a token outnumbers the deciding one
     (Assumption 3).
-
-    >>> from hardmax.nexttoken.generators import chain
-    >>> chain([1, 2, 3, 0], [0, 1, 2, 2], start=2, length=5)
-    [2, 3, 3, 3, 3]
-    >>> chain([1, 2, 3, 0], [0, 1, 2, 2], start=2, length=5, balanced=True)
-    [2, 3, 3]
     """
     sentence, counts = [start], {start: 1}
     while len(sentence) < length:
@@ -99,13 +73,7 @@ def chain(n: list[int], optimal: list[int], start: int, length: int, *, balanced
 
 
 def best_tokens(n: Ints, lag: Ints) -> Ints:
-    """o_q = n^(-lag[q])(q) for a permutation n; -1 where lag is -1.
-
-    >>> import numpy as np
-    >>> from hardmax.nexttoken.generators import best_tokens
-    >>> best_tokens(np.array([1, 2, 0]), np.array([0, 1, -1])).tolist()
-    [0, 0, -1]
-    """
+    """o_q = n^(-lag[q])(q) for a permutation n; -1 where lag is -1."""
     back = np.empty_like(n)
     back[n] = np.arange(len(n))
     tokens = np.arange(len(n))
@@ -211,11 +179,6 @@ def generate_by_rejection(
 
     Over a random permutation n, `steps` times a random sentence is offered n(x) of one of its tokens; it
     takes it if no token becomes confused. Assumption 3 may fail.
-
-    >>> from hardmax.nexttoken import analyze
-    >>> from hardmax.nexttoken.generators import generate_by_rejection
-    >>> analyze(generate_by_rejection(5, rng=0)).legal
-    True
     """
     draw = _source(rng)
     n = _permutation(whole("vocabulary", vocabulary, least=1), "uniform", draw).tolist()

@@ -33,15 +33,6 @@ class Late:
 
     With slack relations (C-CEX-P2) what lies outside the span of the tight ones is frozen by the transient:
     `frozen` takes it from a late point.
-
-    >>> from hardmax.nexttoken import Samples
-    >>> from hardmax.nexttoken.late import late_of
-    >>> from hardmax.nexttoken.star import KqStar
-    >>> from hardmax.nexttoken.pairs import Pairs
-    >>> pairs = Pairs.of(Samples.from_sentences(["S V O P", "V O P", "O P P", "P S V"]))
-    >>> late = late_of(KqStar.of(pairs))
-    >>> round(late.norm_squared, 12), round(late.eta_c, 6)
-    (0.501255216439, 2.94392)
     """
 
     star: KqStar
@@ -88,15 +79,7 @@ class Late:
 
 @check_arguments
 def late_of(star: KqStar) -> Late | None:
-    """The late phase of a dataset; None with two optimal tokens in one sentence, or if W_kq* is none or 0.
-
-    >>> from hardmax.nexttoken import Samples
-    >>> from hardmax.nexttoken.late import late_of
-    >>> from hardmax.nexttoken.star import KqStar
-    >>> from hardmax.nexttoken.pairs import Pairs
-    >>> late_of(KqStar.of(Pairs.of(Samples.from_sentences(["a b b", "b a"])))).omega.round(6).tolist()
-    [0.333333]
-    """
+    """The late phase of a dataset; None with two optimal tokens in one sentence, or if W_kq* is none or 0."""
     # the relations do not depend on the margin
     edges = edges_of(star.pairs.samples.problem(OutputValue.aligned(star.pairs.collocation, 1.0)))
     if edges is None or star.values is None or not len(edges.top):

@@ -23,16 +23,7 @@ from hardmax.problem.readouts import OutputValue
 
 @dataclass(frozen=True, eq=False)
 class Model:
-    """Tables A and B on the samples of a dataset.
-
-    >>> import numpy as np
-    >>> from hardmax.nexttoken import Samples
-    >>> from hardmax.nexttoken.model import Model
-    >>> samples = Samples.from_sentences(["a b b", "b a"])
-    >>> model = Model.of(samples, np.zeros((2, 2)), 3.0 * np.array([[-0.5, 0.5], [0.5, -0.5]]))
-    >>> model.attention.toarray().tolist(), round(model.loss, 6)
-    ([[1.0, 0.0], [0.5, 0.5], [0.0, 1.0]], 0.263441)
-    """
+    """Tables A and B on the samples of a dataset."""
 
     samples: Samples
     A: Floats
@@ -118,16 +109,7 @@ class Model:
 
 
 def literal_gradient(samples: Samples, E: Any, W_ov: Any, W_kq: Any) -> Floats:
-    """(6) in embedding space, sentence by sentence: sum pi X (diag(a) - a a') X' W_ov' (T - p) x_L'.
-
-    >>> import numpy as np
-    >>> from hardmax.nexttoken import Samples
-    >>> from hardmax.nexttoken.model import literal_gradient
-    >>> samples = Samples.from_sentences(["a b b", "b a"])
-    >>> literal_gradient(samples, np.eye(2), np.array([[-1.0, 1.0], [1.0, -1.0]]), np.zeros((2, 2))).round(6)
-    array([[ 0.      , -0.166667],
-           [ 0.      ,  0.166667]])
-    """
+    """(6) in embedding space, sentence by sentence: sum pi X (diag(a) - a a') X' W_ov' (T - p) x_L'."""
     G = np.zeros_like(W_kq)
     for i in range(samples.n):
         inside = slice(samples.offsets[i], samples.offsets[i + 1])
@@ -142,16 +124,7 @@ def literal_gradient(samples: Samples, E: Any, W_ov: Any, W_kq: Any) -> Floats:
 
 
 def naive_descent(samples: Samples, B: Any, rate: float, steps: int) -> Floats:
-    """Stage 2 from zero by (6) in token-index space: the V x V table A after ``steps`` normalised steps.
-
-    >>> import numpy as np
-    >>> from hardmax.nexttoken import Samples
-    >>> from hardmax.nexttoken.model import naive_descent
-    >>> samples = Samples.from_sentences(["a b b", "b a"])
-    >>> naive_descent(samples, np.array([[-1.0, 1.0], [1.0, -1.0]]), 1.0, 2).round(6)
-    array([[ 0.      ,  1.414214],
-           [ 0.      , -1.414214]])
-    """
+    """Stage 2 from zero by (6) in token-index space: the V x V table A after ``steps`` normalised steps."""
     N, V = samples.n, samples.V
     row = np.repeat(np.arange(N), np.diff(samples.offsets))
     count = np.zeros((N, V))

@@ -22,16 +22,6 @@ class Reached:
     """``steps`` of stage 2 with the step ``rate``, ``signed_steps`` of them signed; W_ov = ``margin`` W_ov*.
 
     ``data`` is a digest of the samples, their frequencies and the collocation.
-
-    >>> from hardmax.nexttoken import Samples
-    >>> from hardmax.nexttoken.training import train
-    >>> from hardmax.nexttoken.model_file import Reached
-    >>> samples = Samples.from_sentences(["a b b", "b a"])
-    >>> half = Reached.by(train(samples, steps=450))
-    >>> half.steps, half.differs_from(Reached.by(train(samples, steps=900)))
-    (450, [])
-    >>> half.differs_from(Reached.by(train(samples, rate=0.1)))
-    ['the step of stage 2']
     """
 
     steps: int
@@ -55,15 +45,7 @@ _SHARED = {"data": "the sentences", "margin": "stage 1", "rate": "the step of st
 
 
 def digest(pairs: Pairs) -> str:
-    """A digest of all that stage 2 sees of a dataset.
-
-    >>> from hardmax.nexttoken import Samples
-    >>> from hardmax.nexttoken.pairs import Pairs
-    >>> from hardmax.nexttoken.model_file import digest
-    >>> once, twice = (Pairs.of(Samples.from_sentences(raw)) for raw in (["a b b"], ["a b b", "a b b"]))
-    >>> digest(once) == digest(twice)
-    True
-    """
+    """A digest of all that stage 2 sees of a dataset."""
     return archive.digest(
         "\n".join(pairs.samples.vocabulary),
         pairs.collocation,
@@ -101,18 +83,7 @@ def save(path: str | PathLike[str], model: Predictor, reached: Reached | None = 
 
 
 def load_reached(path: str | PathLike[str]) -> tuple[Predictor, Reached | None]:
-    """The model of a file and how far it was trained; None if the file does not say.
-
-    >>> import pathlib, tempfile
-    >>> from hardmax.nexttoken import Samples
-    >>> from hardmax.nexttoken.model_file import Reached, load_reached, save
-    >>> from hardmax.nexttoken.training import train
-    >>> run = train(Samples.from_sentences(["a b b", "b a"]), steps=450)
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     save(pathlib.Path(folder, "half.npz"), run.predictor, Reached.by(run))
-    ...     load_reached(pathlib.Path(folder, "half.npz"))[1].steps
-    450
-    """
+    """The model of a file and how far it was trained; None if the file does not say."""
     with refused(f"{path} must be a model written by hardmax ntp train, got another file"):
         arrays = read_arrays(path)
         return _model(arrays, decoded(arrays["head"]))

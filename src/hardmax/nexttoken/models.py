@@ -8,24 +8,28 @@ from dataclasses import dataclass
 from typing import Any
 
 from hardmax.data.sentences.samples import Samples
+from hardmax.dynamics.blocks import known_options
 from hardmax.dynamics.models import Model
 from hardmax.dynamics.optim import Normalized, Optimizer
 from hardmax.dynamics.optim.base import need_optimizer
 from hardmax.nexttoken.flow import train_by_flow
 from hardmax.nexttoken.pairs import Pairs
-from hardmax.nexttoken.stages import descend_stage_1
-from hardmax.nexttoken.training import FIRST_RATE, RATE, Training, train
+from hardmax.nexttoken.stages import stage_1, train_output
+from hardmax.nexttoken.training import FIRST_RATE, RATE, STEPS, Training, train, train_attention
 from hardmax.nexttoken.unmerged import Unmerged, train_jointly, train_unmerged
+from hardmax.problem.readouts import OutputValue
 
 BLOCKS = ("W_ov", "W_kq")
+OPTIONS = ("record", "batch", "rng", "milestones", "until_loss", "progress", "checkpoint", "checkpoint_every")
+FAST = {"steps", "record", "progress", "start", "after", "stop"}  # options of Algorithm 1 itself
 
 
 @dataclass(frozen=True, eq=False)
 class NextTokenModel(Model):
     """Output-value matrix W_ov and key-query matrix W_kq of one layer; `Samples.model` makes it.
 
-    W_ov is trained first and then W_kq, by normalized gradient descent (Algorithm 1 of paper C); or both
-    together (``joint``), or the four factors of ``weights`` together, by any optimizer.
+    W_ov is trained first and then W_kq (Algorithm 1 of paper C, whose steps are normalized); or both together
+    (``joint``), or the four factors of ``weights`` together. An optimizer may be given for each matrix.
 
     >>> import hardmax as hm
     >>> samples = hm.nexttoken.Samples.from_sentences(["S V O P", "V O P", "O P P", "P S V"])
@@ -64,23 +68,52 @@ class NextTokenModel(Model):
         root = math.sqrt(self.samples.V)
         return {"W_ov": Normalized(FIRST_RATE / root), "W_kq": Normalized(RATE / root)}
 
-    def _train(self, optimizer: Any, *, steps: int = 900, output_steps: int = 900, **options: Any) -> Any:
-        """Train; ``output_steps`` of W_ov come before the ``steps`` of W_kq."""
+    def _train(
+        self,
+        optimizer: Any,
+        *,
+        steps: int | None = None,
+        epochs: int | None = None,
+        output_steps: int = STEPS,
+        W_ov: OutputValue | None = None,
+        n: Any = None,
+        **options: Any,
+    ) -> Any:
+        """Train; ``output_steps`` of W_ov come before the ``steps`` of W_kq, or ``W_ov`` replaces them."""
+        known = [*OPTIONS]
+        if self.weights is None and not self.joint:
+            known += ["start", "after", "stop"] if self.blocks == BLOCKS else ["start"]
+        known_options("next tokens", options, known)
+        steps = STEPS if steps is None and epochs is None else steps
+        options |= {name: x for name, x in (("steps", steps), ("epochs", epochs)) if x is not None}
         if self.blocks == BLOCKS[:1]:
-            return descend_stage_1(Pairs.of(self.samples).collocation, steps, self._one(optimizer), **options)
-        if self.weights is not None:
-            return train_unmerged(self.weights, steps, self._one(optimizer), **options)
-        if self.joint:
-            return train_jointly(self.samples, steps, self._one(optimizer), E=self.E, **options)
-        rates = self._rates(optimizer)
-        return train(
-            self.samples,
-            steps=steps,
-            stage1=output_steps,
-            rate=rates["W_kq"],
-            first_rate=rates["W_ov"],
-            **options,
-        )
+            return train_output(Pairs.of(self.samples, n).collocation, self._one(optimizer), **options)
+        if self.weights is not None or self.joint:
+            steps = options.pop("steps", None)
+            by = optimizer if isinstance(optimizer, Mapping) else self._one(optimizer)
+            if self.weights is not None:
+                return train_unmerged(self.weights, steps, by, **options)
+            return train_jointly(self.samples, steps, by, E=self.E, **options)
+        by = dict(zip(BLOCKS, self.each(optimizer), strict=True))
+        if by["W_kq"].of_matrix:
+            raise ValueError(
+                f"optimizer of W_kq must have a norm of vectors, got {type(by['W_kq']).__name__}: W_kq has "
+                "one number per pair of tokens here; take samples.model(joint=True), where it is a matrix"
+            )
+        if W_ov is None and not _is_plain(by["W_ov"]):
+            W_ov = train_output(Pairs.of(self.samples, n).collocation, by["W_ov"], steps=output_steps).W_ov
+        how: dict[str, Any] = {"stage1": output_steps, "first_rate": by["W_ov"].constant_rate}
+        if _is_plain(by["W_kq"]) and set(options) <= FAST:
+            rates = {name: x for name, x in how.items() if W_ov is None}
+            rate = by["W_kq"].constant_rate
+            return train(self.samples, rate=rate, W_ov=W_ov, n=n, **rates, **options)
+        for name in ("after", "stop"):
+            if name in options:
+                raise TypeError(f"{name} is for Normalized steps on all sentences; give checkpoint= instead")
+        pairs = Pairs.of(self.samples, n)
+        if W_ov is None:
+            W_ov = stage_1(pairs.collocation, output_steps, by["W_ov"].constant_rate)
+        return train_attention(pairs, W_ov, by["W_kq"], **options)
 
     def _flow(  # type: ignore[override]
         self, *, until: float, optimizer: Any = None, output_steps: int = 900, **options: Any
@@ -96,21 +129,23 @@ class NextTokenModel(Model):
         )
 
     def _rates(self, optimizer: Any) -> dict[str, float]:
-        each = optimizer if isinstance(optimizer, Mapping) else dict.fromkeys(BLOCKS, optimizer)
-        if set(each) != set(BLOCKS):
-            raise ValueError(f"optimizer must have the blocks {BLOCKS}, got {tuple(each)}")
+        each = dict(zip(BLOCKS, self.each(optimizer), strict=True))
         for name, one in each.items():
-            if not isinstance(one, Normalized) or one.norm != "l2" or math.isnan(one.constant_rate):
+            if not _is_plain(one):
                 raise TypeError(
-                    f"optimizer of {name} must be Normalized with one learning rate, got {one!r}; W_ov is "
-                    "known in closed form for no other: take samples.model(joint=True)"
+                    f"optimizer of {name} must be Normalized with one learning rate, got {one!r}; its flow "
+                    "is the normalized one: train by other optimizers with hm.train"
                 )
         return {name: one.constant_rate for name, one in each.items()}
 
     def _one(self, optimizer: Any) -> Optimizer:
-        """The optimizer of all blocks together."""
-        each = optimizer if isinstance(optimizer, Mapping) else {"all": optimizer}
-        first = need_optimizer(next(iter(each.values()), None))
-        if any(other != first for other in each.values()):
-            raise ValueError(f"optimizer must be one where blocks move together, got {dict(each)}")
-        return first
+        """The optimizer of a single block, or of all blocks as one vector."""
+        if isinstance(optimizer, Mapping):
+            (optimizer,) = self.each(optimizer)
+        return need_optimizer(optimizer)
+
+
+def _is_plain(optimizer: Optimizer) -> bool:
+    """Whether Algorithm 1 takes its steps: normalized by the l2 norm, all of one length."""
+    is_normalized = isinstance(optimizer, Normalized) and optimizer.norm == "l2" and not optimizer.eps
+    return is_normalized and not math.isnan(optimizer.constant_rate)

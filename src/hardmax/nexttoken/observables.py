@@ -16,16 +16,7 @@ from hardmax.problem.readouts import OutputValue, best_loss
 
 
 def log_masses(pairs: Pairs, a: Any) -> Floats:
-    """log m_n(x) of every entry: log c + A[x, q] minus the log-sum-exp over its sentence.
-
-    >>> import numpy as np
-    >>> from hardmax.nexttoken import Samples
-    >>> from hardmax.nexttoken.observables import log_masses
-    >>> from hardmax.nexttoken.pairs import Pairs
-    >>> pairs = Pairs.of(Samples.from_sentences(["a b b", "b a"]))
-    >>> np.exp(log_masses(pairs, np.array([np.log(3.0), 0.0]))).round(12).tolist()
-    [0.75, 0.25]
-    """
+    """log m_n(x) of every entry: log c + A[x, q] minus the log-sum-exp over its sentence."""
     logit = np.asarray(a)[pairs.pair] + np.log(pairs.count)
     top = np.maximum.reduceat(logit, pairs.offsets[:-1])
     gap = (logit - top[pairs.row]).astype(np.float64)
@@ -38,15 +29,7 @@ def log_off_masses(pairs: Pairs, a: Any) -> Floats:
 
 
 def target_masses(pairs: Pairs, a: Any) -> Floats:
-    """m_* of every sentence: the mass on tokens x with n(x) = next token.
-
-    >>> import numpy as np
-    >>> from hardmax.nexttoken import Samples
-    >>> from hardmax.nexttoken.observables import target_masses
-    >>> from hardmax.nexttoken.pairs import Pairs
-    >>> target_masses(Pairs.of(Samples.from_sentences(["a b b", "b a"])), np.zeros(2)).tolist()
-    [0.5]
-    """
+    """m_* of every sentence: the mass on tokens x with n(x) = next token."""
     mass = np.where(pairs.is_optimal, np.exp(log_masses(pairs, a)), 0.0)
     return np.add.reduceat(mass, pairs.offsets[:-1])
 
@@ -100,17 +83,7 @@ def log_excess_loss(pairs: Pairs, W_ov: OutputValue, a: Any) -> float:
 
 
 def loss(pairs: Pairs, W_ov: OutputValue, a: Any) -> float:
-    """The loss (1) of the dataset, constant sentences included.
-
-    >>> import numpy as np
-    >>> from hardmax.nexttoken import Samples
-    >>> from hardmax.nexttoken.observables import loss
-    >>> from hardmax.nexttoken.pairs import Pairs
-    >>> from hardmax.nexttoken.stages import stage_1
-    >>> pairs = Pairs.of(Samples.from_sentences(["S V O P", "V O P", "O P P", "P S V"]))
-    >>> round(loss(pairs, stage_1(pairs.collocation, 20, 0.1), np.zeros(pairs.P)), 12)
-    0.946657505523
-    """
+    """The loss (1) of the dataset, constant sentences included."""
     excess = log_excess_loss(pairs, W_ov, a)
     if W_ov.margin is not None and not math.isnan(excess):
         return best_loss(W_ov.V, W_ov.margin) + math.exp(excess)
@@ -191,13 +164,6 @@ class Observables:
     ``log_gradient`` is log|G|; ``gradient_star`` and ``gradient_weights`` are <G, W_kq*>/|G| and
     <G, W_kq>/|G|, the scaled gradient of C-LEM-6 and C-LEM-7. ``target_mass`` has one column per sentence
     with two tokens or more, ``log_off_mass`` is the log of sum pi m_-. Undefined numbers are nan.
-
-    >>> from hardmax.nexttoken import Samples
-    >>> from hardmax.nexttoken.training import train
-    >>> run = train(Samples.from_sentences(["S V O P", "V O P", "O P P", "P S V"]), steps=3, record=1)
-    >>> seen = run.observe()
-    >>> seen.accuracy.tolist(), bool((seen.gradient_star < -1 / 2**0.5).all())
-    ([0.0, 1.0, 1.0, 1.0], True)
     """
 
     times: Floats

@@ -26,12 +26,6 @@ class Pairs:
 
     Sentence k holds the entries ``offsets[k]:offsets[k+1]``: pair ``pair[e]`` with multiplicity ``count[e]``,
     those with n(x) = next token first, then by n(x). ``sample`` says which of the merged ``samples`` it is.
-
-    >>> from hardmax.nexttoken import Samples
-    >>> from hardmax.nexttoken.pairs import Pairs
-    >>> pairs = Pairs.of(Samples.from_sentences(["S V O P", "V O P", "O P P", "P S V"]))
-    >>> pairs.P, pairs.n, len(pairs.pair)
-    (9, 5, 11)
     """
 
     samples: Samples
@@ -119,14 +113,7 @@ class Pairs:
         return {pair: p for p, pair in enumerate(zip(self.token.tolist(), self.query.tolist(), strict=True))}
 
     def table(self, values: Floats) -> Floats:
-        """Values of the pairs as the V x V table A[x, q].
-
-        >>> import numpy as np
-        >>> from hardmax.nexttoken import Samples
-        >>> from hardmax.nexttoken.pairs import Pairs
-        >>> Pairs.of(Samples.from_sentences(["a b b", "b a"])).table(np.array([1.0, 2.0])).tolist()
-        [[0.0, 1.0], [0.0, 2.0]]
-        """
+        """Values of the pairs as the V x V table A[x, q]."""
         A = np.zeros((self.samples.V, self.samples.V))
         A[self.token, self.query] = values
         return A

@@ -22,12 +22,6 @@ class Regenerated:
     """The prescribed ``next`` token, or None if the rule is ``ambiguous``.
 
     ``candidates`` are the tokens of the sentence that may decide, ``reason`` says why these.
-
-    >>> from hardmax.nexttoken import analyze
-    >>> from hardmax.nexttoken.predict import regenerate
-    >>> swap = analyze(["a b", "b a"])
-    >>> regenerate(swap.n, swap.orders, [0, 0])
-    Regenerated(next=1, rule='unique', candidates=(0,), reason='the sentence holds one kind of token')
     """
 
     next: int | None
@@ -43,14 +37,6 @@ def regenerate(n: NDArray[np.int64], orders: Orders, sentence: Sequence[int]) ->
     Tokens that are maximal in the sentence may decide. An optimal one goes first, then one about which
     nothing is known under this query (Theorem 3). If those left lead to different tokens, the rule is
     ``ambiguous``.
-
-    >>> from hardmax.nexttoken import analyze
-    >>> from hardmax.nexttoken.predict import regenerate
-    >>> svop = analyze(["S V O P", "V O P", "O P P", "P S V"])
-    >>> regenerate(svop.n, svop.orders, [2, 0, 3]).next     # O S P: O is optimal under P
-    3
-    >>> regenerate(svop.n, svop.orders, [0, 1, 3]).candidates  # S V P: nothing is known of S and V
-    (0, 1)
     """
     tokens = list(dict.fromkeys(int(x) for x in sentence))
     if not tokens or not all(0 <= x < orders.V for x in tokens):

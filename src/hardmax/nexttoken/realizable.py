@@ -25,13 +25,6 @@ class Legality:
     """The samples so far, as far as they matter: who has been above and who below, under each query.
 
     `back` is the inverse of an injective collocation. With `balanced`, Assumption 3 is part of the law.
-
-    >>> from hardmax.nexttoken.realizable import Legality
-    >>> law = Legality({1: 0, 0: 1})               # n swaps 0 and 1
-    >>> law.join({0: 1, 1: 1}, query=1, target=1)  # the sentence 0 1 goes on with 1: 0 is above 1
-    True
-    >>> law.join({0: 1, 1: 1}, query=1, target=0)  # it cannot be below as well
-    False
     """
 
     def __init__(self, back: Mapping[int, int], *, balanced: bool = False) -> None:
@@ -64,13 +57,6 @@ class RealizablePart:
 
     ``whole`` raw sentences are kept whole and ``cut`` only in their beginnings; ``samples`` of ``of_samples``
     are kept, counted as often as they occur. ``vocabulary`` is the number of tokens that are kept.
-
-    >>> from hardmax.nexttoken.realizable import realizable_part
-    >>> part = realizable_part(["a b b", "a b c", "b a", "c c"])
-    >>> [part.sentences.words(i) for i in range(part.sentences.n)], part.samples, part.of_samples
-    ([['a', 'b', 'b'], ['a', 'b'], ['b', 'a'], ['c', 'c']], 5, 6)
-    >>> list(part.beginnings(iter([["a", "b", "c"], ["d"]])))
-    [['a', 'b']]
     """
 
     whole: int
@@ -121,12 +107,6 @@ def realizable_part(data: Dataset | Analysis, *, repair: bool = False) -> Realiz
 
     With `repair`, tokens need not form cycles: the last one of a chain may lack a next token, and `analyze`
     needs `repair` too.
-
-    >>> from hardmax.nexttoken import analyze
-    >>> from hardmax.nexttoken.realizable import realizable_part
-    >>> part = realizable_part(["a b c", "b a b", "a c", "c d"])
-    >>> [part.sentences.words(i) for i in range(part.sentences.n)], analyze(part.sentences).realizable
-    ([['a', 'b'], ['b', 'a', 'b']], True)
     """
     analysis = data if isinstance(data, Analysis) else analyze(data, repair=repair)
     text, (x, y, count, low, high) = analysis.text, analysis.walk.pairs()

@@ -18,15 +18,7 @@ MISSING = -1
 
 @check_arguments
 def collocation(samples: Samples) -> NDArray[np.int64]:
-    """n(x) for every token x, -1 where no sentence begins with x or where [x] has several next tokens.
-
-    >>> from hardmax.nexttoken import Samples
-    >>> from hardmax.nexttoken.relations import collocation
-    >>> collocation(Samples.from_sentences(["S V O P", "V O P", "O P P", "P S V"])).tolist()
-    [1, 2, 3, 0]
-    >>> collocation(Samples.from_sentences(["a b", "a c", "b c"])).tolist()
-    [-1, 2, -1]
-    """
+    """n(x) for every token x, -1 where no sentence begins with x or where [x] has several next tokens."""
     pairs = samples.length == 1
     x = samples.query[pairs]
     n = np.full(samples.V, MISSING, dtype=np.int64)
@@ -41,11 +33,6 @@ def complete(n: NDArray[np.int64]) -> NDArray[np.int64]:
 
     An injective n becomes a permutation. If every sample of the data has a token that leads to its target,
     the orders do not change: the tokens given away here are never next tokens.
-
-    >>> import numpy as np
-    >>> from hardmax.nexttoken.relations import complete
-    >>> complete(np.array([1, 2, -1])).tolist()
-    [1, 2, 0]
     """
     missing = np.flatnonzero(n == MISSING)
     free = np.setdiff1d(np.arange(len(n)), n[n != MISSING])
@@ -141,13 +128,7 @@ class Orders:
 
 @check_arguments
 def orders(samples: Samples, n: Ints | None = None) -> Orders:
-    """The orders of a dataset under its collocation, or under `n`, say one that was completed.
-
-    >>> from hardmax.nexttoken import Samples
-    >>> from hardmax.nexttoken.relations import orders
-    >>> orders(Samples.from_sentences(["p q q", "r p q p", "q r"])).edges()
-    {0: [(0, 2)], 1: [(0, 1), (2, 0), (2, 1)]}
-    """
+    """The orders of a dataset under its collocation, or under `n`, say one that was completed."""
     n = collocation(samples) if n is None else np.asarray(n, dtype=np.int64)
     if n.shape != (samples.V,):
         raise ValueError(f"n must be {samples.V} tokens, one per word, got shape {n.shape}")
@@ -163,13 +144,6 @@ def components(data: Orders | Samples, n: Ints | None = None) -> dict[int, list[
     diverge (`Samples.label_problem` with `hm.decompose` has the numbers). A realizable dataset has none.
     The orders are those of the collocation, or of `n`; where the next token itself is what attention has to
     find, n is ``numpy.arange(V)``.
-
-    >>> from hardmax.nexttoken import Samples
-    >>> from hardmax.nexttoken.relations import components
-    >>> components(Samples.from_sentences(["A B B", "C A B C", "B C"]))
-    {1: [(0, 1)]}
-    >>> components(Samples.from_sentences(["S V O P", "V O P", "O P P", "P S V"]))
-    {}
     """
     found: dict[int, list[tuple[int, ...]]] = {}
     relations = data if isinstance(data, Orders) else orders(data, n)

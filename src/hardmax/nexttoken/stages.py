@@ -7,7 +7,7 @@ steps along it are told in the (token, query) pairs.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -15,12 +15,15 @@ import numpy as np
 
 from hardmax._lib import expect
 from hardmax._lib.arguments import check_arguments
-from hardmax.dynamics.driver import Rule, Trainer
+from hardmax.dynamics.blocks import BlockTrainer, Pull, StepOptions
+from hardmax.dynamics.checkpoint import digest
 from hardmax.dynamics.edges import EdgeSteps, StepsTaken
-from hardmax.dynamics.forces import EXPONENTS, MOVES, STATIONARY, Workspace
-from hardmax.dynamics.forces import V as TOWARDS
+from hardmax.dynamics.forces import STATIONARY
+from hardmax.dynamics.loop import EVENTS
 from hardmax.dynamics.optim import Normalized, Optimizer
+from hardmax.dynamics.run import Run
 from hardmax.nexttoken.pairs import Floats, Pairs
+from hardmax.problem import Problem
 from hardmax.problem.readouts import OutputValue, checked, star_norm
 
 
@@ -29,12 +32,6 @@ def gradient_ov(collocation: Any, table: Floats) -> tuple[Floats, float]:
 
     Each column is (1 - T) times (softmax over the wrong tokens minus e_n(x)), so the right token's entry is
     never a difference of numbers close to 1.
-
-    >>> import numpy as np
-    >>> from hardmax.nexttoken.stages import gradient_ov
-    >>> unit, log_norm = gradient_ov([1, 2, 0], np.zeros((3, 3)))
-    >>> unit[:, 0].round(6).tolist(), round(float(np.exp(log_norm)), 6)
-    ([0.235702, -0.471405, 0.235702], 1.414214)
     """
     n = checked(collocation)
     named = np.flatnonzero(n >= 0)
@@ -59,13 +56,7 @@ def gradient_ov(collocation: Any, table: Floats) -> tuple[Floats, float]:
 
 @check_arguments
 def stage_1(collocation: Any, steps: int, rate: float) -> OutputValue:
-    """C-THM-S1: after t steps from zero W_ov is exactly t rate W_ov*/|W_ov*|.
-
-    >>> from hardmax.nexttoken.stages import stage_1
-    >>> W_ov = stage_1([1, 2, 3, 0], steps=20, rate=0.1)
-    >>> round(W_ov.norm, 12), round(W_ov.margin, 6), round(W_ov.stage_1_loss, 6)
-    (2.0, 1.154701, 2.661985)
-    """
+    """C-THM-S1: after t steps from zero W_ov is exactly t rate W_ov*/|W_ov*|."""
     length = star_norm(collocation)
     if length == 0.0:
         raise ValueError("collocation: stage 1 has gradient 0, no token has a next token to learn")
@@ -74,44 +65,81 @@ def stage_1(collocation: Any, steps: int, rate: float) -> OutputValue:
     )
 
 
+@dataclass(frozen=True, eq=False, repr=False)
+class OutputRun(Run):
+    """A training of W_ov alone: the loss L_0 and |W_ov| on the way, and the matrix at the end."""
+
+    W_ov: OutputValue = field(kw_only=True)
+
+    @property
+    def table(self) -> Floats:
+        """B[v, x] at the end."""
+        return self.W_ov.table
+
+
+def _no_problem() -> Problem:
+    raise ValueError("W_ov alone is not a Problem: stage 1 has no attention; take samples.problem(run.W_ov)")
+
+
+@check_arguments
+def train_output(
+    collocation: Any, rate: float | Optimizer, *, start: Any = None, **options: Any
+) -> OutputRun:
+    """Take steps of stage 1 from any ``start`` table B[v, x] (zero by default).
+
+    ``rate`` is that of normalized descent, or an optimizer. The other options are those of `StepOptions`,
+    where the inputs are the tokens that have a next token.
+    """
+    n = checked(collocation)
+    V, named = len(n), np.flatnonzero(n >= 0)
+    table = np.zeros((V, V)) if start is None else expect.finite_array("start", start, (V, V))
+    plan = StepOptions.read(max(1, len(named)), **options)
+
+    def evaluate(inputs: Any) -> tuple[Floats, float]:
+        of = n
+        if inputs is not None:
+            of = np.full(V, -1)
+            of[named[inputs]] = n[named[inputs]]
+        return gradient_ov(of, trainer.blocks["W_ov"])
+
+    def pulls(point: tuple[Floats, float], step: int) -> dict[str, Pull]:
+        unit, log_norm = point
+        return {"W_ov": Pull(-unit, log_norm, 0.0 if math.isinf(log_norm) else 1.0)}
+
+    optimizer = rate if isinstance(rate, Optimizer) else Normalized(expect.positive("rate", rate))
+    trainer = BlockTrainer({"W_ov": table}, optimizer, plan, evaluate, pulls)
+
+    def observe() -> dict[str, Any]:
+        at = trainer.blocks["W_ov"]
+        return {"losses": OutputValue.of_table(n, at).stage_1_loss, "norms": np.linalg.norm(at)}
+
+    trainer.run(observe, lambda: {"model": "W_ov", "corpus": digest(n), "start": digest(table)})
+    if trainer.event == EVENTS[STATIONARY]:
+        raise ValueError("collocation: stage 1 has gradient 0, no token has a next token to learn")
+    end = trainer.blocks["W_ov"]
+    return OutputRun(
+        _no_problem,
+        "step",
+        np.array(trainer.times),
+        None,
+        trainer.event,
+        method=trainer.name,
+        observed=trainer.observed,
+        end=end.ravel(),
+        W_ov=OutputValue.of_table(n, end),
+    )
+
+
 @check_arguments
 def descend_stage_1(
     collocation: Any, steps: int, rate: float | Optimizer, *, start: Any = None
 ) -> OutputValue:
-    """Take the same steps one by one, from any ``start`` table B[v, x] (zero by default).
-
-    >>> import numpy as np
-    >>> from hardmax.nexttoken.stages import descend_stage_1, stage_1
-    >>> step_by_step = descend_stage_1([1, 2, 3, 0], steps=20, rate=0.1)
-    >>> bool(np.allclose(step_by_step.table, stage_1([1, 2, 3, 0], 20, 0.1).table, atol=1e-14))
-    True
-    """
-    V = len(checked(collocation))
-    table = np.zeros((V, V)) if start is None else np.array(expect.finite_array("start", start, (V, V)))
-    optimizer = rate if isinstance(rate, Optimizer) else Normalized(expect.positive("rate", rate))
-    rule = Rule.unscaled(optimizer, expect.whole("steps", steps), (V, V))
-
-    def force(_: Any, x: Floats, work: Workspace) -> int:
-        unit, log_norm = gradient_ov(collocation, x.reshape(V, V))
-        work.vectors[TOWARDS], work.vectors[EXPONENTS], work.lengths[0] = -unit.ravel(), log_norm, 1.0
-        return STATIONARY if math.isinf(log_norm) else MOVES
-
-    x = table.ravel()
-    if (
-        Trainer(force, None, x, [rule], np.array([0, steps]), width=0, slots=0, n=1).run().status
-        == STATIONARY
-    ):
-        raise ValueError("collocation: stage 1 has gradient 0, no token has a next token to learn")
-    return OutputValue.of_table(collocation, x.reshape(V, V))
+    """Take the same steps as `stage_1` one by one, from any ``start`` table B[v, x] (zero by default)."""
+    return train_output(collocation, rate, steps=steps, start=start, record=()).W_ov
 
 
 def misalignment_constant(start: Any, rate: float) -> float:
-    """K of 1 - cos = K/t^2 from a random start: what stage 1 cannot move are the column means (C-THM-S1).
-
-    >>> from hardmax.nexttoken.stages import misalignment_constant
-    >>> misalignment_constant([[1.0, 0.0], [1.0, 0.0]], rate=0.5)
-    4.0
-    """
+    """K of 1 - cos = K/t^2 from a random start: what stage 1 cannot move are the column means (C-THM-S1)."""
     table = expect.finite_array("start", start, (None, None))
     sums = table.sum(axis=0)
     return float(sums @ sums) / (2.0 * len(table) * expect.positive("rate", rate) ** 2)
@@ -119,19 +147,7 @@ def misalignment_constant(start: Any, rate: float) -> float:
 
 @dataclass(frozen=True, eq=False)
 class PairGradient:
-    """The gradient (6) in the pairs: a unit vector, the log of the norm, and the method that gave it.
-
-    >>> import numpy as np
-    >>> from hardmax.nexttoken import Samples
-    >>> from hardmax.nexttoken.stages import StageTwo
-    >>> from hardmax.nexttoken.pairs import Pairs
-    >>> from hardmax.nexttoken.stages import stage_1
-    >>> pairs = Pairs.of(Samples.from_sentences(["S V O P", "V O P", "O P P", "P S V"]))
-    >>> stage = StageTwo(pairs, stage_1(pairs.collocation, 20, 0.1))
-    >>> found = stage.direction(np.zeros(pairs.P))
-    >>> found.method, round(float(np.exp(found.log_norm)), 9)
-    ('structured', 0.11042311)
-    """
+    """The gradient (6) in the pairs: a unit vector, the log of the norm, and the method that gave it."""
 
     unit: Floats
     log_norm: float
@@ -148,18 +164,6 @@ class StageTwo:
 
     The edge form is tried first. It does not apply if W_ov is no multiple of W_ov*, if a sentence has no
     token with n(x) = next token, or several, or where a flux changes sign (Assumption 3 violated).
-
-    >>> import numpy as np
-    >>> from hardmax.nexttoken import Samples
-    >>> from hardmax.nexttoken.stages import StageTwo
-    >>> from hardmax.nexttoken.pairs import Pairs
-    >>> from hardmax.nexttoken.stages import stage_1
-    >>> pairs = Pairs.of(Samples.from_sentences(["a b b", "b a"]))
-    >>> a = np.zeros(pairs.P)
-    >>> StageTwo(pairs, stage_1(pairs.collocation, 10, 0.1)).descend(a, rate=1.0, steps=2)
-    (2, 0)
-    >>> a.round(6).tolist()
-    [1.414214, -1.414214]
     """
 
     def __init__(self, pairs: Pairs, W_ov: OutputValue) -> None:

@@ -34,15 +34,6 @@ class KqStar:
     that of a `MaxMargin`: "infeasible" if the orders contradict each other, "undecided" if a query is too
     large for a proof; then ``values`` is None, and ``reason`` names the query. ``solution`` is the whole as a
     `MaxMargin`, with the certificate.
-
-    >>> from hardmax.nexttoken import Samples
-    >>> from hardmax.nexttoken.star import KqStar
-    >>> from hardmax.nexttoken.pairs import Pairs
-    >>> star = KqStar.of(Pairs.of(Samples.from_sentences(["S V O P", "V O P", "O P P", "P S V"])))
-    >>> star.norm_squared, star.is_star
-    (Fraction(13, 6), True)
-    >>> star.solution
-    MaxMargin(certified, margin=0.679366, support=((0, 0, 3), (1, 1, 0), (2, 2, 0), (2, 2, 1), (3, 2, 3)))
     """
 
     pairs: Pairs

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any
 
@@ -14,8 +14,13 @@ from hardmax._lib import expect
 from hardmax._lib.arguments import check_arguments
 from hardmax._lib.progress import Progress
 from hardmax.data.sentences.samples import Samples
+from hardmax.dynamics.blocks import BlockTrainer, Pull, StepOptions
+from hardmax.dynamics.checkpoint import digest
 from hardmax.dynamics.driver import steps_to_record
+from hardmax.dynamics.gradient import Settled, pull_of, risk_of, settle_at
+from hardmax.dynamics.optim import Optimizer
 from hardmax.dynamics.run import Run
+from hardmax.dynamics.stepping import pull_by_coordinate
 from hardmax.nexttoken.late import Late, late_of
 from hardmax.nexttoken.observables import Observables, log_excess_loss, loss, observe, target_masses
 from hardmax.nexttoken.pairs import Floats, Ints, Pairs
@@ -23,6 +28,7 @@ from hardmax.nexttoken.predict import Prediction, Predictor
 from hardmax.nexttoken.relations import Orders, orders
 from hardmax.nexttoken.stages import StageTwo, stage_1
 from hardmax.nexttoken.star import KqStar
+from hardmax.problem.problem import slots_of
 from hardmax.problem.readouts import OutputValue, best_loss, star_norm
 
 # Of the paper's experiment, which has |V| = 20: eta0 = 0.2/sqrt|V|, eta = 0.05/sqrt|V|, 900 steps each.
@@ -70,6 +76,7 @@ class Training(Run):
         *,
         event: str | None = None,
         stage: StageTwo | None = None,
+        method: str | None = None,
         **more: Any,
     ) -> Training:
         """The run with values of the pairs at each time; the problem is made when it is asked for."""
@@ -82,7 +89,7 @@ class Training(Run):
             points,
             event,
             None,
-            name,
+            method or name,
             pairs=pairs,
             W_ov=W_ov,
             rate=rate,
@@ -259,12 +266,6 @@ def train(
     ``after`` so many steps, only the others are taken: to the same bits as in one go. ``record`` is every how
     many steps to keep, a list of steps, or by default about 60 at equal ratios. ``progress`` is called
     as ``progress(done, total)``; ``stop`` is called now and then, and if it returns true the run ends there.
-
-    >>> from hardmax.nexttoken import Samples
-    >>> from hardmax.nexttoken.training import train
-    >>> run = train(Samples.from_sentences(["S V O P", "V O P", "O P P", "P S V"]), steps=10_000, rate=0.1)
-    >>> round(run.late.predicted_misalignment(1_000.0) / run.misalignment_kq, 3)
-    1.0
     """
     pairs = Pairs.of(samples, n)
     done = expect.whole("after", after)
@@ -312,6 +313,55 @@ def train(
         stage_1_steps=None if given else int(stage1),
         signed_steps=signed,
     )
+
+
+def train_attention(
+    pairs: Pairs, W_ov: OutputValue, optimizer: Optimizer, *, start: Any = None, **options: Any
+) -> Training:
+    """Train W_kq with W_ov fixed by any optimizer, with the options of `StepOptions`."""
+    stage = StageTwo(pairs, W_ov)
+    problem, slots = stage.problem, slots_of(stage.problem)
+    p = np.zeros(problem.d)
+    p[: pairs.P] = point(pairs, start)
+
+    def evaluate(inputs: Any) -> Settled:
+        settled = settle_at(problem, trainer.blocks["W_kq"], slots)
+        if inputs is None:
+            return settled
+        others = np.ones(problem.n, bool)
+        others[inputs] = False
+        return replace(settled, log_slopes=np.where(others, -np.inf, settled.log_slopes))
+
+    def pulls(settled: Settled, step: int) -> dict[str, Pull]:
+        log_scale: Any
+        if optimizer.by_coordinate:
+            direction, log_scale, _ = pull_by_coordinate(settled, slots.table, problem.total)
+        else:
+            pull = pull_of(settled, slots.table, problem.total)
+            direction, log_scale = pull.direction, pull.log_norm
+        return {"W_kq": Pull(direction, log_scale, float(direction.any()))}
+
+    trainer = BlockTrainer({"W_kq": p}, optimizer, StepOptions.read(problem.n, **options), evaluate, pulls)
+
+    def observe() -> dict[str, Any]:
+        values = trainer.blocks["W_kq"][: pairs.P]
+        return {"losses": risk_of(problem, trainer.point), "points": values}
+
+    def identity() -> dict[str, Any]:
+        data = pairs.samples
+        samples = (data.tokens, data.counts, data.offsets, data.query, data.target, data.weight)
+        return {"model": "W_kq", "corpus": digest(*samples), "start": digest(W_ov.table, p)}
+
+    trainer.run(observe, identity)
+    times, points = np.array(trainer.times, dtype=np.float64), trainer.observed.pop("points")
+    rate = optimizer.constant_rate
+    how: dict[str, Any] = {
+        "event": trainer.event,
+        "stage": stage,
+        "method": trainer.name,
+        "observed": trainer.observed,
+    }
+    return Training.of(pairs, W_ov, rate, "step", times, points, **how)
 
 
 def point(pairs: Pairs, start: Any) -> Floats:

@@ -8,7 +8,7 @@ E A E' and B E' themselves, and norms and angles agree with those of the tables.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -19,8 +19,8 @@ from hardmax._lib import expect
 from hardmax._lib.arguments import check_arguments
 from hardmax._lib.arrays import half_square
 from hardmax.data.sentences.samples import Samples
-from hardmax.dynamics.driver import Rule, Trainer, observed
-from hardmax.dynamics.forces import EXPONENTS, MOVES, STATIONARY, STEP, V, Workspace, spread
+from hardmax.dynamics.blocks import BlockTrainer, Pull, StepOptions
+from hardmax.dynamics.checkpoint import digest
 from hardmax.dynamics.optim import Normalized, Optimizer
 from hardmax.dynamics.run import Run
 from hardmax.nexttoken.model import Model
@@ -31,14 +31,7 @@ from hardmax.problem.readouts import OutputValue
 
 @check_arguments
 def orthonormal_embedding(V: int, d: int, *, rng: int | np.random.Generator) -> Floats:
-    """A random E (d x V) with orthonormal columns; d must be at least V.
-
-    >>> import numpy as np
-    >>> from hardmax.nexttoken.unmerged import orthonormal_embedding
-    >>> E = orthonormal_embedding(3, 5, rng=0)
-    >>> bool(np.allclose(E.T @ E, np.eye(3)))
-    True
-    """
+    """A random E (d x V) with orthonormal columns; d must be at least V."""
     expect.whole("V", V, 1)
     if d < V:
         raise ValueError(f"d must be at least V = {V} for orthonormal columns, got {d}")
@@ -48,17 +41,7 @@ def orthonormal_embedding(V: int, d: int, *, rng: int | np.random.Generator) -> 
 
 @dataclass(frozen=True, eq=False)
 class Embedded:
-    """Merged weights W_kq (d x d) and W_ov (V x d) with an embedding E (d x V).
-
-    >>> import numpy as np
-    >>> from hardmax.nexttoken import Samples
-    >>> from hardmax.nexttoken.unmerged import Embedded, orthonormal_embedding
-    >>> samples = Samples.from_sentences(["a b b", "b a"])
-    >>> E = orthonormal_embedding(2, 3, rng=0)
-    >>> weights = Embedded(samples, E, np.zeros((3, 3)), np.zeros((2, 3)))
-    >>> round(weights.model.loss, 6), weights.gradient_ov.shape
-    (0.693147, (2, 3))
-    """
+    """Merged weights W_kq (d x d) and W_ov (V x d) with an embedding E (d x V)."""
 
     samples: Samples
     E: Floats
@@ -80,18 +63,15 @@ class Embedded:
         """The gradient of the full loss by W_ov, V x d."""
         return self.model.gradient_ov @ self.E.T
 
+    @property
+    def gradients(self) -> tuple[Floats, Floats]:
+        """By W_kq and W_ov."""
+        return self.gradient_kq, self.gradient_ov
+
 
 @dataclass(frozen=True, eq=False)
 class Unmerged:
-    """Weights W_k (d x d1), W_q (d1 x d), W_v (d2 x d), W_o (V x d2) with an embedding E (d x V).
-
-    >>> from hardmax.nexttoken import Samples
-    >>> from hardmax.nexttoken.unmerged import Unmerged, orthonormal_embedding
-    >>> samples = Samples.from_sentences(["a b b", "b a"])
-    >>> weights = Unmerged.random(samples, orthonormal_embedding(2, 3, rng=0), 2, 2, scale=0.1, rng=1)
-    >>> [G.shape for G in weights.gradients]
-    [(3, 2), (2, 3), (2, 3), (2, 2)]
-    """
+    """Weights W_k (d x d1), W_q (d1 x d), W_v (d2 x d), W_o (V x d2) with an embedding E (d x V)."""
 
     samples: Samples
     E: Floats
@@ -123,44 +103,35 @@ class Unmerged:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Comparison(Run):
-    """Normalised gradient descent on the full loss (1): losses at every step, the weights at the end.
+    """A training on the full loss (1): losses at the recorded steps, the weights at the end.
 
     All else that a `hardmax.Run` can say of its end, it says of the problem that W_kq has with W_ov as it was
     trained; ``event`` is "stationary point" where the gradient is exactly zero.
-
-    >>> from hardmax.nexttoken import Samples
-    >>> from hardmax.nexttoken.unmerged import train_jointly
-    >>> run = train_jointly(Samples.from_sentences(["S V O P", "V O P", "O P P", "P S V"]), 200, 0.1)
-    >>> bool(run.losses[-1] < 0.1 * run.losses[0]), 0 < run.misalignment_kq < 1
-    (True, True)
-    >>> run.selection.is_unique
-    True
     """
 
     weights: Embedded | Unmerged = field(kw_only=True)
     rate: float = field(kw_only=True)
 
     @classmethod
-    def of(
-        cls, weights: Embedded | Unmerged, optimizer: Optimizer, losses: Floats, event: str | None
-    ) -> Comparison:
-        """The run that ended there, with the loss at the start and after every step."""
+    def of(cls, weights: Embedded | Unmerged, trainer: BlockTrainer) -> Comparison:
+        """The run that ended there."""
         model = _merged(weights).model
         problem = model.samples.problem(model.B)
         head = problem.readout.cross_entropy
         assert head is not None
+        times = np.array([each for each in trainer.times if each <= trainer.taken])
         return cls(
             problem,
             "step",
-            np.arange(len(losses)),
+            times,
             None,
-            event,
+            trainer.event,
             None,
-            optimizer.name,
-            {"losses": losses},
+            trainer.name,
+            {"losses": trainer.observed["losses"][: len(times)]},
             model.A[head.words, head.queries],
             weights=weights,
-            rate=optimizer.constant_rate,
+            rate=trainer.optimizers[0].constant_rate,
         )
 
     @property
@@ -185,69 +156,60 @@ class Comparison(Run):
 
 
 @check_arguments
-def train_jointly(samples: Samples, steps: int, rate: float | Optimizer, *, E: Any = None) -> Comparison:
-    """W_ov and W_kq together from zero, each step divided by the norm of the whole gradient.
+def train_jointly(
+    samples: Samples,
+    steps: int | None,
+    rate: float | Optimizer | Mapping[str, Optimizer],
+    *,
+    E: Any = None,
+    **options: Any,
+) -> Comparison:
+    """Train W_ov and W_kq together from zero, by one optimizer of both as one vector, or by one of each.
 
-    The first step moves W_ov alone: with W_ov = 0 attention has no gradient.
-
-    >>> from hardmax.nexttoken import Samples
-    >>> from hardmax.nexttoken.unmerged import train_jointly
-    >>> train_jointly(Samples.from_sentences(["a b b", "b a"]), 1, 0.1).merged.W_kq.tolist()
-    [[0.0, 0.0], [0.0, 0.0]]
+    ``rate`` is that of normalized descent, where a step is divided by the norm of the whole gradient. The
+    first step moves W_ov alone: with W_ov = 0 attention has no gradient. The other options are those of
+    `StepOptions`; every step is recorded by default.
     """
     samples = samples.merged()
     E = np.eye(samples.V) if E is None else expect.finite_array("E", E, (None, samples.V))
     start = Embedded(samples, E, np.zeros((len(E), len(E))), np.zeros((samples.V, len(E))))
-
-    return _run(start, ("W_kq", "W_ov"), lambda at: (at.gradient_kq, at.gradient_ov), steps, rate)
+    return _run(start, ("W_kq", "W_ov"), rate, {"steps": steps, **options})
 
 
 @check_arguments
-def train_unmerged(start: Unmerged, steps: int, rate: float | Optimizer) -> Comparison:
-    """All four factors together from ``start``, each step divided by the norm of the whole gradient.
-
-    >>> import numpy as np
-    >>> from hardmax.nexttoken import Samples
-    >>> from hardmax.nexttoken.unmerged import train_unmerged
-    >>> from hardmax.nexttoken.unmerged import Unmerged
-    >>> samples = Samples.from_sentences(["S V O P", "V O P", "O P P", "P S V"])
-    >>> start = Unmerged.random(samples, np.eye(4), 4, 4, scale=0.1, rng=0)
-    >>> run = train_unmerged(start, 300, 0.1)
-    >>> bool(run.losses[-1] < 0.1 * run.losses[0])
-    True
-    """
-
-    start = replace(start, samples=start.samples.merged())
-    return _run(start, ("W_k", "W_q", "W_v", "W_o"), lambda at: at.gradients, steps, rate)
-
-
-def _run(
-    start: Any, names: tuple[str, ...], gradients: Callable[[Any], Sequence[Floats]], steps: int, rate: Any
+def train_unmerged(
+    start: Unmerged, steps: int | None, rate: float | Optimizer | Mapping[str, Optimizer], **options: Any
 ) -> Comparison:
-    """Train the named matrices of ``start`` together, by one rule of all of them."""
-    optimizer = rate if isinstance(rate, Optimizer) else Normalized(expect.positive("rate", rate))
-    shapes = [getattr(start, name).shape for name in names]
-    x = np.concatenate([getattr(start, name).ravel() for name in names])
-    record, held = np.arange(expect.whole("steps", steps) + 1), [(-1, start)]
+    """Train all four factors together from ``start``, with ``rate`` and options as in `train_jointly`."""
+    start = replace(start, samples=start.samples.merged())
+    return _run(start, ("W_k", "W_q", "W_v", "W_o"), rate, {"steps": steps, **options})
 
-    def at(k: int) -> Any:
-        if held[0][0] != k:
-            parts = np.split(x.copy(), np.cumsum([math.prod(shape) for shape in shapes])[:-1])
-            made = (part.reshape(shape) for part, shape in zip(parts, shapes, strict=True))
-            held[:] = [(k, replace(start, **dict(zip(names, made, strict=True))))]
-        return held[0][1]
 
-    def force(_: Any, __: Floats, work: Workspace) -> int:
-        pulls = gradients(at(int(work.clock[STEP])))
-        work.vectors[V] = -np.concatenate([G.ravel() for G in pulls])
-        work.lengths[0] = spread(work.vectors[V], work.vectors[EXPONENTS], 0.0)
-        return MOVES if work.lengths[0] > 0.0 else STATIONARY
+def _run(start: Any, names: tuple[str, ...], rate: Any, options: dict[str, Any]) -> Comparison:
+    """Train the named matrices of ``start``."""
+    if not isinstance(rate, Optimizer | Mapping):
+        rate = Normalized(expect.positive("rate", rate))
+    if options["steps"] is not None:
+        options = {"record": 1, **options}
+    plan = StepOptions.read(start.samples.n, **options)
 
-    rule = Rule.unscaled(optimizer, len(record) - 1, x.shape)
-    trainer = Trainer(force, None, x, [rule], record, width=0, slots=0, n=1)
-    losses = observed(trainer, record, lambda: {"loss": _merged(at(trainer.taken)).model.loss})["loss"]
-    taken = trainer.taken
-    return Comparison.of(at(taken), optimizer, losses[: taken + 1], trainer.event)
+    def at(inputs: Any = None) -> Any:
+        arrays = {name: each.copy() for name, each in trainer.blocks.items()}
+        part = start.samples if inputs is None else start.samples.part(inputs)
+        return replace(start, samples=part, **arrays)
+
+    def pulls(point: Any, step: int) -> dict[str, Pull]:
+        return {name: Pull(-G) for name, G in zip(names, point.gradients, strict=True)}
+
+    trainer = BlockTrainer({name: getattr(start, name) for name in names}, rate, plan, at, pulls)
+
+    def identity() -> dict[str, Any]:
+        data, arrays = start.samples, [start.E, *(getattr(start, name) for name in names)]
+        samples = (data.tokens, data.counts, data.offsets, data.query, data.target, data.weight)
+        return {"model": list(names), "corpus": digest(*samples), "start": digest(*arrays)}
+
+    trainer.run(lambda: {"losses": _merged(trainer.point).model.loss}, identity)
+    return Comparison.of(trainer.point, trainer)
 
 
 def _merged(weights: Embedded | Unmerged) -> Embedded:

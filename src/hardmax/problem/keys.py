@@ -83,13 +83,7 @@ class Keys(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Dense:
-    """Keys that are stored, one row per token.
-
-    >>> import numpy as np
-    >>> from hardmax.problem.keys import Dense
-    >>> Dense(np.array([[3.0, 0.0], [0.0, 4.0]])).gram(np.array([0]), np.array([1])).tolist()
-    [[25.0]]
-    """
+    """Keys that are stored, one row per token."""
 
     table: np.ndarray
 
@@ -178,13 +172,7 @@ class Dense:
 
 @dataclass(frozen=True, eq=False)
 class Gram(Dense):
-    """Keys that are known by their inner products; ``table`` is an isometric copy of them.
-
-    >>> import numpy as np
-    >>> from hardmax.problem.keys import Gram
-    >>> Gram(np.eye(2), np.eye(2)).gram(np.array([0]), np.array([1])).tolist()
-    [[2.0]]
-    """
+    """Keys that are known by their inner products; ``table`` is an isometric copy of them."""
 
     products: np.ndarray
 
@@ -218,13 +206,7 @@ class Gram(Dense):
 
 @dataclass(frozen=True, eq=False)
 class OneHot:
-    """Unit vectors, never stored: the logit of token t is p[t], and a sum of keys adds to one entry each.
-
-    >>> import numpy as np
-    >>> from hardmax.problem.keys import OneHot
-    >>> OneHot(3).gaps(np.array([0, 2]), np.array([0, 2]), np.array([1.0, 5.0, 4.0]))[0].tolist()
-    [-3.0, 0.0]
-    """
+    """Unit vectors, never stored: the logit of token t is p[t], and a sum of keys adds to one entry each."""
 
     size: int
 
@@ -330,16 +312,7 @@ WRITTEN = 1_000_000
 
 @dataclass(frozen=True, eq=False)
 class Products:
-    """Row r is the outer product of ``left[token[r]]`` and ``right[query[r]]``; one query in each input.
-
-    >>> import numpy as np
-    >>> from hardmax.problem.keys import Products
-    >>> keys = Products(np.eye(2), np.array([[3.0, 4.0]]), np.array([0, 1]), np.array([0, 0]))
-    >>> keys.shape, keys.dense().tolist()
-    ((2, 4), [[3.0, 4.0, 0.0, 0.0], [0.0, 0.0, 3.0, 4.0]])
-    >>> keys.gram(np.array([0]), np.array([1])).tolist()
-    [[50.0]]
-    """
+    """Row r is the outer product of ``left[token[r]]`` and ``right[query[r]]``; one query in each input."""
 
     left: np.ndarray  # (N_x, d_x) tokens
     right: np.ndarray  # (N_z, d_z) queries
@@ -488,14 +461,7 @@ class Products:
 
 
 def outer_products(x: np.ndarray, offsets: np.ndarray, queries: Any) -> Products:
-    """Keys of tokens x, listed input by input, with a query for each input; equal rows are stored once.
-
-    >>> import numpy as np
-    >>> from hardmax.problem.keys import outer_products
-    >>> keys = outer_products(np.array([[1.0], [2.0], [1.0]]), np.array([0, 2, 3]), "first")
-    >>> keys.left.tolist(), keys.token.tolist(), keys.right.tolist(), keys.query.tolist()
-    ([[1.0], [2.0]], [0, 1, 0], [[1.0]], [0, 0, 0])
-    """
+    """Keys of tokens x, listed input by input, with a query for each input; equal rows are stored once."""
     n, sizes = len(offsets) - 1, np.diff(offsets)
     if isinstance(queries, str):
         if queries not in ENDS:

@@ -34,11 +34,6 @@ class OutputValue:
     """B = W_ov E, a table B[v, x]: ``margin`` times W_ov* (C-DEF-STRUCT), or ``entries`` if margin is None.
 
     A token without an n(x) has a zero column in W_ov*: no sample of stage 1 moves it.
-
-    >>> from hardmax.problem.readouts import OutputValue
-    >>> W_ov = OutputValue.aligned([1, 2, 0], margin=3.0)
-    >>> round(W_ov.norm**2, 12), W_ov.misalignment_ov, W_ov.table[:, 0].tolist()
-    (18.0, 0.0, [-1.0, 2.0, -1.0])
     """
 
     collocation: Ints
@@ -98,23 +93,13 @@ class OutputValue:
 
 
 def star_norm(collocation: Any) -> float:
-    """|W_ov*| = sqrt(V - 1) if every token has an n(x) (C-DEF-OVSTAR).
-
-    >>> from hardmax.problem.readouts import star_norm
-    >>> round(star_norm([1, 2, 3, 0]) ** 2, 12)
-    3.0
-    """
+    """|W_ov*| = sqrt(V - 1) if every token has an n(x) (C-DEF-OVSTAR)."""
     n = checked(collocation)
     return math.sqrt(int((n >= 0).sum()) * (1.0 - 1.0 / len(n)))
 
 
 def star_table(collocation: Any) -> Floats:
-    """W_ov* in float64; `hardmax.margin.closed_forms.ov_star` has the fractions.
-
-    >>> from hardmax.problem.readouts import star_table
-    >>> star_table([1, 0]).tolist()
-    [[-0.5, 0.5], [0.5, -0.5]]
-    """
+    """W_ov* in float64; `hardmax.margin.closed_forms.ov_star` has the fractions."""
     n = checked(collocation)
     named = np.flatnonzero(n >= 0)
     table = np.zeros((len(n), len(n)))
@@ -491,13 +476,7 @@ IN_LOG = LossFunction(
 
 @dataclass(frozen=True, eq=False)
 class Labels(Scores):
-    """Scores 1 on the tokens of an input's label and 0 elsewhere, and the log loss.
-
-    >>> import hardmax as hm
-    >>> problem = hm.Problem([[[1.0], [0.0], [0.0]]], [[1, 0, 0]], loss="log")
-    >>> [round(hm.loss(problem, [p]), 6) for p in (0.0, 3.0, -1e4)]
-    [1.098612, 0.094923, 10000.693147]
-    """
+    """Scores 1 on the tokens of an input's label and 0 elsewhere, and the log loss."""
 
     loss: LossFunction = LOG
 
@@ -508,12 +487,7 @@ class Labels(Scores):
 
 
 def scored(scores: np.ndarray, offsets: np.ndarray, loss: str | LossFunction) -> Scores:
-    """The readout of fixed scores: `Labels` for the log loss, whose scores are 0 and 1.
-
-    >>> import numpy as np
-    >>> type(scored(np.array([1.0, 0.0]), np.array([0, 2]), "log")).__name__
-    'Labels'
-    """
+    """The readout of fixed scores: `Labels` for the log loss, whose scores are 0 and 1."""
     if loss is not LOG and loss != "log":
         return Scores(scores, as_loss(loss))
     odd = np.flatnonzero((scores != 0.0) & (scores != 1.0))
@@ -540,12 +514,7 @@ def scored_readout(scores: Any, offsets: np.ndarray, loss: str | LossFunction, o
 
 
 def has_one_label(problem: Problem) -> bool:
-    """Whether the log loss is convex: no input has label tokens with different keys.
-
-    >>> import hardmax as hm
-    >>> has_one_label(hm.Problem([[[1.0], [0.0]]], [[1, 1]], loss="log"))
-    False
-    """
+    """Whether the log loss is convex: no input has label tokens with different keys."""
     if problem.readout.in_log is None:
         return False
     keys = problem.table.leaders(problem.tokens, problem.offsets, np.empty((len(problem.tokens), 0)))

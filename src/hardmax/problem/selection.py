@@ -126,13 +126,7 @@ def chosen_tokens(chosen: Any) -> Any:
 
 
 def leaders(problem: Problem, selection: Iterable[int] | Selection) -> tuple[int, ...]:
-    """A selection by the names of its tokens: the lowest index of a token that stands several times.
-
-    >>> import hardmax as hm
-    >>> from hardmax.problem.selection import leaders
-    >>> leaders(hm.Problem([[[1.0], [0.0], [1.0]]], [[2.0, 0.0, 2.0]]), [2])
-    (0,)
-    """
+    """A selection by the names of its tokens: the lowest index of a token that stands several times."""
     slots = problem.groups[_slots(problem, selection)]
     return tuple((slots - problem.offsets[:-1]).tolist())
 
@@ -141,11 +135,6 @@ def score_gaps(problem: Problem, reference: Any) -> np.ndarray:
     """reference_i - gamma_it of every slot; one reference score per input.
 
     A difference of floats has the sign of the exact difference, and is zero only for equal scores.
-
-    >>> import numpy as np, hardmax as hm
-    >>> from hardmax.problem.selection import score_gaps
-    >>> score_gaps(hm.data.example("B-FIG-1b"), np.array([0.9])).round(3).tolist()
-    [-0.1, 0.0, 0.9]
     """
     with np.errstate(over="ignore"):
         gaps: np.ndarray = np.repeat(reference, problem.sizes) - problem.scores
@@ -153,13 +142,7 @@ def score_gaps(problem: Problem, reference: Any) -> np.ndarray:
 
 
 def slot_gaps(problem: Problem, selection: Iterable[int]) -> np.ndarray:
-    """Score of the selected token minus score, for every slot, with all attention on the selected ones.
-
-    >>> import hardmax as hm
-    >>> from hardmax.problem.selection import slot_gaps
-    >>> slot_gaps(hm.data.example("B-FIG-8"), [0, 1]).tolist()
-    [0.0, 1.0, -1.0, 0.0]
-    """
+    """Score of the selected token minus score, for every slot, with all attention on the selected ones."""
     return problem.readout.vertex_gaps(problem.tokens, problem.offsets, _slots(problem, selection))
 
 

@@ -223,8 +223,8 @@ def test_stops_at_the_stated_loss():
     ("change", "message"),
     [
         ({"step": "adam"}, "must be an optimizer"),
-        ({"step": hm.optim.Normalized(0.1)}, "step must be AdamW, SGD or GD of hm.optim"),
-        ({"step": AdamW([0.1, 0.2])}, "lr must be one number for training by mini-batches"),
+        ({"step": hm.optim.Normalized(0.1), "dtype": "float32"}, "dtype must be .float64. where the plain"),
+        ({"step": AdamW([0.1, 0.2])}, "lr must be one number or one for each of the 1 steps"),
         ({"step": AdamW(0.1, eps=1e-20)}, "eps must be at least 1e-12 .* in float32, got 1e-20"),
         ({"step": AdamW(0.1, eps=0.0), "dtype": "float64"}, "eps must be at least 1e-140"),
         ({"dtype": "float16"}, "dtype must be one of"),

@@ -21,8 +21,7 @@ from ..conftest import Instance, numbers
 
 torch = pytest.importorskip("torch", reason="the two-layer trainer needs PyTorch: make test-extras")
 
-from hardmax.embeddings.minibatch import two_layer_step  # noqa: E402
-from hardmax.embeddings.minibatch.two_layer import train_two_layer  # noqa: E402
+from hardmax.embeddings.minibatch import train_two_layer, two_layer_step  # noqa: E402
 
 pytestmark = pytest.mark.extra
 PARTS = ("E", "p", "v", "a", "c", "losses")
@@ -161,7 +160,7 @@ def test_threads_change_no_bit(monkeypatch: pytest.MonkeyPatch) -> None:
 KILLED = """
 import sys
 import hardmax as hm
-from hardmax.embeddings.minibatch.two_layer import train_two_layer
+from hardmax.embeddings.minibatch import train_two_layer
 corpus = hm.embeddings.KLevel.surrogate().draw(64, rng=2)
 step = hm.optim.AdamW(1e-2)
 train_two_layer(corpus, 40, step, epochs=10**6, batch=24, rng=3, milestones=(5,), checkpoint=sys.argv[1],
@@ -215,7 +214,7 @@ def test_surrogate_learns_as_the_specification_saw() -> None:
     ("change", "message"),
     [
         ({"dtype": "float16"}, "dtype must be one of"),
-        ({"step": hm.optim.SGD(0.1)}, "step must be hm.optim.AdamW for the two-layer model, got SGD"),
+        ({"step": hm.optim.SGD(0.1), "dtype": "float32"}, "dtype must be .float64. where the plain loop"),
         ({"start": (np.zeros((30, 3)), np.zeros(3), np.zeros(3))}, "start must hold vectors of d = 6"),
     ],
 )

@@ -366,6 +366,14 @@ class Samples:
         problem = Problem._flat(OneHot(len(pairs)), tokens.reshape(-1), offsets, head)
         return problem.weighted(self.weight[has_label], self.counts[kept])
 
+    def part(self, chosen: NDArray[np.int64]) -> Samples:
+        """The chosen samples, in that order and with their weights."""
+        sizes = np.diff(self.offsets)[chosen]
+        offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+        inside = np.arange(offsets[-1]) + np.repeat(self.offsets[chosen] - offsets[:-1], sizes)
+        rows = {name: getattr(self, name)[chosen] for name in ("query", "target", "weight", "length", "node")}
+        return replace(self, tokens=self.tokens[inside], counts=self.counts[inside], offsets=offsets, **rows)
+
     def merged(self) -> Samples:
         """Samples that are equal as (multiset, query, target) as one with their joint weight.
 

@@ -1,10 +1,10 @@
 """Mini-batch training of the one- and two-layer models (A-TRAIN-1)."""
 
+from hardmax.dynamics.blocks import epoch_order
 from hardmax.embeddings.following import Deciles
-from hardmax.embeddings.minibatch.loop import epoch_order, rate_at
+from hardmax.embeddings.minibatch.loop import rate_at
 from hardmax.embeddings.minibatch.result import EmbeddingTraining, LevelMeans, TokenObservables
-from hardmax.embeddings.minibatch.train import train_embeddings
-from hardmax.embeddings.minibatch.two_layer import train_two_layer
+from hardmax.embeddings.minibatch.train import train_embeddings, train_two_layer
 
 __all__ = [
     "Deciles",

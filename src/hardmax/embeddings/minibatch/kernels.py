@@ -165,39 +165,15 @@ def _read(kind: types.Type, dimensions: int) -> types.Type:
 
 _FINISH = [
     types.void(
-        x[:, ::1],
-        intp,
-        INDEX,
-        _read(x, 1),
-        _read(x, 1),
-        stretch(x),
-        stretch(x),
-        stretch(x),
-        x[:, ::1],
-        _read(x, 2),
-        intp,
-        boolean,
+        *(x[:, ::1], intp, INDEX, *2 * (_read(x, 1),), *3 * (stretch(x),)),
+        *(x[:, ::1], _read(x, 2), intp, boolean),
     )
     for x in (float32, float64)
 ]
 _ADVANCE = [
     types.void(
-        x[:, ::1],
-        x[:, ::1],
-        x[:, ::1],
-        intp,
-        INDEX,
-        INDEX,
-        _read(x, 1),
-        _read(x, 1),
-        _read(x, 1),
-        _read(x, 2),
-        _read(x, 2),
-        _read(x, 2),
-        intp,
-        boolean,
-        stretch(x),
-        stretch(x),
+        *(*3 * (x[:, ::1],), intp, INDEX, INDEX, *3 * (_read(x, 1),), *3 * (_read(x, 2),)),
+        *(intp, boolean, stretch(x), stretch(x)),
     )
     for x in (float32, float64)
 ]

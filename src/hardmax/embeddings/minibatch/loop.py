@@ -14,25 +14,15 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
-from numba import intp, types
 
 from hardmax._lib import expect
-from hardmax._lib.compiled import COUNTS, INDEX, njit
 from hardmax._lib.progress import Progress
 from hardmax.data.corpora.corpus import Corpus
-from hardmax.dynamics.optim import Optimizer
-from hardmax.embeddings.minibatch import checkpoint as files
-from hardmax.embeddings.minibatch.result import EmbeddingTraining, TokenObservables, mean_by_epoch, two_layers
-
-
-def epoch_order(n: int, seed: int, epoch: int) -> np.ndarray:
-    """The order of the n sequences in an epoch; it depends on nothing else, so a resumed run sees the same.
-
-    >>> from hardmax.embeddings.minibatch import epoch_order
-    >>> sorted(epoch_order(4, seed=0, epoch=7).tolist())
-    [0, 1, 2, 3]
-    """
-    return np.random.default_rng([seed, epoch]).permutation(n)
+from hardmax.dynamics import checkpoint as files
+from hardmax.dynamics.blocks import FACTOR, epoch_order, read_milestones
+from hardmax.embeddings.minibatch.result import EmbeddingTraining, TokenObservables, mean_by_epoch
+from hardmax.embeddings.one_layer import take
+from hardmax.embeddings.two_layer import two_layers
 
 
 def epoch_batches(corpus: Corpus, batch: int, seed: int, epoch: int) -> Iterator[Corpus]:
@@ -42,36 +32,8 @@ def epoch_batches(corpus: Corpus, batch: int, seed: int, epoch: int) -> Iterator
         yield take(corpus, order[first : first + batch])
 
 
-def take(corpus: Corpus, chosen: np.ndarray) -> Corpus:
-    """The chosen sequences, in that order."""
-    sizes = corpus.offsets[chosen + 1] - corpus.offsets[chosen]
-    offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.intp)
-    tokens, counts = np.empty(offsets[-1], np.intp), np.empty(offsets[-1], np.int64)
-    _gather(corpus.tokens, corpus.counts, corpus.offsets, chosen.astype(np.intp), offsets, tokens, counts)
-    return Corpus(tokens, counts, offsets, corpus.labels[chosen], corpus.S, corpus.vocabulary, corpus.written)
-
-
-@njit(types.void(INDEX, COUNTS, INDEX, INDEX, INDEX, intp[::1], types.int64[::1]), cache=True, nogil=True)
-def _gather(tokens, counts, offsets, chosen, places, out_tokens, out_counts):  # type: ignore[no-untyped-def]
-    for k in range(chosen.size):
-        first, place = np.uintp(offsets[chosen[k]]), np.uintp(places[k])
-        size = np.uintp(places[k + 1]) - place
-        for i in range(size):
-            out_tokens[place + i] = tokens[first + i]
-        for i in range(size):
-            out_counts[place + i] = counts[first + i]
-
-
-FACTOR = 0.1
-
-
 def rate_at(rate: float, milestones: Sequence[int], epoch: int) -> float:
-    """Learning rate of an epoch, counted from 0; a milestone m acts from the epoch m on.
-
-    >>> from hardmax.embeddings.minibatch import rate_at
-    >>> [round(rate_at(0.01, (100, 200), epoch), 6) for epoch in (99, 100, 200)]
-    [0.01, 0.001, 0.0001]
-    """
+    """Learning rate of an epoch, counted from 0; a milestone m acts from the epoch m on."""
     for milestone in milestones:
         if epoch >= milestone:
             rate *= FACTOR
@@ -121,15 +83,9 @@ class TrainingPlan:
         rng: np.random.Generator,
     ) -> TrainingPlan:
         """What a user asks for, checked."""
-        try:
-            stages = [expect.whole("milestones", m) for m in milestones]
-        except TypeError:
-            raise ValueError(
-                f"milestones must be a list of epochs, such as (100, 200), or (), got {milestones!r:.40}"
-            ) from None
         return cls(
             rate,
-            stages,
+            read_milestones(milestones),
             expect.whole("epochs", epochs),
             expect.whole("batch", batch, 1),
             expect.nonnegative("until_loss", until_loss),
@@ -154,7 +110,7 @@ class Epochs(NamedTuple):
         model: tuple[Any, Any, Any],
         loss: float,
         mass: float,
-        rule: Optimizer,
+        method: str,
         batch: int,
         layers: int = 1,
         scale: float = 1.0,
@@ -162,8 +118,6 @@ class Epochs(NamedTuple):
     ) -> EmbeddingTraining:
         """The run, with E, p and v of the trained model."""
         end, (E, p, v) = self.snapshots[-1], model
-        if self.event is not None and self.event.startswith(DIVERGED):
-            loss = mass = math.nan
         source = partial(end.corpus.problem, E, v, scale=scale) if layers == 1 else two_layers
         return EmbeddingTraining(
             end.corpus,
@@ -176,7 +130,7 @@ class Epochs(NamedTuple):
             None,
             self.event,
             None,
-            rule.name,
+            method,
             {"losses": self.losses},
             p,
             E=E,
@@ -201,7 +155,7 @@ def run(
     """Train, from the checkpoint if there is one; ``identity`` says which training it must be of."""
     same = {
         **identity,
-        "rate": plan.rate,
+        "rate": None if math.isnan(plan.rate) else plan.rate,
         "batch": plan.batch,
         "milestones": list(plan.milestones),
         "seed": plan.seed,
@@ -242,7 +196,8 @@ def run(
         a, c = model.observe()
         if not (math.isfinite(losses[-1]) and np.isfinite(a).all() and np.isfinite(c).all()):
             # neither a snapshot nor a checkpoint: both keep what was there before
-            event = f"{DIVERGED} in epoch {epoch + 1}: lower the rate ({plan.rate:g})"
+            rate_text = "" if math.isnan(plan.rate) else f" ({plan.rate:g})"
+            event = f"{DIVERGED} in epoch {epoch + 1}: lower the rate{rate_text}"
             break
         epoch += 1
         mean = float(mean_by_epoch(np.array(losses[-steps:]), corpus.n, plan.batch)[0])

@@ -16,7 +16,6 @@ from hardmax.data.corpora.corpus import Corpus
 from hardmax.data.corpora.generators import KLevel
 from hardmax.dynamics.run import Run
 from hardmax.embeddings.following import Following, pearson
-from hardmax.problem import Problem
 
 
 class TrainedWord(NamedTuple):
@@ -148,15 +147,7 @@ class TokenObservables(Following):
         return pearson(self.x[chosen], self.c[chosen])
 
     def top(self, count: int = 10, by: str = "attention") -> Words:
-        """The words that matter: the largest E p, which attention selects; or "positive", "negative" E v.
-
-        >>> import hardmax as hm
-        >>> corpus = hm.Corpus.from_sequences(["good film", "bad film"] * 4, [1, -1] * 4)
-        >>> step = hm.optim.AdamW(0.1)
-        >>> trained = hm.embeddings.minibatch.train_embeddings(corpus, 8, step, epochs=20, batch=4, rng=0)
-        >>> [(each.word, each.occurrences) for each in trained.top(1, by="negative")]
-        [('bad', 4)]
-        """
+        """The words that matter: the largest E p, which attention selects; or "positive", "negative" E v."""
         expect.one_of("by", by, ("attention", "positive", "negative"))
         return top_words(self.corpus, self.a, self.c, expect.whole("count", count, 1), by)
 
@@ -224,11 +215,6 @@ class EmbeddingTraining(Run, TokenObservables):
     def epoch_losses(self) -> np.ndarray:
         """Loss curve: mean over the sequences of each epoch, as they were met."""
         return mean_by_epoch(self.losses, self.corpus.n, self.batch)
-
-
-def two_layers() -> Problem:
-    """Where a run of the two-layer model is asked for its problem."""
-    raise ValueError("a two-layer model is no Problem: its keys move with the first layer; use TwoLayer")
 
 
 def mean_by_epoch(losses: np.ndarray, n: int, batch: int) -> np.ndarray:

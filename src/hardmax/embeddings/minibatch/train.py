@@ -1,13 +1,12 @@
-"""The verb: train all parameters of the one-layer model by mini-batches (A-TRAIN-1)."""
+"""Training of E, p and v by mini-batches (A-TRAIN-1)."""
 
 from __future__ import annotations
 
 import math
-import mmap
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -17,22 +16,26 @@ from numba import intp
 from hardmax._lib import expect
 from hardmax._lib.arguments import check_arguments
 from hardmax._lib.compiled import INDEX, OUT_INDEX, njit
+from hardmax._lib.extras import install
 from hardmax._lib.parallel import cores
 from hardmax._lib.progress import Progress
 from hardmax._lib.scales import Scale, read_scale
 from hardmax.data.corpora.corpus import Corpus
-from hardmax.dynamics.optim import GD, SGD, AdamW, Optimizer
-from hardmax.dynamics.optim.base import need_optimizer, settings
+from hardmax.dynamics.blocks import BlockTrainer, Pull, StepOptions
+from hardmax.dynamics.checkpoint import digest
+from hardmax.dynamics.optim import GD, SGD, Adam, AdamW, Optimizer
+from hardmax.dynamics.optim.base import settings
 from hardmax.embeddings.first_step import initial_vectors
-from hardmax.embeddings.minibatch.checkpoint import digest
 from hardmax.embeddings.minibatch.kernels import REST, TILE, advance_tile, extend_rests, finish_tile
-from hardmax.embeddings.minibatch.loop import TrainingPlan, run
+from hardmax.embeddings.minibatch.loop import DIVERGED, TrainingPlan, run
 from hardmax.embeddings.minibatch.result import EmbeddingTraining
-from hardmax.embeddings.one_layer import evaluate, read_vectors, token_mass
+from hardmax.embeddings.one_layer import by_block, evaluate, pulls_at, starting_vectors, token_mass
+from hardmax.embeddings.two_layer import TwoLayer
 
 REMEMBERED = 128  # steps whose p, v and scalars are kept; then all rows are brought up to date
 NARROW = 128  # columns of a tile at least, where there are so many
-PAGE, LARGE_PAGE = 2**12, 2**21  # bytes
+PAGE = 2**12  # bytes
+BLOCKS = ("E", "p", "v")
 
 
 class OneLayerModel:
@@ -59,14 +62,10 @@ class OneLayerModel:
         self._E, self._E_first, self._E_second = (
             _zeros((tiles, S, width), kind) for width in (self._width, self._width, self._used(self._width))
         )
-        # Half a page away from the rows of E: the processor takes two addresses that agree in their last
-        # twelve bits for one, and lets a load wait for the store before it.
-        self._pv, self._pv_first, self._pv_second = (
-            _zeros((tiles, 2 * TILE), kind, PAGE // 2) for _ in range(3)
-        )
+        self._pv, self._pv_first, self._pv_second = (_zeros((tiles, 2 * TILE), kind) for _ in range(3))
         # Steps are counted from the last time that all rows were up to date.
         self._now, self._pending, self._done = 0, False, np.zeros(S, np.intp)
-        self._pv_at = _zeros((tiles, REMEMBERED, 2 * TILE), kind, PAGE // 2)
+        self._pv_at = _zeros((tiles, REMEMBERED, 2 * TILE), kind)
         self._k_at = np.zeros((REMEMBERED, rule.scalars(1, 0.0).size))
         self._rests = np.zeros((REMEMBERED, REST))
         self._low_k_at, self._low_rests = self._k_at.astype(kind), self._rests.astype(kind)  # for the kernels
@@ -96,6 +95,16 @@ class OneLayerModel:
     def vectors(self) -> np.ndarray:
         """p and v as rows, as `observe` left them."""
         return self._taken(_pairs(self._pv), self._d)
+
+    @property
+    def parameters(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """E, p and v."""
+        p, v = self.vectors
+        return self.E, p, v
+
+    def measured(self, corpus: Corpus) -> tuple[float, float]:
+        """Mean over a corpus of the loss, and of the largest share of attention that a token has."""
+        return one_layer_measures(corpus, *self.observe(), self._scale)
 
     def step(self, batch: Corpus, rate: float) -> float:
         """One step on a batch; returns the batch's loss before it, nan where the parameters overflowed.
@@ -267,27 +276,15 @@ class OneLayerModel:
         return a, c
 
 
-def _zeros(shape: tuple[int, ...], kind: str, offset: int = 0) -> np.ndarray:
-    """Zeros that begin so many bytes into a page of memory."""
-    size = math.prod(shape) * np.dtype(kind).itemsize
-    page = LARGE_PAGE if size >= LARGE_PAGE else PAGE
-    raw = _memory(offset + size + page, large=page == LARGE_PAGE)
-    begin = offset + -raw.ctypes.data % page
-    return raw[begin : begin + size].view(kind).reshape(shape)
+def _zeros(shape: tuple[int, ...], kind: str) -> np.ndarray:
+    """Zeros that begin at a page of memory: on other addresses a step took 1.15 to 1.3 times as long.
 
-
-def _memory(size: int, *, large: bool) -> np.ndarray:
-    """Bytes that are zero, in large pages where they are asked for and the system (Linux) has them.
-
-    Memory of the heap lies in large pages or not by what was there before; without them a step took 1.3 times
-    as long.
+    Large pages, and another half page between E and p, were measured to change nothing.
     """
-    if not (large and hasattr(mmap, "MADV_HUGEPAGE")):
-        return np.zeros(size, np.uint8)
-    raw = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-    with suppress(OSError):  # a kernel that was built without them
-        raw.madvise(mmap.MADV_HUGEPAGE)
-    return np.frombuffer(raw, np.uint8)
+    size = math.prod(shape) * np.dtype(kind).itemsize
+    raw = np.zeros(size + PAGE, np.uint8)
+    begin = -raw.ctypes.data % PAGE
+    return raw[begin : begin + size].view(kind).reshape(shape)
 
 
 def _pairs(tiles: np.ndarray) -> np.ndarray:
@@ -296,13 +293,7 @@ def _pairs(tiles: np.ndarray) -> np.ndarray:
 
 
 def renumbered(tokens: np.ndarray, S: int) -> tuple[np.ndarray, np.ndarray]:
-    """The distinct tokens in ascending order, and the place of each token among them.
-
-    >>> import numpy as np
-    >>> rows, places = renumbered(np.array([5, 2, 5, 7]), 9)
-    >>> rows.tolist(), places.tolist()
-    ([2, 5, 7], [1, 0, 1, 2])
-    """
+    """The distinct tokens in ascending order, and the place of each token among them."""
     rows, places = np.empty(min(S, tokens.size), np.intp), np.empty(tokens.size, np.intp)
     return rows[: _renumber(tokens, np.full(S, -1), rows, places)], places
 
@@ -326,59 +317,64 @@ def _renumber(tokens, place, rows, places):  # type: ignore[no-untyped-def]
 def train_embeddings(
     corpus: Corpus,
     d: int,
-    step: Optimizer,
+    step: Optimizer | Mapping[str, Optimizer],
     *,
     epochs: int,
     batch: int = 128,
     milestones: Sequence[int] = (100, 200),
     rng: int | np.random.Generator,
     start: tuple[Any, Any, Any] | None = None,
-    dtype: str = "float32",
+    dtype: str | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
     checkpoint_every: int = 10,
     until_loss: float = 0.0,
     workers: int | None = None,
     progress: Progress | None = None,
     scale: Scale = None,
+    first_scale: Scale = None,
+    layers: int = 1,
 ) -> EmbeddingTraining:
-    """Train E, p and v of the one-layer model by mini-batches.
+    """Train E, p and v by mini-batches.
+
+    `hm.optim.AdamW`, and for one layer `Adam`, `SGD` and `GD`, have compiled steps where one optimizer with
+    one rate moves all of E, p and v. Everything else takes the plain loop in float64. LayerNorm of the
+    two-layer model has no gain and no bias; its compiled steps need PyTorch.
 
     Args:
         corpus: the labelled sequences, shuffled anew in each epoch; the last batch may be smaller.
         d: the dimension of the embeddings.
-        step: `hm.optim.AdamW`, `SGD` or `GD`, with a number as rate.
+        step: an optimizer of `hm.optim`, or one for each of "E", "p" and "v" that is trained.
         epochs: how many times through the corpus.
         batch: sequences in a step.
         milestones: epochs from which on the rate is a tenth of what it was.
         rng: an int or a Generator, for the start and the order of the sequences.
         start: (E, p, v); drawn as A-DEF-4 says by default.
-        dtype: "float32" or "float64" for the parameters; softmax and loss are always in float64.
+        dtype: "float32" (the default of compiled steps) or "float64" for the parameters; softmax and loss
+            of one layer are always in float64.
         checkpoint: a file where the training is saved every ``checkpoint_every`` epochs and at the end, and
             from which it goes on if the file exists, to the same bits, also to more epochs than before.
         checkpoint_every: epochs between two of these.
         until_loss: stop once the mean loss of an epoch, over the batches as they were met, is at most this.
-        workers: how many threads; all cores by default. Their number does not change the result.
+        workers: how many threads compiled steps take; all cores by default. Their number does not change the
+            result.
         progress: called as ``progress(done, total)`` after each epoch.
         scale: a factor before the logits E p of the softmax: a positive number, or "1/sqrt(d)" as in other
             transformers; 1 by default, as printed.
-
-    >>> import hardmax as hm
-    >>> from hardmax.embeddings.minibatch import train_embeddings
-    >>> model = hm.embeddings.KLevel.surrogate()
-    >>> step = hm.optim.AdamW(1e-2)
-    >>> trained = train_embeddings(model.draw(512, rng=0), 64, step, epochs=30, batch=64, rng=0)
-    >>> trained.loss < 1e-2, trained.r_v > 0.9, trained.sign_accuracy() > 0.95
-    (True, True, True)
+        first_scale: the same for the first softmax of two layers.
+        layers: 1 or 2.
     """
-    d, kind = expect.whole("d", d, 1), expect.one_of("dtype", dtype, ("float32", "float64"))
-    rule = trainable(step, kind)
-    workers = cores() if workers is None else expect.whole("workers", workers, 1)
-    factor = read_scale("scale", scale, d)
-
+    d, count = expect.whole("d", d, 1), cores() if workers is None else expect.whole("workers", workers, 1)
+    scales: dict[str, Any] = {"scale": read_scale("scale", scale, d)}
+    if layers == 2:
+        scales["first_scale"] = read_scale("first_scale", first_scale, d)
+    optimizers = by_block(step, BLOCKS)
+    rule, kind = compiled_rule(optimizers, layers, dtype)
     rng = expect.generator(rng)
-    vectors = starting_vectors(corpus, d, start, rng)
+    vectors = initial_vectors(corpus.S, d, rng=rng) if start is None else starting_vectors(corpus, start)
+    if vectors[0].shape[1] != d:
+        raise ValueError(f"start must hold vectors of d = {d} numbers, got {vectors[0].shape[1]}")
     plan = TrainingPlan.read(
-        rate=expect.positive("rate", rule.lr),
+        rate=next(iter(optimizers.values())).constant_rate,
         milestones=milestones,
         epochs=epochs,
         batch=batch,
@@ -387,19 +383,136 @@ def train_embeddings(
         checkpoint_every=checkpoint_every,
         rng=rng,
     )
-    identity = {
-        "model": "one layer",
-        **settings(rule),
-        "dtype": kind,
-        "start": digest(*vectors),
-        "scale": factor,
-    }
-    with OneLayerModel(*vectors, rule, kind, workers, factor) as model:
-        done = run(model, corpus, plan, identity, progress)
-    end, (p, v) = done.snapshots[-1], model.vectors
-    loss = evaluate(corpus, end.a, end.c, factor).loss
-    mass = float(np.maximum.reduceat(token_mass(corpus, factor * end.a), corpus.offsets[:-1]).mean())
-    return done.training((model.E, p, v), loss, mass, step, plan.batch, scale=factor)
+    model: Any = None
+    if rule is None:
+        model = PlainModel(vectors, optimizers, layers, plan, -(-corpus.n // plan.batch), scales)
+        how = model.settings
+    else:
+        model = (OneLayerModel if layers == 1 else _two_layers())(*vectors, rule, kind, count, **scales)
+        how = {"model": "one layer" if layers == 1 else "two layers", **settings(rule), "dtype": kind}
+    with model:
+        done = run(model, corpus, plan, {**how, "start": digest(*vectors), **scales}, progress)
+        has_diverged = done.event is not None and done.event.startswith(DIVERGED)
+        loss, mass = (math.nan, math.nan) if has_diverged else model.measured(corpus)
+    name = ", ".join(sorted({each.name for each in optimizers.values()}))
+    return done.training(model.parameters, loss, mass, name, plan.batch, layers=layers, **scales)
+
+
+@check_arguments
+def train_two_layer(
+    corpus: Corpus,
+    d: int,
+    step: Optimizer | Mapping[str, Optimizer],
+    *,
+    epochs: int,
+    rng: int | np.random.Generator,
+    **options: Any,
+) -> EmbeddingTraining:
+    """Train E, p and v of the two-layer model by mini-batches, with the options of `train_embeddings`.
+
+    The loss is the two-layer model's; a = E p and c = E v are those of the embeddings as they are, below the
+    first layer. Compiled steps round alike for any number of threads; another processor or another version
+    of PyTorch or numpy may round its matrix products differently.
+    """
+    return train_embeddings(corpus, d, step, epochs=epochs, rng=rng, layers=2, **options)
+
+
+def _two_layers() -> Any:
+    try:
+        from hardmax.embeddings.minibatch.two_layer_step import TwoLayerModel
+    except ImportError as missing:
+        raise ImportError(
+            f"the two-layer model is trained with PyTorch ({missing}): {install('torch')}"
+        ) from missing
+    return TwoLayerModel
+
+
+class PlainModel:
+    """Some of E, p and v with any optimizers, for one or two layers, in float64 by the plain loop."""
+
+    def __init__(
+        self,
+        vectors: tuple[np.ndarray, np.ndarray, np.ndarray],
+        optimizers: Mapping[str, Optimizer],
+        layers: int,
+        plan: TrainingPlan,
+        per_epoch: int,
+        scales: Mapping[str, Any],
+    ) -> None:
+        self._vectors = dict(zip(BLOCKS, vectors, strict=True))
+        self._layers, self._scales, self._optimizers = layers, dict(scales), optimizers
+        milestones = [per_epoch * each for each in plan.milestones]
+        steps = StepOptions.read(1, steps=per_epoch * plan.epochs, record=(), milestones=milestones)
+        names = [name for name in BLOCKS if name in optimizers]
+        start = {name: self._vectors[name] for name in names}
+        self._trainer = BlockTrainer(start, optimizers, steps, self._evaluate, self._pulls)
+        self._vectors |= self._trainer.blocks
+        self._batch: Any = None
+        self._loss = math.nan
+
+    def __enter__(self) -> PlainModel:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What a checkpoint of the same training has in common."""
+        model = {"model": f"{self._layers} layers, plain"}
+        rules = {name: {**settings(each), "lr": each.lr} for name, each in self._optimizers.items()}
+        return {**model, "optimizers": rules}
+
+    @property
+    def parameters(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """E, p and v."""
+        E, p, v = self._vectors.values()
+        return E, p, v
+
+    def _evaluate(self, _: Any) -> Any:
+        E, p, v = self.parameters
+        if self._layers == 2:
+            return TwoLayer(**self._scales).gradients(self._batch, E, p, v)
+        return evaluate(self._batch, E @ p, E @ v, **self._scales)
+
+    def _pulls(self, point: Any, _: int) -> dict[str, Pull]:
+        self._loss = point.loss
+        if self._layers == 2:
+            return {name: Pull(-getattr(point, name)) for name in self._optimizers}
+        return pulls_at(point, self._optimizers, *self.parameters)
+
+    def step(self, batch: Corpus, rate: float) -> float:
+        """One step on a batch; returns the batch's loss before it, nan where the parameters overflowed."""
+        self._batch = batch
+        return self._loss if self._trainer.take_step() else math.nan
+
+    def observe(self) -> tuple[np.ndarray, np.ndarray]:
+        """a = E p and c = E v of all tokens."""
+        E, p, v = self.parameters
+        return E @ p, E @ v
+
+    def measured(self, corpus: Corpus) -> tuple[float, float]:
+        """Mean over a corpus of the loss, and of the largest share of attention that a token has."""
+        if self._layers == 1:
+            return one_layer_measures(corpus, *self.observe(), self._scales["scale"])
+        model = TwoLayer(**self._scales)
+        shares = model.attention(corpus, *self.parameters)
+        loss = model.gradients(corpus, *self.parameters).loss
+        return loss, float(np.maximum.reduceat(shares, corpus.offsets[:-1]).mean())
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """All that the next step depends on."""
+        return self._trainer.arrays()
+
+    def restore(self, arrays: Mapping[str, np.ndarray]) -> None:
+        """Go back to where `arrays` was taken."""
+        self._trainer.restore(arrays)
+
+
+def one_layer_measures(corpus: Corpus, a: np.ndarray, c: np.ndarray, scale: float) -> tuple[float, float]:
+    """Mean over a corpus of the loss, and of the largest share of attention that a token has."""
+    shares = np.maximum.reduceat(token_mass(corpus, scale * a), corpus.offsets[:-1])
+    return evaluate(corpus, a, c, scale).loss, float(shares.mean())
 
 
 # A second moment below the normal numbers is taken for zero: its root, corrected, must not be
@@ -407,39 +520,36 @@ def train_embeddings(
 LEAST_EPSILON = {"float32": 1e-12, "float64": 1e-140}
 
 
-def trainable(step: Optimizer, kind: str) -> AdamW | SGD:
-    """The rule as the trainer's kernels know it: gradient descent is SGD without momentum."""
-    need_optimizer(step)
-    rule = SGD(step.lr) if isinstance(step, GD) and step.norm == "l2" else step
-    if not isinstance(rule, AdamW | SGD):
+def compiled_rule(
+    optimizers: Mapping[str, Optimizer], layers: int, dtype: str | None
+) -> tuple[AdamW | SGD | None, str]:
+    """The rule as the trainer's kernels know it, and the type of its numbers; None where they do not."""
+    kind = None if dtype is None else expect.one_of("dtype", dtype, ("float32", "float64"))
+    step, *others = optimizers.values()
+    rule: Any = step
+    if isinstance(step, GD) and step.norm == "l2":
+        rule = SGD(step.lr)  # without momentum
+    elif type(step) is Adam:
+        rule = AdamW(step.lr, betas=step.betas, eps=step.eps)
+    is_known = type(rule) is AdamW or (layers == 1 and type(rule) is SGD)
+    if (
+        not is_known
+        or set(optimizers) != set(BLOCKS)
+        or others != [step] * 2
+        or math.isnan(step.constant_rate)
+    ):
+        if kind == "float32":
+            raise ValueError(
+                'dtype must be "float64" where the plain loop trains: float32 is for AdamW, Adam, SGD and GD '
+                "with one rate for all of E, p and v, and of two layers for AdamW and Adam"
+            )
+        return None, "float64"
+    least = LEAST_EPSILON[kind or "float32"]
+    if isinstance(rule, AdamW) and rule.eps < least:
+        if type(step) is Adam and kind != "float32":
+            return None, "float64"
         raise ValueError(
-            f"step must be AdamW, SGD or GD of hm.optim where batches are taken, got {type(step).__name__}"
-        )
-    if step.decay:
-        raise ValueError(f"decay must be 0 for training by mini-batches, got {step.decay:g}; give milestones")
-    if isinstance(rule.lr, str) or np.ndim(rule.lr):
-        raise ValueError(f"lr must be one number for training by mini-batches, got {rule.lr!r:.40}")
-    if isinstance(rule, AdamW) and rule.eps < LEAST_EPSILON[kind]:
-        raise ValueError(
-            f"eps must be at least {LEAST_EPSILON[kind]:g} for training by mini-batches in {kind}, got "
+            f"eps must be at least {least:g} for training by mini-batches in {kind or 'float32'}, got "
             f"{rule.eps:g}: the trainer takes roots far below for zero, and 0/0 has no value"
         )
-    return rule
-
-
-def starting_vectors(
-    corpus: Corpus, d: int, start: tuple[Any, Any, Any] | None, rng: np.random.Generator
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """E, p and v as A-DEF-4 draws them, or as they are given."""
-    if not isinstance(corpus, Corpus):
-        raise ValueError(f"corpus must be a Corpus, got {type(corpus).__name__}; a TextCorpus has a .corpus")
-    if start is None:
-        return initial_vectors(corpus.S, d, rng=rng)
-    try:
-        E, p, v = start
-    except (TypeError, ValueError):
-        raise ValueError(f"start must be three arrays (E, p, v), got {start!r:.40}") from None
-    E, p, v = read_vectors(corpus, E, p, v)
-    if E.shape[1] != d:
-        raise ValueError(f"start must hold vectors of d = {d} numbers, got {E.shape[1]}")
-    return E, p, v
+    return rule, kind or "float32"

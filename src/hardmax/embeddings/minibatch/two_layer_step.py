@@ -106,6 +106,12 @@ class TwoLayerModel:
         losses, shares = zip(*self._map(work, self._groups(corpus)), strict=True)
         return sum(losses) / corpus.n, sum(shares) / corpus.n
 
+    @property
+    def parameters(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """E, p and v."""
+        W = self.W.numpy()
+        return W[:-2], W[-2], W[-1]
+
     def observe(self) -> tuple[np.ndarray, np.ndarray]:
         """a = E p and c = E v of all tokens."""
         a, c = (self.W[-2:].double() @ self.W[:-2].double().T).numpy()

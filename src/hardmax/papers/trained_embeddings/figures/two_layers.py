@@ -18,10 +18,9 @@ from hardmax._lib.progress import Progress
 from hardmax.dynamics.optim import AdamW
 from hardmax.dynamics.optim.base import settings
 from hardmax.embeddings import Corpus, initial_vectors
-from hardmax.embeddings.minibatch import EmbeddingTraining
+from hardmax.embeddings.minibatch import EmbeddingTraining, train_two_layer
 from hardmax.embeddings.minibatch.kernels import update_adamw
 from hardmax.embeddings.minibatch.loop import TrainingPlan, run
-from hardmax.embeddings.minibatch.two_layer import train_two_layer
 from hardmax.embeddings.two_layer import TwoLayer
 from hardmax.papers.figures.figure import Findings, Scale, Setting, recipe
 from hardmax.papers.figures.tables import Tables
@@ -107,7 +106,7 @@ def train_closed_form(
     loss = TwoLayer().gradients(corpus, *model.parameters).loss
     shares = TwoLayer().attention(corpus, *model.parameters)
     mass = float(np.maximum.reduceat(shares, corpus.offsets[:-1]).mean())
-    return done.training(model.parameters, loss, mass, rule, batch, layers=2)
+    return done.training(model.parameters, loss, mass, rule.name, batch, layers=2)
 
 
 SIZES: dict[Scale, Mapping[Source, Size]] = {

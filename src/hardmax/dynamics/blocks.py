@@ -1,0 +1,365 @@
+"""Training of named arrays by a gradient in Python, as the models of papers A and C are trained.
+
+`driver.Trainer` takes the steps. This file adds batches, milestones, observations, an early end and
+checkpoints, so that every model has the same options.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from hardmax._lib import expect
+from hardmax._lib.progress import Progress
+from hardmax.dynamics import checkpoint as files
+from hardmax.dynamics.driver import Rule, Trainer, steps_to_record
+from hardmax.dynamics.forces import EXPONENTS, LOOKING, MOVES, SAVED, STATIONARY, STEP, V, Workspace, spread
+from hardmax.dynamics.loop import ALONG, PAUSED
+from hardmax.dynamics.optim import GD, Optimizer
+from hardmax.dynamics.optim.base import need_optimizer, settings
+from hardmax.dynamics.updates import nothing
+
+FACTOR = 0.1  # of the learning rate at a milestone
+LOSS_REACHED = "loss reached"  # the event of a run that `until_loss` ended
+
+
+class Pull(NamedTuple):
+    """Minus the gradient by a block: ``vector`` times exp(``log_scale``)."""
+
+    vector: np.ndarray
+    log_scale: Any = 0.0  # one number, or one for each coordinate where the length is known
+    length: float | None = None  # of the vector; computed by default
+
+
+def known_options(model: str, given: Iterable[str], known: Sequence[str]) -> None:
+    """Refuse options that a model does not have."""
+    for name in given:
+        if name not in known:
+            raise TypeError(f"{name} is not an option for {model}; the options are {', '.join(known)}")
+
+
+def epoch_order(n: int, seed: int, epoch: int) -> np.ndarray:
+    """Return the order of the n inputs in an epoch, which depends on nothing else.
+
+    >>> from hardmax.embeddings.minibatch import epoch_order
+    >>> sorted(epoch_order(4, seed=0, epoch=7).tolist())
+    [0, 1, 2, 3]
+    """
+    return np.random.default_rng([seed, epoch]).permutation(n)
+
+
+def lower_rates(rates: np.ndarray, milestones: Iterable[int]) -> np.ndarray:
+    """Divide the rates by ten from each milestone on."""
+    lowered = np.array(rates)
+    for milestone in milestones:
+        lowered[milestone:] *= FACTOR
+    return lowered
+
+
+def read_milestones(milestones: Any) -> tuple[int, ...]:
+    """Return whole numbers, or raise."""
+    try:
+        return tuple(expect.whole("milestones", each) for each in milestones)
+    except TypeError:
+        raise ValueError(
+            f"milestones must be a list of epochs or steps, such as (100, 200), or (), got {milestones!r:.40}"
+        ) from None
+
+
+@dataclass(frozen=True)
+class StepOptions:
+    """How many steps to take on which inputs, what to record, when to stop and where to save.
+
+    `read` makes it from the options of `hm.train`. With ``steps`` and ``batch`` the inputs come in turn; with
+    ``epochs`` they are shuffled in each epoch, milestones are counted in epochs, and each epoch is recorded.
+    """
+
+    steps: int
+    n: int
+    batch: int  # 0 for all inputs
+    record: np.ndarray
+    milestones: tuple[int, ...]
+    until_loss: float | None
+    progress: Progress | None
+    checkpoint: Path | None
+    checkpoint_every: int  # recorded steps from one checkpoint to the next
+    seed: int | None = None  # of the shuffles
+
+    @classmethod
+    def read(
+        cls,
+        n: int,
+        *,
+        steps: int | None = None,
+        epochs: int | None = None,
+        batch: int | None = None,
+        rng: Any = None,
+        record: int | Sequence[int] | None = None,
+        milestones: Sequence[int] = (),
+        until_loss: float | None = None,
+        progress: Progress | None = None,
+        checkpoint: Any = None,
+        checkpoint_every: int = 10,
+    ) -> StepOptions:
+        """Check the options of a training on n inputs."""
+        if (epochs is None) == (steps is None):
+            raise ValueError("steps or epochs must be given, and not both")
+        size = n if batch is None else expect.whole("batch", batch, 1)
+        if size > n:
+            raise ValueError(f"batch must be at most {n}, the number of inputs, got {batch}")
+        unit, seed = 1, None
+        if epochs is not None:
+            if rng is None:
+                raise TypeError("rng must be given where epochs are shuffled; pass rng=0, or steps=")
+            unit, seed = -(-n // size), int(expect.generator(rng).integers(2**63))
+            steps = unit * expect.whole("epochs", epochs)
+        steps = expect.whole("steps", steps)
+        return cls(
+            steps,
+            n,
+            0 if size == n else size,
+            steps_to_record(unit if record is None and epochs is not None else record, steps),
+            tuple(unit * each for each in read_milestones(milestones)),
+            None if until_loss is None else expect.nonnegative("until_loss", until_loss),
+            progress,
+            None if checkpoint is None else Path(checkpoint),
+            expect.whole("checkpoint_every", checkpoint_every, 1),
+            seed,
+        )
+
+    def inputs(self, step: int) -> np.ndarray | None:
+        """Return the inputs of a step; None for all of them."""
+        if not self.batch:
+            return None
+        if self.seed is None:
+            return (step * self.batch + np.arange(self.batch)) % self.n
+        epoch, part = divmod(step, -(-self.n // self.batch))
+        return epoch_order(self.n, self.seed, epoch)[part * self.batch : (part + 1) * self.batch]
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """What a checkpoint of the same training has in common."""
+        return {"batch": self.batch, "milestones": list(self.milestones), "seed": self.seed}
+
+
+class BlockTrainer:
+    """Arrays by name that steps move, and what was observed on the way.
+
+    Args:
+        start: the arrays by name, which are copied. Without any, ``pulls`` takes the step itself, and
+            changes arrays of ``held``.
+        optimizer: one for each block by name, or one that moves all blocks as one vector.
+        options: how many steps, on which inputs.
+        evaluate: returns the model at the blocks as they are, for some inputs, or for all of them (None).
+        pulls: returns a `Pull` for each block, from an evaluation and the number of the step.
+        held: more arrays that change in place, which a checkpoint must keep.
+    """
+
+    def __init__(
+        self,
+        start: Mapping[str, np.ndarray],
+        optimizer: Optimizer | Mapping[str, Optimizer],
+        options: StepOptions,
+        evaluate: Callable[[np.ndarray | None], Any],
+        pulls: Callable[[Any, int], Mapping[str, Pull]],
+        held: Mapping[str, np.ndarray] | None = None,
+    ) -> None:
+        self.options, self._evaluate, self._pulls, self._held = options, evaluate, pulls, held or {}
+        shapes = {name: np.shape(each) for name, each in start.items()}
+        sizes = [math.prod(shape) for shape in shapes.values()]
+        x = np.concatenate([np.empty(0), *(np.ravel(each) for each in start.values())])
+        parts = np.split(x, np.cumsum(sizes))
+        self.blocks = {name: part.reshape(shapes[name]) for name, part in zip(shapes, parts, strict=False)}
+        self.optimizers = self._by_block(optimizer)
+        self._groups = [(name,) for name in shapes] if len(self.optimizers) > 1 else [tuple(shapes)]
+        if not start:
+            rules = [Rule(GD(1.0), ALONG, np.ones(options.steps), np.zeros(1), nothing)]
+        else:
+            rules = [
+                self._rule(each, group) for each, group in zip(self.optimizers, self._groups, strict=True)
+            ]
+        self.rules = rules
+        self._trainer = Trainer(
+            self._force,
+            None,
+            x,
+            rules,
+            options.record,
+            sizes=sizes if len(rules) > 1 else None,
+            width=0,
+            slots=0,
+            n=options.n if options.batch else 1,
+            batch=options.batch,
+        )
+        self._last: tuple[int, Any] = (-1, None)  # the step that was evaluated last, on all inputs
+        self.times: list[int] = []
+        self.observed: dict[str, np.ndarray] = {}
+        self.event: str | None = None
+
+    def _by_block(self, optimizer: Any) -> list[Optimizer]:
+        names = tuple(self.blocks)
+        if isinstance(optimizer, Mapping):
+            if set(optimizer) != set(names):
+                raise ValueError(f"optimizer must have the blocks {names}, got {tuple(optimizer)}")
+            return [need_optimizer(optimizer[name], f"optimizer of {name}") for name in names]
+        if names and need_optimizer(optimizer).of_matrix:  # all blocks as one vector are not a matrix
+            return [optimizer] * len(names)
+        return [optimizer]
+
+    def _rule(self, step: Optimizer, group: tuple[str, ...]) -> Rule:
+        shape = self.blocks[group[0]].shape
+        if step.of_matrix and len(shape) != 2:
+            others = f"give a dict with an optimizer for each of {', '.join(self.blocks)}"
+            raise ValueError(
+                f"optimizer of {group[0]} must have a norm of vectors, got {type(step).__name__}; "
+                f"{others if len(self.blocks) > 1 else 'choose another'}"
+            )
+        return unscaled_rule(step, self.options, shape)
+
+    def _force(self, _: Any, __: np.ndarray, work: Workspace) -> int:
+        step = int(work.clock[STEP])
+        inputs = self.options.inputs(step)
+        pulls = self._pulls(self.point if inputs is None else self._evaluate(inputs), step)
+        if not self.blocks:
+            work.lengths[0] = 0.0
+            return MOVES
+        for b, group in enumerate(self._groups):
+            block, pull = (
+                slice(work.bounds[b], work.bounds[b + 1]),
+                _together([pulls[name] for name in group]),
+            )
+            work.vectors[V, block] = pull.vector.ravel()
+            if pull.length is None:
+                work.lengths[b] = spread(
+                    work.vectors[V, block], work.vectors[EXPONENTS, block], pull.log_scale
+                )
+            else:
+                work.vectors[EXPONENTS, block], work.lengths[b] = pull.log_scale, pull.length
+        return MOVES if work.lengths.any() else STATIONARY
+
+    @property
+    def taken(self) -> int:
+        """Number of steps so far."""
+        return self._trainer.taken
+
+    @property
+    def point(self) -> Any:
+        """The evaluation of all inputs where the blocks are now."""
+        if self._last[0] != self.taken:
+            self._last = self.taken, self._evaluate(None)
+        return self._last[1]
+
+    @property
+    def name(self) -> str:
+        """The names of the optimizers."""
+        return ", ".join(sorted({each.name for each in self.optimizers}))
+
+    def advance(self, until: int) -> bool:
+        """Take steps until one of that number; returns whether more can follow."""
+        self.event = self._trainer.run(until).event
+        return self._trainer.status == PAUSED
+
+    def take_step(self) -> bool:
+        """Take one step, or pass it over if nothing pulls; returns False where the blocks overflowed."""
+        before = self.taken
+        self._last = (-1, None)
+        self.advance(before + 1)
+        if self.taken == before and self._trainer.status == STATIONARY:
+            self._trainer._work.clock[STEP] += 1
+        return self.taken > before
+
+    def run(
+        self, observe: Callable[[], Mapping[str, Any]], identity: Callable[[], Mapping[str, Any]]
+    ) -> BlockTrainer:
+        """Take all steps from the checkpoint on, if there is one.
+
+        ``observe`` returns what is to be seen at a recorded step, with the loss as "losses"; ``identity``
+        tells which training a checkpoint must be of.
+        """
+        options, path = self.options, self.options.checkpoint
+        rows, same = list[dict[str, Any]](), dict[str, Any]()
+        if path is not None:
+            optimizers = [_identity(each) for each in self.optimizers]
+            same = {**identity(), **options.identity, "optimizers": optimizers}
+            rows = self._resumed(path, observe, same)
+        until_loss, goes_on = -math.inf if options.until_loss is None else options.until_loss, True
+        for count, k in enumerate(options.record.tolist()):
+            if k < self.taken and goes_on:  # the checkpoint is ahead
+                continue
+            has_run = goes_on
+            if goes_on:
+                goes_on = self.advance(k)
+            if not self.times or self.times[-1] < k:
+                self.times.append(k)
+                rows.append({name: np.array(each) for name, each in observe().items()})
+                if options.progress is not None and has_run:
+                    options.progress(self.taken, options.steps)
+            is_low = goes_on and float(rows[-1]["losses"]) <= until_loss
+            is_due = is_low or k == options.steps or count % options.checkpoint_every == 0
+            if path is not None and self.taken == k and is_due:
+                self._save(path, rows, same)
+            if is_low:
+                self.event = LOSS_REACHED
+                break
+        self.observed = {name: np.array([row[name] for row in rows]) for name in rows[0]}
+        return self
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """Return all that the next step depends on."""
+        work = self._trainer._work
+        mark = work.mark if work.clock[LOOKING] else np.empty(0)
+        states = self._trainer._states
+        return {"x": self._trainer.x, "states": states, "clock": work.clock, "mark": mark, **self._held}
+
+    def restore(self, arrays: Mapping[str, np.ndarray]) -> None:
+        """Go back to where `arrays` was called."""
+        trainer, work = self._trainer, self._trainer._work
+        trainer.x[:], trainer._states[:], work.clock[:] = arrays["x"], arrays["states"], arrays["clock"]
+        work.clock[SAVED] = np.searchsorted(self.options.record, work.clock[STEP])
+        if len(arrays["mark"]):
+            work.mark[:] = arrays["mark"]
+        for name, each in self._held.items():
+            each[...] = arrays[name]
+
+    def _save(self, path: Path, rows: list[dict[str, Any]], identity: dict[str, Any]) -> None:
+        seen = {f"seen_{name}": np.array([row[name] for row in rows]) for name in rows[0]}
+        files.save(path, {**self.arrays(), **seen, "times": np.array(self.times)}, identity)
+
+    def _resumed(
+        self, path: Path, observe: Callable[[], Mapping[str, Any]], identity: dict[str, Any]
+    ) -> list[dict[str, Any]]:
+        if not path.exists():
+            files.check_folder(path)
+            return []
+        like = {f"seen_{name}": np.empty((0, *np.shape(each))) for name, each in observe().items()}
+        own = {**self.arrays(), "mark": np.empty(0)}
+        held = files.load(path, identity, {**own, **like, "times": np.empty(0, np.int64)})
+        self.restore(held)
+        self._last = (-1, None)
+        self.times = held["times"].tolist()
+        return [{name: held[f"seen_{name}"][k] for name in observe()} for k in range(len(self.times))]
+
+
+def unscaled_rule(step: Optimizer, options: StepOptions, shape: tuple[int, ...]) -> Rule:
+    """Return the rule of a block, with lower rates after the milestones."""
+    rule = Rule.unscaled(step, options.steps, shape)
+    return replace(rule, rates=lower_rates(rule.rates, options.milestones))
+
+
+def _identity(optimizer: Optimizer) -> dict[str, Any]:
+    return {**settings(optimizer), "lr": np.asarray(optimizer.lr).tolist()}
+
+
+def _together(pulls: Sequence[Pull]) -> Pull:
+    """Return one pull on several blocks, one after another."""
+    if len(pulls) == 1:
+        return pulls[0]
+    top = max(each.log_scale for each in pulls)
+    if math.isinf(top):
+        return Pull(np.concatenate([np.zeros(each.vector.size) for each in pulls]))
+    return Pull(np.concatenate([math.exp(each.log_scale - top) * each.vector.ravel() for each in pulls]), top)
