@@ -1,9 +1,12 @@
-"""Claim: one sentence about a figure, the number expected and the number found."""
+"""Claim: one sentence about a figure, the number expected and the number found; and tables of claims."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
+from textwrap import dedent
 from typing import Any
 
 import numpy as np
@@ -92,6 +95,75 @@ def true(id: str, text: str, holds: Any, measured: Any, expected: str, *, paper:
     True
     """
     return Claim(id, text, expected, measured, bool(holds), paper)
+
+
+class Claims:
+    """The claims about a figure as a table, in the words and signs that a reader sees.
+
+    A row is ``name | sentence | expected``, and ``| the paper's own number or wording`` where there is one.
+    Rows may continue on deeper lines. ``expected`` is ≥ 1, ≤ 1, 1 to 2, a list of numbers with a tolerance
+    (1/3, 0.5 ± 1e-6), or words.
+
+    >>> from hardmax.papers.figures.claims import Claims
+    >>> table = Claims("B-FIG-0", "cosine | cosine to p_mm | ≥ 0.9")
+    >>> table.judge({"cosine": [0.99, 0.85]})
+    (Claim(id='B-FIG-0.cosine', text='cosine to p_mm', expected='≥ 0.9', measured=0.85, holds=False, ...),)
+    """
+
+    def __init__(self, figure: str, *tables: str) -> None:
+        self.figure = figure
+        rows = "\n".join(re.sub(r"\n +", " ", dedent(table)) for table in tables).split("\n")
+        self.rows = {name: rest for name, *rest in (row.split(" | ") for row in rows if row.strip())}
+
+    def judge(self, measured: Mapping[str, Any]) -> tuple[Claim, ...]:
+        """Compare measured values, by name, with the table.
+
+        Where the table expects words, the value is a pair: whether the claim holds, and what was measured.
+        A value that is a Claim already stays as it is. None leaves a claim out.
+        """
+        missing = [name for name in self.rows if name not in measured]
+        if missing:
+            raise AssertionError(f"{self.figure}: nothing was measured for {', '.join(missing)}")
+        return tuple(
+            value if isinstance(value, Claim) else self._claim(name, value)
+            for name, value in measured.items()
+            if value is not None
+        )
+
+    def _claim(self, name: str, measured: Any) -> Claim:
+        text, expected, *rest = self.rows[name]
+        paper = rest[0] if rest else None
+        id = f"{self.figure}.{name}"
+        if expected.startswith(("≥ ", "≤ ")):
+            bounded = at_least if expected.startswith("≥") else at_most
+            return bounded(id, text, measured, _parse(expected[2:]), paper=paper)
+        if " ± " in expected:
+            numbers, tolerance = expected.split(" ± ")
+            wanted = [_parse(each) for each in numbers.split(", ")]
+            target = wanted[0] if len(wanted) == 1 else np.reshape(wanted, np.shape(measured))
+            return near(id, text, measured, target, _parse(tolerance), paper=paper)
+        limits = re.fullmatch(rf"({_NUMBER}) to ({_NUMBER})", expected)
+        if limits:
+            return between(id, text, measured, _parse(limits[1]), _parse(limits[2]), paper=paper)
+        holds, shown = measured
+        return true(id, text, holds, shown, expected, paper=paper)
+
+
+_NUMBER = r"-?[\d./]+(?:e[-+]?\d+)?"
+
+
+def _parse(number: str) -> float:
+    return float(Fraction(number)) if "/" in number else float(number)
+
+
+def listed(values: Any) -> str:
+    """Numbers as the table of a figure's claims takes them.
+
+    >>> from hardmax.papers.figures.claims import listed
+    >>> listed([[1.0, 0.25], [1e-6, 2.0]])
+    '1.0, 0.25, 1e-06, 2.0'
+    """
+    return ", ".join(map(str, np.ravel(values).tolist()))
 
 
 def on_stand_in(claims: Iterable[Claim]) -> tuple[Claim, ...]:
