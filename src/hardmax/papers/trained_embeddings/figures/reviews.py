@@ -20,7 +20,7 @@ from hardmax.embeddings.minibatch import train_embeddings
 from hardmax.papers.figures.claims import Claim, Claims, at_most, on_stand_in
 from hardmax.papers.figures.figure import FigureBase, Findings, Setting
 from hardmax.papers.figures.tables import Table, Tables, part, stacked
-from hardmax.papers.stored import read_runs
+from hardmax.papers.stored import epochs_of, read_runs
 from hardmax.papers.trained_embeddings.figures.training import (
     CLEAR,
     SEED,
@@ -65,7 +65,7 @@ def surrogate(source: Source, why: str) -> Reviews:
         f"{source}: {why} Drawn is the surrogate A-DATA-7, {corpus.n} sequences of {corpus.T} tokens of the "
         "K-level model with four levels: it shows the shapes, and is no evidence about reviews."
     )
-    return Reviews(f"{source} surrogate", corpus, f"surrogate data, A-DATA-7: not {source}", (note,), model)
+    return Reviews(f"{source} surrogate", corpus, f"stand-in data: not {source}", (note,), model)
 
 
 def reviews_of(
@@ -203,7 +203,7 @@ def reading_of(run: Mapping[str, Any]) -> str:
 def stored_note(run: Mapping[str, Any]) -> str:
     """A stored run in a sentence."""
     return (
-        f"Stored run {run['name']}, {reading_of(run)}: d = {run['d']}, {run['epochs_done']} epochs from rate "
+        f"Stored run {run['name']}, {reading_of(run)}: d = {run['d']}, {epochs_of(run)} from rate "
         f"{run['rate']:g} on, seed {run['seed']}; loss {run['loss']:.2g}, mass {run['mass']:.2f}, r_v "
         f"{run['r_v']:.2f}, r_p {run['r_p']:.2f}, sign accuracy {run['sign_accuracy']:.2f}."
     )
