@@ -97,6 +97,11 @@ def facts_of(data: Path | None) -> dict[str, Any]:
             words.size == 50_000 and abs(words.mean() - 239) < 1,
             f"{words.size:,} reviews of {words.mean():.1f} words",
         )
+        yelp = hm.embeddings.yelp_corpus(data)
+        facts["Yelp reviews"] = (
+            yelp.report.reviews > 0,
+            f"{yelp.report.reviews:,} of {yelp.report.read:,} reviews pass; {yelp.corpus.S:,} tokens",
+        )
     return {name: {"holds": bool(holds), "text": text} for name, (holds, text) in facts.items()}
 
 

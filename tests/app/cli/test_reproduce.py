@@ -227,6 +227,6 @@ def test_the_ledger_by_paper(capsys, validated):
     assert sum(answer["counts"].values()) == len(answer["rows"])
     assert cli.run(["reproduce", "--ledger"]) == 0
     last = capsys.readouterr().out.splitlines()[-1]
-    assert last.startswith("134 rows: ")
+    assert last.startswith("137 rows: ")
     assert cli.run(["reproduce", "--ledger", "B-FIG-1a"]) == 2
     assert "ID cannot be combined with --ledger" in capsys.readouterr().err

@@ -183,7 +183,8 @@ def test_verdicts_follow_the_stored_checks():
 
 def training(loss, **other):
     end = {"mass": 0.07, "r_v": 0.7, "r_p": 0.26, "sign_accuracy": 0.95, "cpu_seconds": 1500.0, "seed": 0}
-    return {"loss": loss, "version": "0.2.0", "date": "2026-01-02", **end, **other}
+    plan = {"layers": 2, "epochs": 500, "epochs_done": 500}
+    return {"loss": loss, "version": "0.2.0", "date": "2026-01-02", **end, **plan, **other}
 
 
 def test_verdicts_follow_the_stored_trainings():
@@ -211,7 +212,31 @@ def test_the_contrast_needs_both_trainings():
     for loss, verdict in ((1e-5, "not reproduced"), (0.1, "reproduced with a stated change")):
         row = verdict_of("A", item, runs={**two, "yelp-1-scaled-seed0": training(loss)})
         assert row.verdict == verdict
-        assert row.result.text.startswith("two layers 2e-05, one layer ")
+        assert row.result.text.startswith("two layers 2e-05 after 500 epochs, one layer ")
+
+
+def test_a_training_that_was_stopped_or_has_another_length_counts_and_says_so():
+    item = "Appendix E, loss of two layers on IMDB, logits over sqrt(d)"
+    short = training(3e-5, epochs=30, epochs_done=24)
+    row = verdict_of("A", item, runs={"imdb-2-scaled-30-epochs-seed0": short})
+    assert row.verdict == "reproduced with a stated change"
+    assert row.result.text.startswith("seed 0, 24 of 30 epochs: loss 3e-05")
+    assert "was stopped after 24 of 30 epochs" in row.differs
+    longer = {"imdb-2-scaled-50-epochs-seed0": training(0.2, epochs=50, epochs_done=50)}
+    assert verdict_of("A", item, runs={"imdb-2-scaled-30-epochs-seed0": short, **longer}).verdict == (
+        "not reproduced"
+    )
+    item = "Appendix E, loss of one layer on Yelp, as printed"
+    row = verdict_of("A", item, runs={"yelp-1-printed-seed0": training(0.47, layers=1, mass=0.97)})
+    assert "From seed 0 attention saturates: one token has 0.97 of it on average." in row.differs
+
+
+def test_a_claim_that_contradicts_the_paper_is_not_reproduced():
+    item = "Appendix E, close to zero"
+    assert verdict_of("B", item).verdict == "not reproduced"
+    results = copy.deepcopy(stored.read_results())
+    results["figures"]["B-FIG-10"]["claims"]["B-FIG-10.not-close-to-zero"]["holds"] = False
+    assert verdict_of("B", item, results).verdict == "reproduced"
 
 
 def test_orders_of_losses():

@@ -53,7 +53,7 @@ def test_a_surrogate_says_on_the_figure_that_it_is_one(id, sources, computed):
     canvas = figure.plot()
     headings = [each.get_suptitle() for each in canvas.subfigs or [canvas]]
     for source, heading in zip(sources, headings, strict=True):
-        assert heading.startswith(f"surrogate data, A-DATA-7: not {source}; d = 64")
+        assert heading.startswith(f"stand-in data: not {source}; d = 64")
         assert any(note.startswith(f"{source}: no folder of real data") for note in figure.notes)
 
 
@@ -249,7 +249,7 @@ def test_one_source_at_hand_and_the_other_not(folder):
     assert cases["case"].tolist() == ["IMDB", "Yelp surrogate"]
     assert cases["says"].tolist() == [
         "IMDB, 80 reviews, 7 tokens; d = 8, 6 epochs",
-        "surrogate data, A-DATA-7: not Yelp; d = 8, 6 epochs",
+        "stand-in data: not Yelp; d = 8, 6 epochs",
     ]
     tokens = part(figure.tables["tokens"], "case", "IMDB")
     signs = dict(zip(tokens["token"].tolist(), tokens["sign"].tolist(), strict=True))
@@ -338,12 +338,24 @@ def stored(name, scale, **other):
         for k in (1, 10, 100)
     ]
     end = {"loss": 2e-5, "mass": 0.07, "r_v": 0.7, "r_p": 0.26, "sign_accuracy": 0.95}
-    plan = {"data": "yelp", "layers": 2, "d": 2048, "rate": 1e-2, "seed": 0, "epochs_done": 100}
+    plan = {
+        "data": "yelp",
+        "layers": 2,
+        "d": 2048,
+        "rate": 1e-2,
+        "seed": 0,
+        "epochs_done": 100,
+        "epochs": 100,
+    }
     return {"name": name, "scale": scale, "course": course, **end, **plan, **other}
 
 
 def test_stored_runs_stand_beside_the_figure_each_with_its_reading(one_layer_case, monkeypatch):
-    runs = {"p": stored("p", None, loss=0.3), "s": stored("s", "1/sqrt(d)"), "i": stored("i", None, layers=1)}
+    runs = {
+        "p": stored("p", None, loss=0.3, epochs=500),
+        "s": stored("s", "1/sqrt(d)"),
+        "i": stored("i", None, layers=1),
+    }
     monkeypatch.setattr(reviews, "read_runs", lambda: runs)
     case = replace(one_layer_case, name="Yelp surrogate")
     found = reviews.findings(reviews.ReviewPart(case, (), ()), layers=2, sources=["Yelp"])
@@ -351,6 +363,7 @@ def test_stored_runs_stand_beside_the_figure_each_with_its_reading(one_layer_cas
     readings = dict(zip(rows["run"].tolist(), rows["reading"].tolist(), strict=True))
     assert readings == {"p": "as printed", "s": "logits over sqrt(d)"}
     assert any(x.startswith("Stored run s, logits over sqrt(d): d = 2048, 100 epochs") for x in found.notes)
+    assert any(x.startswith("Stored run p, as printed: d = 2048, 100 of 500 epochs") for x in found.notes)
     canvas = Figure()
     reviews.draw_source(canvas, found.tables, case.name)
     labels = [text.get_text() for text in canvas.axes[-1].get_legend().get_texts()]

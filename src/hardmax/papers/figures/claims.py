@@ -1,9 +1,12 @@
-"""Claim: one sentence about a figure, the number expected and the number found."""
+"""Claim: one sentence about a figure, the number expected and the number found; and tables of claims."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
+from textwrap import dedent
 from typing import Any
 
 import numpy as np
@@ -43,23 +46,13 @@ def at_least(id: str, text: str, measured: Any, bound: float, *, paper: str | No
 
 
 def at_most(id: str, text: str, measured: Any, bound: float, *, paper: str | None = None) -> Claim:
-    """Every measured number is ``bound`` or less; the greatest of them is reported.
-
-    >>> from hardmax.papers.figures.claims import at_most
-    >>> at_most("x", "greatest of two", [2.0, 1.0], 1.5).measured
-    2.0
-    """
+    """Every measured number is ``bound`` or less; the greatest of them is reported."""
     greatest = -_least(-np.asarray(measured, dtype=float))
     return Claim(id, text, f"≤ {_number(bound)}", greatest, bool(greatest <= bound), paper)
 
 
 def between(id: str, text: str, measured: Any, low: float, high: float, *, paper: str | None = None) -> Claim:
-    """Every measured number lies in [low, high]; one number, or the least and the greatest, is reported.
-
-    >>> from hardmax.papers.figures.claims import between
-    >>> between("x", "two norms", [98.4, 100.2], 98.3, 100.8).measured
-    [98.4, 100.2]
-    """
+    """Every measured number lies in [low, high]; one number, or the least and the greatest, is reported."""
     values = np.atleast_1d(np.asarray(measured, dtype=float)).ravel()
     holds = bool(values.size and np.all((values >= low) & (values <= high)))
     shown = [_least(values), -_least(-values)] if values.size > 1 else _least(values)
@@ -85,32 +78,81 @@ def near(
 
 
 def true(id: str, text: str, holds: Any, measured: Any, expected: str, *, paper: str | None = None) -> Claim:
-    """A claim that is no comparison of numbers: ``expected`` says in words what ``holds`` tested.
-
-    >>> from hardmax.papers.figures.claims import true
-    >>> true("x", "selected tokens", True, [0, 0, 0], "all 0").holds
-    True
-    """
+    """A claim that is no comparison of numbers: ``expected`` says in words what ``holds`` tested."""
     return Claim(id, text, expected, measured, bool(holds), paper)
 
 
-def on_stand_in(claims: Iterable[Claim]) -> tuple[Claim, ...]:
-    """The same claims, marked as claims about data that stand in for the paper's.
+class Claims:
+    """The claims about a figure as a table, in the words and signs that a reader sees.
 
-    >>> from hardmax.papers.figures.claims import at_least, on_stand_in
-    >>> [claim.stand_in for claim in on_stand_in([at_least("a", "", 1.0, 0.5)])]
-    [True]
+    A row is ``name | sentence | expected``, and ``| the paper's own number or wording`` where there is one.
+    Rows may continue on deeper lines. ``expected`` is ≥ 1, ≤ 1, 1 to 2, a list of numbers with a tolerance
+    (1/3, 0.5 ± 1e-6), or words.
+
+    >>> from hardmax.papers.figures.claims import Claims
+    >>> table = Claims("B-FIG-0", "cosine | cosine to p_mm | ≥ 0.9")
+    >>> [(claim.id, claim.measured, claim.holds) for claim in table.judge({"cosine": [0.99, 0.85]})]
+    [('B-FIG-0.cosine', 0.85, False)]
     """
+
+    def __init__(self, figure: str, *tables: str) -> None:
+        self.figure = figure
+        rows = "\n".join(re.sub(r"\n +", " ", dedent(table)) for table in tables).split("\n")
+        self.rows = {name: rest for name, *rest in (row.split(" | ") for row in rows if row.strip())}
+
+    def judge(self, measured: Mapping[str, Any]) -> tuple[Claim, ...]:
+        """Compare measured values, by name, with the table.
+
+        Where the table expects words, the value is a pair: whether the claim holds, and what was measured.
+        A value that is a Claim already stays as it is. None leaves a claim out.
+        """
+        missing = [name for name in self.rows if name not in measured]
+        if missing:
+            raise AssertionError(f"{self.figure}: nothing was measured for {', '.join(missing)}")
+        return tuple(
+            value if isinstance(value, Claim) else self._claim(name, value)
+            for name, value in measured.items()
+            if value is not None
+        )
+
+    def _claim(self, name: str, measured: Any) -> Claim:
+        text, expected, *rest = self.rows[name]
+        paper = rest[0] if rest else None
+        id = f"{self.figure}.{name}"
+        if expected.startswith(("≥ ", "≤ ")):
+            bounded = at_least if expected.startswith("≥") else at_most
+            return bounded(id, text, measured, _parse(expected[2:]), paper=paper)
+        if " ± " in expected:
+            numbers, tolerance = expected.split(" ± ")
+            wanted = [_parse(each) for each in numbers.split(", ")]
+            target = wanted[0] if len(wanted) == 1 else np.reshape(wanted, np.shape(measured))
+            return near(id, text, measured, target, _parse(tolerance), paper=paper)
+        limits = re.fullmatch(rf"({_NUMBER}) to ({_NUMBER})", expected)
+        if limits:
+            return between(id, text, measured, _parse(limits[1]), _parse(limits[2]), paper=paper)
+        holds, shown = measured
+        return true(id, text, holds, shown, expected, paper=paper)
+
+
+_NUMBER = r"-?[\d./]+(?:e[-+]?\d+)?"
+
+
+def _parse(number: str) -> float:
+    return float(Fraction(number)) if "/" in number else float(number)
+
+
+def listed(values: Any) -> str:
+    """Numbers as the table of a figure's claims takes them."""
+    return ", ".join(map(str, np.ravel(values).tolist()))
+
+
+def on_stand_in(claims: Iterable[Claim]) -> tuple[Claim, ...]:
+    """The same claims, marked as claims about data that stand in for the paper's."""
     return tuple(replace(claim, stand_in=True) for claim in claims)
 
 
 def failed(claims: Sequence[Claim]) -> list[Claim]:
-    """The claims that do not hold.
-
-    >>> from hardmax.papers.figures.claims import at_least, failed
-    >>> [claim.id for claim in failed([at_least("a", "", 1.0, 0.5), at_least("b", "", 1.0, 2.0)])]
-    ['b']
-    """
+    """The claims that do not hold."""
     return [claim for claim in claims if not claim.holds]
 
 

@@ -7,20 +7,28 @@ second sees nothing but the tables, so a saved figure can be drawn again from it
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from hardmax._lib import notebook
 from hardmax._lib.arguments import check_arguments
 from hardmax._lib.style import style
-from hardmax.papers.figures.claims import Claim, failed, shown
+from hardmax.papers.figures.claims import Claim, Claims, failed, shown
 from hardmax.papers.figures.tables import Tables
 from hardmax.papers.registry import Registry, places
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure as Canvas
+    import matplotlib.axes
+    import matplotlib.figure
+
+    Axes = matplotlib.axes.Axes
+    Canvas = matplotlib.figure.Figure
+    FigureBase = matplotlib.figure.FigureBase
+else:  # matplotlib is imported when a figure is drawn
+    Axes = Canvas = FigureBase = Any
 
 Scale = Literal["quick", "day", "paper"]
 Logits = Literal["printed", "scaled"]
@@ -69,11 +77,12 @@ class Setting:
 class Findings:
     """What computing a figure gives: tables of numbers, claims about them, and remarks for the reader.
 
-    ``seed`` is None where chance plays no part.
+    ``claims`` are claims, or the measured values by name that `recipe` compares with the figure's table of
+    claims. ``seed`` is None where chance plays no part.
     """
 
     tables: Tables
-    claims: tuple[Claim, ...]
+    claims: tuple[Claim, ...] | Mapping[str, Any]
     notes: tuple[str, ...] = ()
     seed: int | None = None
 
@@ -168,13 +177,24 @@ def recipe(
     draw: Callable[[Tables, Canvas], None],
     size: tuple[float, float] = (3.4, 2.6),
     errata: tuple[str, ...] = (),
+    claims: str = "",
     reduced: bool = False,
 ) -> Callable[[Callable[[Setting], Findings]], Callable[[Setting], Findings]]:
-    """Enter the decorated function, from a Setting to Findings, into the table of figures under ``id``."""
+    """Enter the decorated function, from a Setting to Findings, into the table of figures under ``id``.
+
+    ``claims`` is the table of what the figure must show, as in `Claims`.
+    """
+    table = Claims(id, claims)
 
     def enter(compute: Callable[[Setting], Findings]) -> Callable[[Setting], Findings]:
-        RECIPES.enter(id, Recipe(id, title, compute, draw, size, errata, reduced))
-        return compute
+        @wraps(compute)
+        def judged(setting: Setting) -> Findings:
+            found = compute(setting)
+            measured = found.claims
+            return found if isinstance(measured, tuple) else replace(found, claims=table.judge(measured))
+
+        RECIPES.enter(id, Recipe(id, title, judged, draw, size, errata, reduced))
+        return judged
 
     return enter
 
@@ -237,4 +257,5 @@ def make(recipe: Recipe, setting: Setting) -> Figure:
         lengths: set[Any] = {len(column) for column in table.values()}
         if len(lengths) != 1:
             raise AssertionError(f"{recipe.id}: columns of {name} have lengths {sorted(lengths)}")
+    assert isinstance(found.claims, tuple)
     return Figure(recipe, setting.scale, found.tables, found.claims, found.notes, found.seed, seconds)

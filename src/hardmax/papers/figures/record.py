@@ -56,43 +56,23 @@ class _Wrong(Exception):
 
 
 def _record(stored: dict[str, Any], name: str) -> Record:
-    _require("id", stored["id"] == name and re.fullmatch(r"[A-Z]-FIG-[\w-]+", name) is not None)
-    for key in ("title", "scale"):
-        _text(key, stored[key])
-    for key in ("error", "trace"):
-        _text(key, stored[key], optional=True)
-    for key in ("notes", "errata", "files"):
-        stored[key] = tuple(_list(key, stored[key], _text))
-    for file in stored["files"]:  # names in this folder, and of this figure
-        _require("files", re.fullmatch(rf"{re.escape(name)}\.[\w. -]+", file) is not None)
-    size = stored["size"] = tuple(_list("size", stored["size"], _number))
-    _require("size", len(size) == 2 and min(size) > 0)
-    _require("seed", stored["seed"] is None or type(stored["seed"]) is int)
-    _number("seconds", stored["seconds"])
-    stored["claims"] = tuple(_list("claims", stored["claims"], _claim))
-    stored["run"] = _run(stored["run"])
-    return Record(**stored)
+    _check(stored, _RECORD)
+    # files are names in this folder, and of this figure
+    own = re.compile(rf"{re.escape(name)}\.[\w. -]+")
+    _require("files", all(own.fullmatch(file) for file in stored["files"]))
+    _require("id", stored["id"] == name)
+    for claim in stored["claims"]:
+        _check(claim, _CLAIM, "claims.")
+        _require("claims.stand_in", isinstance(claim.get("stand_in", False), bool))
+    _check(stored["run"], _RUN, "run.")
+    lists = {key: tuple(stored[key]) for key in ("notes", "errata", "files", "size")}
+    claims = tuple(ClaimRecord(**claim) for claim in stored["claims"])
+    return Record(**{**stored, **lists, "claims": claims, "run": FigureRun(**stored["run"])})
 
 
-def _claim(name: str, stored: Any) -> ClaimRecord:
-    _require(name, isinstance(stored, dict))
-    for key in ("id", "text", "expected", "status"):
-        _text(f"{name}.{key}", stored[key])
-    _text(f"{name}.paper", stored["paper"], optional=True)
-    _require(f"{name}.holds", isinstance(stored["holds"], bool))
-    _require(f"{name}.stand_in", isinstance(stored.get("stand_in", False), bool))
-    _require(f"{name}.measured", _depth(stored["measured"]) <= DEEPEST)
-    return ClaimRecord(**stored)
-
-
-def _run(stored: Any) -> FigureRun:
-    _require("run", isinstance(stored, dict))
-    for key in ("command", "started", "system"):
-        _text(f"run.{key}", stored[key])
-    _require("run.versions", isinstance(stored["versions"], dict))
-    for each in stored["versions"].values():
-        _text("run.versions", each)
-    return FigureRun(**stored)
+def _check(stored: dict[str, Any], fields: Mapping[str, Callable[[Any], bool]], inside: str = "") -> None:
+    for name, fits in fields.items():
+        _require(inside + name, fits(stored[name]))
 
 
 def _require(name: str, holds: bool) -> None:
@@ -100,19 +80,46 @@ def _require(name: str, holds: bool) -> None:
         raise _Wrong(name)
 
 
-def _text(name: str, value: Any, optional: bool = False) -> str:
-    _require(name, isinstance(value, str) or (optional and value is None))
-    return str(value)
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
 
 
-def _number(name: str, value: Any) -> float:
-    _require(name, type(value) in (int, float) and abs(value) < 1e300 and math.isfinite(value))
-    return float(value)
+def _is_text_or_none(value: Any) -> bool:
+    return value is None or isinstance(value, str)
 
 
-def _list(name: str, value: Any, read: Callable[[str, Any], Any]) -> list[Any]:
-    _require(name, isinstance(value, list))
-    return [read(name, each) for each in value]
+def _are_texts(value: Any) -> bool:
+    return isinstance(value, list) and all(map(_is_text, value))
+
+
+def _is_number(value: Any) -> bool:
+    return type(value) in (int, float) and abs(value) < 1e300 and math.isfinite(value)
+
+
+# What the fields of a record must be, and those of its claims and its run.
+_RECORD: dict[str, Callable[[Any], bool]] = {
+    "id": lambda id: isinstance(id, str) and re.fullmatch(r"[A-Z]-FIG-[\w-]+", id) is not None,
+    **dict.fromkeys(("title", "scale"), _is_text),
+    **dict.fromkeys(("error", "trace"), _is_text_or_none),
+    **dict.fromkeys(("notes", "errata", "files"), _are_texts),
+    "size": lambda size: (
+        isinstance(size, list) and len(size) == 2 and all(_is_number(x) and x > 0 for x in size)
+    ),
+    "seed": lambda seed: seed is None or type(seed) is int,
+    "seconds": _is_number,
+    "claims": lambda claims: isinstance(claims, list) and all(isinstance(claim, dict) for claim in claims),
+    "run": lambda run: isinstance(run, dict),
+}
+_CLAIM: dict[str, Callable[[Any], bool]] = {
+    **dict.fromkeys(("id", "text", "expected", "status"), _is_text),
+    "paper": _is_text_or_none,
+    "holds": lambda holds: isinstance(holds, bool),
+    "measured": lambda value: _depth(value) <= DEEPEST,
+}
+_RUN: dict[str, Callable[[Any], bool]] = {
+    **dict.fromkeys(("command", "started", "system"), _is_text),
+    "versions": lambda versions: isinstance(versions, dict) and all(map(_is_text, versions.values())),
+}
 
 
 def _depth(value: Any) -> int:
@@ -206,21 +213,13 @@ class Record:
     @classmethod
     def of(cls, figure: Figure, files: list[Path], seconds: float, run: FigureRun) -> Record:
         """The record of a figure whose files have been written."""
-        return cls(
-            figure.id,
-            figure.title,
-            figure.recipe.size,
-            figure.scale,
-            tuple(map(ClaimRecord.of, figure.claims)),
-            figure.notes,
-            figure.recipe.errata,
-            figure.seed,
-            seconds,
-            tuple(path.name for path in files),
-            None,
-            None,
-            run,
-        )
+        made = {
+            "claims": tuple(map(ClaimRecord.of, figure.claims)),
+            "notes": figure.notes,
+            "seed": figure.seed,
+            "files": tuple(path.name for path in files),
+        }
+        return cls._of(figure.recipe, figure.scale, seconds, run, **made)
 
     @classmethod
     def broken(cls, recipe: Recipe, scale: Scale, error: Exception, seconds: float, run: FigureRun) -> Record:
@@ -228,21 +227,16 @@ class Record:
         # a ValueError or a missing file says itself what to do; anything else is a bug, which needs its trace
         own = isinstance(error, ValueError | OSError)
         sentence = " ".join(str(error).split())
-        return cls(
-            recipe.id,
-            recipe.title,
-            recipe.size,
-            scale,
-            (),
-            (),
-            recipe.errata,
-            None,
-            seconds,
-            (),
-            sentence if own else f"{type(error).__name__}: {sentence}",
-            None if own else "".join(traceback.format_exception(error)),
-            run,
-        )
+        if own:
+            return cls._of(recipe, scale, seconds, run, error=sentence)
+        trace = "".join(traceback.format_exception(error))
+        return cls._of(recipe, scale, seconds, run, error=f"{type(error).__name__}: {sentence}", trace=trace)
+
+    @classmethod
+    def _of(cls, recipe: Recipe, scale: Scale, seconds: float, run: FigureRun, **made: Any) -> Record:
+        nothing = {"claims": (), "notes": (), "seed": None, "files": (), "error": None, "trace": None}
+        about = {"id": recipe.id, "title": recipe.title, "size": recipe.size, "errata": recipe.errata}
+        return cls(**{**about, "scale": scale, "seconds": seconds, "run": run, **nothing, **made})
 
     @property
     def failed(self) -> list[ClaimRecord]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -21,3 +21,18 @@ def part(table: Table, column: str, value: Any) -> dict[str, np.ndarray]:
     """
     rows = np.asarray(table[column]) == value
     return {name: np.asarray(values)[rows] for name, values in table.items()}
+
+
+def stacked(parts: Iterable[Mapping[str, Any]]) -> dict[str, np.ndarray]:
+    """One table of several with the same columns; in each, a single value stands for a column of it.
+
+    >>> from hardmax.papers.figures.tables import stacked
+    >>> stacked([{"run": "a", "step": [5, 6]}, {"run": "b", "step": [7]}])["run"].tolist()
+    ['a', 'a', 'b']
+    """
+    columns: dict[str, list[np.ndarray]] = {}
+    for table in parts:
+        size = next((len(values) for values in table.values() if np.ndim(values)), 1)
+        for name, values in table.items():
+            columns.setdefault(name, []).append(np.broadcast_to(values, size))
+    return {name: np.concatenate(column) for name, column in columns.items()}

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 from hardmax.papers.registry import ERRATA
+from hardmax.papers.stored import epochs_of
 
 Status = Literal["holds", "changed", "fails", "stand-in"]
 
@@ -106,10 +108,14 @@ class FigureEvidence(Evidence):
 
 @dataclass(frozen=True)
 class ClaimEvidence(Evidence):
-    """One claim of a figure; ``quick`` as in `FigureEvidence`."""
+    """One claim of a figure; ``quick`` as in `FigureEvidence`.
+
+    ``contradicts`` says that the claim is the opposite of what the paper prints.
+    """
 
     id: str
     quick: str = ""
+    contradicts: bool = False
 
     @property
     def command(self) -> str:
@@ -124,7 +130,8 @@ class ClaimEvidence(Evidence):
             return None
         words = f"{self.id}: {kept['measured']}, expected {kept['expected']}"
         quick = figure["scale"] == "quick"
-        return _judged(kept["holds"], kept["stand_in"], quick, self.quick, words, stored)
+        holds = kept["holds"] != self.contradicts
+        return _judged(holds, kept["stand_in"], quick, self.quick, words, stored)
 
 
 @dataclass(frozen=True)
@@ -152,7 +159,10 @@ FAR_BELOW = 1e-2  # the paper: 1e-5 against 1e-1
 
 @dataclass(frozen=True)
 class TrainedEvidence(Evidence):
-    """Trainings of paper A by name; each that is finished must pass the test."""
+    """Trainings of paper A by name; each that is stored must pass the test.
+
+    A training of the same kind that has another number of epochs in its name counts too.
+    """
 
     names: tuple[str, ...]
     test: Test
@@ -163,21 +173,19 @@ class TrainedEvidence(Evidence):
         return f"python benchmarks/paper_a_runs.py DATA {' '.join(self.names)} --keep DIR"
 
     def found(self, stored: Stored) -> Found | None:
-        """Loss, mass, r_v, r_p and sign accuracy of each finished seed."""
-        done = [stored.runs[name] for name in self.names if name in stored.runs]
+        """Loss, mass, r_v, r_p and sign accuracy of each stored seed."""
+        done = [run for name in self.names if (run := _run(stored, name)) is not None]
         if not done:
             return None
         words = "; ".join(
-            f"seed {run['seed']}: loss {run['loss']:.2g}, mass {run['mass']:.2f}, r_v {run['r_v']:.2f}, r_p "
-            f"{run['r_p']:.2f}, sign accuracy {run['sign_accuracy']:.2f}, {run['cpu_seconds'] / 60:.0f} CPU "
-            "min"
+            f"seed {run['seed']}, {epochs_of(run)}: loss {run['loss']:.2g}, mass {run['mass']:.2f}, r_v "
+            f"{run['r_v']:.2f}, r_p {run['r_p']:.2f}, sign accuracy {run['sign_accuracy']:.2f}, "
+            f"{run['cpu_seconds'] / 60:.0f} CPU min"
             for run in done
         )
         if len(done) < len(self.names):
             words += f"; {len(self.names) - len(done)} of {len(self.names)} seeds not run"
-        good = all(self.test(run) for run in done)
-        last = max(done, key=lambda run: run["date"])
-        return Found("holds" if good else "fails", words, "", (last["version"], last["date"]))
+        return _trained(done, all(self.test(run) for run in done), words)
 
 
 @dataclass(frozen=True)
@@ -193,14 +201,44 @@ class Contrast(Evidence):
         return f"python benchmarks/paper_a_runs.py DATA {self.two} {self.one} --keep DIR"
 
     def found(self, stored: Stored) -> Found | None:
-        """Both losses; None unless both trainings are finished."""
-        if not {self.two, self.one} <= set(stored.runs):
+        """Both losses; None unless both trainings are stored."""
+        two, one = _run(stored, self.two), _run(stored, self.one)
+        if two is None or one is None:
             return None
-        two, one = stored.runs[self.two], stored.runs[self.one]
-        status: Status = "holds" if two["loss"] <= FAR_BELOW * one["loss"] else "fails"
-        words = f"two layers {two['loss']:.2g}, one layer {one['loss']:.2g}, seed {two['seed']}"
-        last = max((one, two), key=lambda run: run["date"])
-        return Found(status, words, "", (last["version"], last["date"]))
+        words = (
+            f"two layers {two['loss']:.2g} after {epochs_of(two)}, one layer {one['loss']:.2g} after "
+            f"{epochs_of(one)}, seed {two['seed']}"
+        )
+        return _trained([one, two], two["loss"] <= FAR_BELOW * one["loss"], words)
+
+
+def _run(stored: Stored, name: str) -> Mapping[str, Any] | None:
+    """The stored training of that name, or the longest that differs from it in the number of epochs only."""
+    kind = _EPOCHS.sub("", name)
+    same = [run for each, run in stored.runs.items() if _EPOCHS.sub("", each) == kind]
+    return stored.runs.get(name) or max(same, key=lambda run: run["epochs_done"], default=None)
+
+
+_EPOCHS = re.compile(r"-\d+-epochs")
+SATURATED = 0.9  # mass of the attention on single tokens
+
+
+def _trained(runs: list[Mapping[str, Any]], holds: bool, words: str) -> Found:
+    """What trainings say; that one was stopped early, or that its attention saturates, is a change."""
+    changes = [
+        f"The training of {('one layer', 'two layers')[run['layers'] - 1]} from seed {run['seed']} was "
+        f"stopped after {epochs_of(run)}."
+        for run in runs
+        if run["epochs_done"] < run["epochs"]
+    ]
+    changes += [
+        f"From seed {run['seed']} attention saturates: one token has {run['mass']:.2f} of it on average."
+        for run in runs
+        if run["mass"] > SATURATED
+    ]
+    status: Status = "fails" if not holds else "changed" if changes else "holds"
+    last = max(runs, key=lambda run: run["date"])
+    return Found(status, words, " ".join(changes), (last["version"], last["date"]))
 
 
 def of_order(power: int) -> Test:

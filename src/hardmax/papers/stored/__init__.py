@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -38,3 +39,9 @@ def read_runs(path: Path = RUNS) -> dict[str, dict[str, Any]]:
             continue
         found[run["name"]] = run
     return found
+
+
+def epochs_of(run: Mapping[str, Any]) -> str:
+    """How long a stored training was: "500 epochs", or "37 of 50 epochs" if it was stopped."""
+    done, planned = run["epochs_done"], run["epochs"]
+    return f"{done} epochs" if done == planned else f"{done} of {planned} epochs"

@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 import hardmax as hm
 from hardmax._lib.style import BLUE, GRAY, INK
-from hardmax.papers.figures.claims import at_least, near, true
-from hardmax.papers.figures.figure import Findings, Setting, recipe
-from hardmax.papers.figures.tables import Tables, part
+from hardmax.papers.figures.claims import listed
+from hardmax.papers.figures.figure import Axes, Canvas, Findings, Setting, recipe
+from hardmax.papers.figures.tables import Tables, part, stacked
 from hardmax.papers.geometry.figures.methods import COLORS, NAMES
 from hardmax.trials.summary import Proportion
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure as Canvas
 
 BALLS = ("l1", "l2", "linf")
 POWERS = tuple(COLORS)
@@ -56,7 +50,7 @@ def draw_norms(tables: Tables, canvas: Canvas) -> None:
                 markerfacecolor=COLORS[name] if word == "strong" else "white",
             )
     middle.set(xlim=(-0.5, len(POWERS) - 0.5), ylim=(-0.6, len(chosen) - 0.4))
-    middle.set_title("plane: full if it attracts")
+    middle.set_title("(b) full if it attracts")
     middle.set_xticks(range(len(POWERS)), [NAMES[name] for name in POWERS])
     middle.set_yticks(range(len(chosen)), [f"({each.replace(' ', ', ')})" for each in reversed(chosen)])
     middle.tick_params(length=0)
@@ -77,7 +71,7 @@ def draw_norms(tables: Tables, canvas: Canvas) -> None:
         xticks=DIMENSIONS,
         xlabel="dimension",
         ylabel="share of problems",
-        title=r"$\ell_1, \ell_2, \ell_\infty$ disagree",
+        title="(c) norms disagree",
     )
 
 
@@ -112,7 +106,7 @@ def _balls(panel: Axes, tables: Tables) -> None:
             color=INK,
         )
     panel.set(xlim=(-1.55, 1.55), ylim=(-1.5, 1.5), aspect="equal", xticks=[], yticks=[])
-    panel.set_title("plane: directions in three norms")
+    panel.set_title("(a) directions in three norms")
     for side in panel.spines.values():
         side.set_visible(False)
 
@@ -123,21 +117,29 @@ def _balls(panel: Axes, tables: Tables) -> None:
     draw=draw_norms,
     size=(7.0, 2.7),
     errata=("D-ERR-5",),
+    claims=f"""
+    words | plane, l1 to linf: (1, 1) and (0, 2) | (1, 1) attracts up to l2, (0, 2) only in linf
+    steady | the word of every other selection is the same in all norms | 1 2, 2 0, 2 1, 2 2
+    margins | margins of (1, 1) and (0, 2) in the five norms | {listed(list(MARGINS.values()))} ± 1e-9
+    monotone | margins grow with the power: least step | ≥ -1e-12
+    random | 27 of 60 problems in the plane and 33 of 60 in space (the spec's counts, of draws of its own)
+        are likely shares | 0.45 and 0.55 in the intervals
+    often | lower ends of the intervals, d = 2, 3, 4 | ≥ 0.1
+    """,
 )
 def fig_norms(setting: Setting) -> Findings:
     """All feasible selections of plane in five norms, and how often random data tell three norms apart."""
     problem = hm.data.example("plane")
     feasible = [each.selection for each in hm.selections(problem)]
-    rows: dict[str, list[object]] = {"norm": [], "selection": [], "word": [], "margin": [], "x": [], "y": []}
+    rows = []
     for name in POWERS:
         for tokens in sorted(feasible):
             best = hm.max_margin(problem, tokens, norm=name)
-            unit = best.need() * best.margin
+            x, y = best.need() * best.margin
             word = hm.attracts(problem, best).written
-            told = (name, " ".join(map(str, tokens)), word, best.margin, *unit)
-            for column, value in zip(rows.values(), told, strict=True):
-                column.append(value)
-    words = {column: np.array(values) for column, values in rows.items()}
+            named = {"norm": name, "selection": " ".join(map(str, tokens)), "word": word}
+            rows.append({**named, "margin": best.margin, "x": x, "y": y})
+    words = stacked(rows)
     count = PROBLEMS[setting.scale]
     differ = []
     for d in DIMENSIONS:
@@ -146,45 +148,20 @@ def fig_norms(setting: Setting) -> Findings:
     bounds = [Proportion(found, count).interval for found in differ]
     found = {tokens: tuple(part(words, "selection", tokens)["word"].tolist()) for tokens in CHANGES}
     steady = [tokens for tokens in sorted(set(words["selection"].tolist())) if tokens not in CHANGES]
-    name = "D-FIG-NORMS."
-    claims = (
-        true(
-            name + "words",
-            "plane, l1 to linf: (1, 1) and (0, 2)",
-            found == CHANGES,
-            found,
-            "(1, 1) attracts up to l2, (0, 2) only in linf",
-        ),
-        true(
-            name + "steady",
-            "the word of every other selection is the same in all norms",
+    claims = {
+        "words": (found == CHANGES, found),
+        "steady": (
             all(len(set(part(words, "selection", tokens)["word"].tolist())) == 1 for tokens in steady),
             steady,
-            "1 2, 2 0, 2 1, 2 2",
         ),
-        near(
-            name + "margins",
-            "margins of (1, 1) and (0, 2) in the five norms",
-            [part(words, "selection", tokens)["margin"] for tokens in MARGINS],
-            list(MARGINS.values()),
-            1e-9,
-        ),
-        at_least(
-            name + "monotone",
-            "margins grow with the power: least step",
-            [np.diff(part(words, "selection", tokens)["margin"]) for tokens in (*CHANGES, *steady)],
-            -1e-12,
-        ),
-        true(
-            name + "random",
-            "27 of 60 problems in the plane and 33 of 60 in space (the spec's counts, of "
-            "draws of its own) are likely shares",
+        "margins": [part(words, "selection", tokens)["margin"] for tokens in MARGINS],
+        "monotone": [np.diff(part(words, "selection", tokens)["margin"]) for tokens in (*CHANGES, *steady)],
+        "random": (
             all(low <= told / 60 <= high for told, (low, high) in zip((27, 33), bounds, strict=False)),
             [list(each) for each in bounds[:2]],
-            "0.45 and 0.55 in the intervals",
         ),
-        at_least(name + "often", "lower ends of the intervals, d = 2, 3, 4", [low for low, _ in bounds], 0.1),
-    )
+        "often": [low for low, _ in bounds],
+    }
     tables = {
         "words": words,
         "borders": _borders(problem),
@@ -198,9 +175,9 @@ def fig_norms(setting: Setting) -> Findings:
         },
     }
     notes = (
-        "Left: a point is the max-margin direction of a selection in a norm, full if it attracts; dotted "
-        "lines part the directions that select different tokens.",
-        "Right: 2 inputs of 3 tokens, half-integer keys, ranks as scores; some selection attracts in one of "
+        "(a) and (b) show the data set plane. In (a) a point is the max-margin direction of a selection in a "
+        "norm, full if it attracts; dotted lines part the directions that select different tokens.",
+        "(c) 2 inputs of 3 tokens, half-integer keys, ranks as scores; some selection attracts in one of "
         f"l1, l2, linf and not in another. {count} problems each, 95 % intervals.",
     )
     return Findings(tables, claims, notes, seed=0)

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 import hardmax as hm
 from hardmax._lib.style import INK
-from hardmax.papers.figures.claims import at_least, at_most, near, true
-from hardmax.papers.figures.figure import Findings, Setting, recipe
-from hardmax.papers.figures.tables import Tables, part
+from hardmax.papers.figures.claims import listed
+from hardmax.papers.figures.figure import Canvas, Findings, Setting, recipe
+from hardmax.papers.figures.tables import Tables, part, stacked
 from hardmax.papers.geometry.figures.methods import COLORS, NAMES, train
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure as Canvas
 
 STEPS = {"quick": 10_000, "paper": 100_000}
 RATES = {"quick": 26, "paper": 90}
@@ -58,6 +53,16 @@ def draw_rates(tables: Tables, canvas: Canvas) -> None:
     draw=draw_rates,
     size=(3.4, 3.0),
     errata=("D-ERR-1", "D-ERR-2"),
+    claims=f"""
+    critical | critical rates of l1.5, l2 and l3 | {listed(list(CRITICAL.values()))} ± 1e-9
+    calm | steps of p alternate by, at 0.98 of the critical rate | ≤ 1e-9
+    swinging | the same at 1.02 of it | ≥ 0.05
+    stuck | deficits of l3 and l1.5 at rate 1, of sign descent at 0.1, 0.3 and 1
+        | {listed(list(STUCK.values()))} ± 5e-4
+    euclidean | l2 at rate 3 times steps: it goes on falling | ≤ 2.0
+    sign-small | sign descent at rate 0.055, times steps | ≤ 2.0
+    cycle | coordinate descent at rate 1 repeats itself | cycle
+    """,
 )
 def fig_rates(setting: Setting) -> Findings:
     """Constant rates on triple, five norms; where a run swings, and what it loses by that."""
@@ -76,50 +81,17 @@ def fig_rates(setting: Setting) -> Findings:
         for factor in (0.98, 1.02)
     )
     cycle = _run(problem, "l1", 1.0, 100)
-    name = "D-FIG-STEPS."
-    claims = (
-        near(
-            name + "critical",
-            "critical rates of l1.5, l2 and l3",
-            list(critical.values()),
-            list(CRITICAL.values()),
-            1e-9,
-        ),
-        at_most(name + "calm", "steps of p alternate by, at 0.98 of the critical rate", calm, 1e-9),
-        at_least(name + "swinging", "the same at 1.02 of it", swinging, 0.05),
-        near(
-            name + "stuck",
-            "deficits of l3 and l1.5 at rate 1, of sign descent at 0.1, 0.3 and 1",
-            stuck,
-            list(STUCK.values()),
-            5e-4,
-        ),
-        at_most(
-            name + "euclidean",
-            "l2 at rate 3 times steps: it goes on falling",
-            last * _deficit(_run(problem, "l2", 3.0, last), best["l2"]),
-            2.0,
-        ),
-        at_most(
-            name + "sign-small",
-            "sign descent at rate 0.055, times steps",
-            last * _deficit(_run(problem, "linf", 0.055, last), best["linf"]),
-            2.0,
-        ),
-        true(
-            name + "cycle",
-            "coordinate descent at rate 1 repeats itself",
-            cycle.event == "cycle",
-            str(cycle.event),
-            "cycle",
-        ),
-    )
+    claims = {
+        "critical": list(critical.values()),
+        "calm": calm,
+        "swinging": swinging,
+        "stuck": stuck,
+        "euclidean": last * _deficit(_run(problem, "l2", 3.0, last), best["l2"]),
+        "sign-small": last * _deficit(_run(problem, "linf", 0.055, last), best["linf"]),
+        "cycle": (cycle.event == "cycle", str(cycle.event)),
+    }
     tables = {
-        "deficits": {
-            "norm": np.repeat(list(found), len(rates)),
-            "rate": np.tile(rates, len(found)),
-            "deficit": np.concatenate([np.array(each) for each in found.values()]),
-        },
+        "deficits": stacked({"norm": norm, "rate": rates, "deficit": each} for norm, each in found.items()),
         "critical": {"norm": np.array(list(critical)), "rate": np.array(list(critical.values()))},
     }
     notes = (

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 import hardmax as hm
 from hardmax._lib.style import BLUE, GRAY, INK, RED
 from hardmax.limits.late import LateMap, period
-from hardmax.papers.figures.claims import at_least, at_most, near, true
-from hardmax.papers.figures.figure import Findings, Setting, recipe
+from hardmax.papers.figures.claims import listed
+from hardmax.papers.figures.figure import Canvas, Findings, Setting, recipe
 from hardmax.papers.figures.tables import Tables
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure as Canvas
+from hardmax.papers.max_margin.figures import plane
 
 SPAN = (0.8, 3.8)  # rates over eta_c
 PERIODS = {0.97: 1, 1.5: 2, 2.5: 4, 2.9: 8, 3.0: 16, 3.5: None}
@@ -50,6 +46,15 @@ def draw_chaos(tables: Tables, canvas: Canvas) -> None:
     draw=draw_chaos,
     size=(3.4, 3.4),
     errata=("B-NEW-3",),
+    claims=f"""
+    eta-c | eta_c | 2/3 ± 1e-12
+    periods | periods of the late map up to 128, by rate over eta_c | 1, 2, 4, 8, 16, None
+    descent | the same of normalised descent itself | 1, 2, 4, 8, 16, None
+    doublings | rates over eta_c at which the period doubles | {listed(DOUBLINGS)} ± 0.01
+    chaos | largest Lyapunov exponent at 3.5 eta_c | ≥ 0.1
+    settled | the exponent below eta_c | ≤ 0.0
+    agreement | distance of points visited by descent and by the map, to 3 eta_c | ≤ 1e-6
+    """,
 )
 def fig_chaos(setting: Setting) -> Findings:
     """The late map at many rates, its exponent by the Jacobian, and full descent at a few rates."""
@@ -83,33 +88,15 @@ def fig_chaos(setting: Setting) -> Findings:
     orderly = [rate for rate, p in PERIODS.items() if p is not None]
     apart = [float(np.abs(np.sort(seen[r][-128:, 0]) - np.sort(orbits[r][-128:, 0])).max()) for r in orderly]
     chaotic = late_map.exponents(np.array([3.5 * late.eta_c]), start, 2000, 10_000)
-    name = "B-FIG-CHAOS."
-    claims = (
-        near(name + "eta-c", "eta_c", late.eta_c, 2 / 3, 1e-12),
-        true(
-            name + "periods",
-            "periods of the late map up to 128, by rate over eta_c",
-            by_map == PERIODS,
-            [str(p) for p in by_map.values()],
-            "1, 2, 4, 8, 16, None",
-        ),
-        true(
-            name + "descent",
-            "the same of normalised descent itself",
-            by_descent == PERIODS,
-            [str(p) for p in by_descent.values()],
-            "1, 2, 4, 8, 16, None",
-        ),
-        near(name + "doublings", "rates over eta_c at which the period doubles", doublings, DOUBLINGS, 0.01),
-        at_least(name + "chaos", "largest Lyapunov exponent at 3.5 eta_c", chaotic, 0.1),
-        at_most(name + "settled", "the exponent below eta_c", exponents[rates < 0.99], 0.0),
-        at_most(
-            name + "agreement",
-            "distance of points visited by descent and by the map, to 3 eta_c",
-            apart,
-            1e-6,
-        ),
-    )
+    claims = {
+        "eta-c": late.eta_c,
+        "periods": (by_map == PERIODS, [str(p) for p in by_map.values()]),
+        "descent": (by_descent == PERIODS, [str(p) for p in by_descent.values()]),
+        "doublings": doublings,
+        "chaos": chaotic,
+        "settled": exponents[rates < 0.99],
+        "agreement": apart,
+    }
     tables = {
         "late map": {"rate": np.tile(rates, len(visits)), "residual": np.concatenate(visits)},
         "descent": {"rate": np.repeat(list(PERIODS), 128), "residual": np.concatenate(residuals)},
@@ -125,9 +112,8 @@ def fig_chaos(setting: Setting) -> Findings:
 
 def _doubling(late_map: LateMap, eta_c: float, start: np.ndarray, k: int, about: float) -> float:
     """Where the period grows beyond 2^k, by bisection around a rate."""
-    low, high = about - 0.05, about + 0.03
-    while high - low > 1e-3:
-        middle = 0.5 * (low + high)
-        found = period(late_map.orbit(middle * eta_c, start, 4000, 80), 2**k, 1e-3)
-        low, high = (middle, high) if found is not None else (low, middle)
-    return 0.5 * (low + high)
+
+    def is_beyond(rate: float) -> bool:
+        return period(late_map.orbit(rate * eta_c, start, 4000, 80), 2**k, 1e-3) is None
+
+    return plane.bisect(is_beyond, about - 0.05, about + 0.03, 1e-3)

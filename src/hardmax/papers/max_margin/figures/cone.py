@@ -2,30 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 
 import hardmax as hm
 from hardmax._lib.arrays import half_squares
 from hardmax._lib.style import BLUE, INK, RED
-from hardmax.papers.figures.claims import at_least, at_most, near
-from hardmax.papers.figures.figure import Findings, Setting, recipe
-from hardmax.papers.figures.tables import Table, Tables, part
-from hardmax.papers.max_margin.figures.plane import (
-    RATE,
-    STEPS,
-    draw_path,
-    frame,
-    label_axes,
-    paths_table,
-    runs_of,
-    train,
-)
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure as Canvas
+from hardmax.papers.figures.figure import Axes, Canvas, Findings, Setting, recipe
+from hardmax.papers.figures.tables import Table, Tables, part, stacked
+from hardmax.papers.max_margin.figures import plane
 
 SEED, SAMPLES = 0, 200
 # Where drawn runs start: the radius over R_bar and the angle over the half angle.
@@ -53,25 +39,12 @@ def _draw_cone(panel: Axes, tables: Tables, name: str) -> None:
 
     row = part(tables["cones"], "cone", name)
     angle, radius = float(row["half_angle"][0]), float(row["R_bar"][0])
-    frame(panel, (0.0, REACH), (-4.4, 5.4))
-    panel.add_patch(
-        Wedge(
-            (0, 0),
-            2 * REACH,
-            -angle,
-            angle,
-            width=2 * REACH - radius,
-            facecolor="#E3EEF6",
-            edgecolor=BLUE,
-            linewidth=0.7,
-            zorder=1,
-        )
-    )
+    plane.frame(panel, (0.0, REACH), (-4.4, 5.4))
+    look: dict[str, Any] = {"facecolor": "#E3EEF6", "edgecolor": BLUE, "linewidth": 0.7, "zorder": 1}
+    panel.add_patch(Wedge((0, 0), 2 * REACH, -angle, angle, width=2 * REACH - radius, **look))
     side = radius * np.array([np.cos(np.radians(angle)), np.sin(np.radians(angle))])
-    for sign in (1, -1):
-        panel.plot(
-            [0, side[0]], [0, sign * side[1]], color=BLUE, linewidth=0.6, linestyle=(0, (1, 2)), zorder=1
-        )
+    for y in (side[1], -side[1]):
+        panel.plot([0, side[0]], [0, y], color=BLUE, linewidth=0.6, linestyle=(0, (1, 2)), zorder=1)
     panel.add_patch(Arc((0, 0), 12, 12, theta1=0, theta2=angle, color=INK, linewidth=0.6))
     panel.text(4.6, 1.35, rf"${angle:.2f}°$", fontsize=7, ha="center")
     panel.plot([0, REACH], [0, 0], color=RED, linestyle=(0, (4, 2)), linewidth=1.3, zorder=3)
@@ -85,10 +58,8 @@ def _draw_cone(panel: Axes, tables: Tables, name: str) -> None:
         color=BLUE,
         arrowprops={"arrowstyle": "-", "color": BLUE, "linewidth": 0.5},
     )
-    rows = part(tables["paths"], "cone", name)
-    for run in runs_of(rows):
-        draw_path(panel, part(rows, "run", run), "#777777", every=ARROW)
-    label_axes(panel)
+    plane.draw_paths(panel, part(tables["paths"], "cone", name), "#777777", every=ARROW)
+    plane.label_axes(panel)
 
 
 @recipe(
@@ -97,6 +68,19 @@ def _draw_cone(panel: Axes, tables: Tables, name: str) -> None:
     draw=draw_2,
     size=(3.4, 2.6),
     errata=("B-ERR-08",),
+    claims="""
+    mu | mu of Lemma 7 at B-FIG-8's local direction | 0.015625 ± 1e-12
+    half-angle | half angle of that cone in degrees | 10.14 ± 5e-3
+    radius | R_bar of Lemma 7 there | 10.40 ± 5e-3
+    fig-1b | half angle and R_bar at B-FIG-1b's local direction, too thin to draw | 1.425, 107.36 ± 5e-3
+    stays | largest (1 - cos)/mu on the way, from 200 starts in the cone and two on its rim | ≤ 1.000000001
+    rises | least rise of the cosine per step, same starts | ≥ 0.0
+    freezes | (1 - cos) |p|^2 at the end over the start: what lies beside p_mm stays | ≤ 1.5
+    left-at-first | (1 - cos)/mu on the way from R_bar with two neighbours | ≥ 1.2 | descent from the cone
+        stays in it
+    stays-from-twice | the same from 2 R_bar | ≤ 1.000000001
+    comes-back | (1 - cos)/mu there after 1,000 steps from R_bar | ≤ 0.1
+    """,
 )
 def fig_2(setting: Setting) -> Findings:
     """The explicit cone of Lemma 7 for B-FIG-8's local direction, and one whose radius is too small."""
@@ -113,7 +97,7 @@ def fig_2(setting: Setting) -> Findings:
     starts = _in_cone(cone, np.concatenate([[1.0, 1.0], scale]), angles)
     worst, rise, freezes = [], [], []
     for k, start in enumerate(starts):
-        path = hm.train(problem, hm.optim.Normalized(RATE), steps=STEPS, start=start, record=1)
+        path = plane.descend(problem, start)
         gaps = _gaps(path, local)
         worst.append(gaps.max() / cone.mu)
         rise.append(-np.diff(gaps).max())
@@ -123,47 +107,19 @@ def fig_2(setting: Setting) -> Findings:
     top = hm.max_margin(rivals, [0])
     other = hm.directions.direction.local_constants(rivals, top)
     over = {factor: _overshoot(rivals, top, other, factor) for factor in (1.0, 2.0)}
-    back = hm.train(rivals, hm.optim.Normalized(RATE), steps=STEPS, start=_in_cone(other, [1.0], [1.0])[0])
-    name = "B-FIG-2."
-    claims = (
-        near(name + "mu", "mu of Lemma 7 at B-FIG-8's local direction", cone.mu, 0.015625, 1e-12),
-        near(name + "half-angle", "half angle of that cone in degrees", cone.half_angle, 10.14, 5e-3),
-        near(name + "radius", "R_bar of Lemma 7 there", cone.R_bar, 10.40, 5e-3),
-        near(
-            name + "fig-1b",
-            "half angle and R_bar at B-FIG-1b's local direction, too thin to draw",
-            [narrow.half_angle, narrow.R_bar],
-            [1.425, 107.36],
-            5e-3,
-        ),
-        at_most(
-            name + "stays",
-            "largest (1 - cos)/mu on the way, from 200 starts in the cone and two on its rim",
-            worst,
-            1 + 1e-9,
-        ),
-        at_least(name + "rises", "least rise of the cosine per step, same starts", rise, 0.0),
-        at_most(
-            name + "freezes",
-            "(1 - cos) |p|^2 at the end over the start: what lies beside p_mm stays",
-            freezes,
-            1.5,
-        ),
-        at_least(
-            name + "left-at-first",
-            "(1 - cos)/mu on the way from R_bar with two neighbours",
-            over[1.0],
-            1.2,
-            paper="descent from the cone stays in it",
-        ),
-        at_most(name + "stays-from-twice", "the same from 2 R_bar", over[2.0], 1 + 1e-9),
-        at_most(
-            name + "comes-back",
-            "(1 - cos)/mu there after 1,000 steps from R_bar",
-            back.cosine_distance(top) / other.mu,
-            0.1,
-        ),
-    )
+    back = plane.descend(rivals, _in_cone(other, [1.0], [1.0])[0])
+    claims = {
+        "mu": cone.mu,
+        "half-angle": cone.half_angle,
+        "radius": cone.R_bar,
+        "fig-1b": [narrow.half_angle, narrow.R_bar],
+        "stays": worst,
+        "rises": rise,
+        "freezes": freezes,
+        "left-at-first": over[1.0],
+        "stays-from-twice": over[2.0],
+        "comes-back": back.cosine_distance(top) / other.mu,
+    }
     tables = {
         "cones": {
             "cone": np.array(["fig8", "two rivals"]),
@@ -199,13 +155,17 @@ def _overshoot(
     problem: hm.Problem, best: hm.MaxMargin, cone: hm.directions.direction.LocalConstants, factor: float
 ) -> float:
     """The largest (1 - cos)/mu on the way, from the two ends of the rim at a multiple of R_bar."""
-    paths = train(problem, _in_cone(cone, [factor, factor], [1.0, -1.0]).tolist()).values()
+    paths = plane.train(problem, _in_cone(cone, [factor, factor], [1.0, -1.0]).tolist()).values()
     return max(float(_gaps(path, best).max()) for path in paths) / cone.mu
 
 
 def _drawn(cones: dict[str, tuple[hm.Problem, hm.directions.direction.LocalConstants]]) -> Table:
-    parts = []
-    for name, (problem, cone) in cones.items():
-        paths = paths_table(train(problem, _in_cone(cone, *zip(*DRAWN, strict=True)).tolist()), DRAWN_STEPS)
-        parts.append({"cone": np.full(len(paths["run"]), name), **paths})
-    return {column: np.concatenate([each[column] for each in parts]) for column in parts[0]}
+    return stacked(
+        {
+            "cone": name,
+            **plane.paths_table(
+                plane.train(problem, _in_cone(cone, *zip(*DRAWN, strict=True)).tolist()), DRAWN_STEPS
+            ),
+        }
+        for name, (problem, cone) in cones.items()
+    )

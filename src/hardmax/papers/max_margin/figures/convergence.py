@@ -3,44 +3,22 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 
 import hardmax as hm
 from hardmax._lib.style import BLUE, GRAY, INK, PURPLE, RED
-from hardmax.papers.figures.claims import at_least, between, near, true
-from hardmax.papers.figures.figure import Findings, Setting, recipe
+from hardmax.papers.figures.figure import Axes, Canvas, Findings, Setting, recipe
 from hardmax.papers.figures.tables import Table, Tables, part
-from hardmax.papers.max_margin.figures.plane import (
-    INPUTS,
-    STEPS,
-    bisect,
-    cosines_table,
-    directions_table,
-    draw_path,
-    draw_ray,
-    draw_tokens,
-    ends_table,
-    frame,
-    goes_to_best,
-    label_axes,
-    paths_table,
-    runs_of,
-    tokens_table,
-    train,
-    vector_of,
-)
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure as Canvas
+from hardmax.papers.max_margin.figures import plane
 
 HEIGHTS = (1.0, 0.5, 0.0, -0.5, -1.0, -1.5)  # starts (0, y), and (x, 0) for B-FIG-1c
 LATE = 5000  # steps after which no start near a boundary still hesitates
 
 # The separatrix of B-FIG-1b is y = x/10 + log(90/111) far out (B-ERR-21).
-SLOPE, OFFSET = 0.1, float(np.log(90 / 111))
+SLOPE = 0.1
+LINE = SLOPE * 10 + float(np.log(90 / 111))  # at x = 10
 
 
 def _lifted(problem: hm.Problem) -> hm.Problem:
@@ -52,21 +30,21 @@ def _lifted(problem: hm.Problem) -> hm.Problem:
 def draw_1a(tables: Tables, canvas: Canvas) -> None:
     """Tokens, six trajectories, the max-margin ray, and the cosine over the steps."""
     panel = canvas.subplots()
-    frame(panel, (-4.4, 4.4), (-2.0, 6.6))
-    draw_ray(panel, vector_of(tables["directions"], "p_mm"), RED)
+    plane.frame(panel, (-4.4, 4.4), (-2.0, 6.6))
+    plane.draw_ray(panel, plane.vector_of(tables["directions"], "p_mm"), RED)
     inset = panel.inset_axes((0.66, 0.64, 0.34, 0.33))
     colors = {"(0, 1)": BLUE, "(0, 0.5)": PURPLE}
-    for run in runs_of(tables["paths"]):
+    for run in dict.fromkeys(tables["paths"]["run"].tolist()):
         color = colors.get(run, GRAY)
-        draw_path(panel, part(tables["paths"], "run", run), color)
+        plane.draw_path(panel, part(tables["paths"], "run", run), color)
         curve = part(tables["cosines"], "run", run)
         inset.plot(curve["step"][1:], curve["cosine"][1:], color=color, linewidth=0.9)
-    draw_tokens(panel, tables["tokens"])
+    plane.draw_tokens(panel, tables["tokens"])
     _score_labels(
         panel, tables["tokens"], {0: (0.25, 0.15, "left"), 1: (0.2, 0.32, "center"), 2: (0.2, -0.35, "left")}
     )
     panel.text(-0.45, 6.0, "$p^{mm}$", color=RED, ha="left")
-    label_axes(panel)
+    plane.label_axes(panel)
     inset.text(7, 1.005, "(0, 1)", fontsize=6, color=BLUE)
     inset.text(1.3, 0.96, "(0, 0.5)", fontsize=6, color=PURPLE)
     inset.set(xscale="log", xlim=(1, 1000), ylim=(0.9, 1.018), yticks=(0.9, 0.95, 1.0))
@@ -81,70 +59,55 @@ def draw_1a(tables: Tables, canvas: Canvas) -> None:
     draw=draw_1a,
     size=(3.4, 3.2),
     errata=("B-ERR-12",),
+    claims="""
+    p-mm | max-margin p of the best token | -10/101, 100/101 ± 1e-12
+    neighbour | the one neighbour of the best token is the origin | token 2 of input 0
+    only-local | no other selection is locally optimal | [(0,)]
+    cosine-200 | cosine to p_mm after 200 steps, all starts | ≥ 0.992
+    cosine-1000 | cosine to p_mm after 1,000 steps, all starts | ≥ 0.9997
+    norm | |p| after 1,000 steps | 98.3 to 100.8
+    first-coordinate | p_1 after 1,000 steps is the same from every start | -12.17348 ± 5e-6
+    dip-cosine | least cosine from (0, 1) and (0, 0.5) on the way | 0.97668, 0.96448 ± 1e-5 | the inner
+        product consistently increases
+    dip-step | step of the least cosine | 31, 22 ± 0
+    dip-start | cosine at these starts | 0.99504 ± 5e-6
+    rises-after | least change of the cosine per step after the transient | ≥ 0.0
+    dip-plain | cosine of plain descent with step 1/L_p from (0, 1) after 20,000 steps | 0.97740 ± 5e-6
+    """,
 )
 def fig_1a(setting: Setting) -> Findings:
     """Six starts on the data of B-FIG-1a; the cosine need not rise at once (B-ERR-12)."""
     problem = hm.data.example("B-FIG-1a")
     best = hm.max_margin(problem, [0])
     local = [found.selection for found in hm.attractors(problem)]
-    paths = train(problem, [(0.0, y) for y in HEIGHTS])
-    ends = ends_table(paths, [best] * len(paths))
+    paths = plane.train(problem, [(0.0, y) for y in HEIGHTS])
+    ends = plane.ends_table(paths, [best] * len(paths))
     setting.progress(0.5)
-    cosines = cosines_table(paths, best)
+    cosines = plane.cosines_table(paths, best)
     by_run = {run: part(cosines, "run", run)["cosine"] for run in paths}
     dips = {run: int(np.argmin(by_run[run])) for run in ("(0, 1)", "(0, 0.5)")}
     after = [np.diff(by_run[run][dips.get(run, 1) :]).min() for run in paths]
     plain = hm.train(_lifted(problem), hm.optim.GD("1/L_p"), steps=20_000, start=[0.0, 1.0, 0.0])
-    name = "B-FIG-1a."
-    claims = (
-        near(name + "p-mm", "max-margin p of the best token", best.need(), [-10 / 101, 100 / 101], 1e-12),
-        true(
-            name + "neighbour",
-            "the one neighbour of the best token is the origin",
-            best.support == ((0, 2),),
-            best.support,
-            "token 2 of input 0",
-        ),
-        true(name + "only-local", "no other selection is locally optimal", local == [(0,)], local, "[(0,)]"),
-        at_least(
-            name + "cosine-200", "cosine to p_mm after 200 steps, all starts", ends["cosine_200"], 0.992
-        ),
-        at_least(
-            name + "cosine-1000", "cosine to p_mm after 1,000 steps, all starts", ends["cosine_1000"], 0.9997
-        ),
-        between(name + "norm", "|p| after 1,000 steps", ends["norm_1000"], 98.3, 100.8),
-        near(
-            name + "first-coordinate",
-            "p_1 after 1,000 steps is the same from every start",
-            ends["p1_1000"],
-            -12.17348,
-            5e-6,
-        ),
-        near(
-            name + "dip-cosine",
-            "least cosine from (0, 1) and (0, 0.5) on the way",
-            [by_run[run][dips[run]] for run in dips],
-            [0.97668, 0.96448],
-            1e-5,
-            paper="the inner product consistently increases",
-        ),
-        near(name + "dip-step", "step of the least cosine", list(dips.values()), [31, 22], 0),
-        near(name + "dip-start", "cosine at these starts", [by_run[run][0] for run in dips], 0.99504, 5e-6),
-        at_least(name + "rises-after", "least change of the cosine per step after the transient", after, 0.0),
-        near(
-            name + "dip-plain",
-            "cosine of plain descent with step 1/L_p from (0, 1) after 20,000 steps",
-            1 - hm.cosine_distance(plain.p[:2], best),
-            0.97740,
-            5e-6,
-        ),
-    )
+    claims = {
+        "p-mm": best.need(),
+        "neighbour": (best.support == ((0, 2),), best.support),
+        "only-local": (local == [(0,)], local),
+        "cosine-200": ends["cosine_200"],
+        "cosine-1000": ends["cosine_1000"],
+        "norm": ends["norm_1000"],
+        "first-coordinate": ends["p1_1000"],
+        "dip-cosine": [by_run[run][dips[run]] for run in dips],
+        "dip-step": list(dips.values()),
+        "dip-start": [by_run[run][0] for run in dips],
+        "rises-after": after,
+        "dip-plain": 1 - hm.cosine_distance(plain.p[:2], best),
+    }
     tables = {
-        "tokens": tokens_table(problem),
-        "paths": paths_table(paths),
+        "tokens": plane.tokens_table(problem),
+        "paths": plane.paths_table(paths),
         "ends": ends,
         "cosines": cosines,
-        "directions": directions_table({"p_mm": best.need()}),
+        "directions": plane.directions_table({"p_mm": best.need()}),
     }
     notes = (
         "From (0, 1) and (0, 0.5) the cosine first falls, then rises for good (B-ERR-12).",
@@ -156,14 +119,13 @@ def fig_1a(setting: Setting) -> Findings:
 def draw_1b(tables: Tables, canvas: Canvas) -> None:
     """Tokens, trajectories to two directions, and the boundary between the two basins."""
     panel = canvas.subplots()
-    frame(panel, (-2.4, 6.6), (-2.6, 4.6))
+    plane.frame(panel, (-2.4, 6.6), (-2.6, 4.6))
     edge = tables["boundary"]
     panel.plot(edge["x"], edge["y"], color=INK, linestyle=(0, (1, 1.6)), linewidth=1.0, zorder=2)
-    draw_ray(panel, vector_of(tables["directions"], "global"), RED)
-    draw_ray(panel, vector_of(tables["directions"], "local"), BLUE)
-    for run in runs_of(tables["paths"]):
-        draw_path(panel, part(tables["paths"], "run", run))
-    draw_tokens(panel, tables["tokens"])
+    plane.draw_ray(panel, plane.vector_of(tables["directions"], "global"), RED)
+    plane.draw_ray(panel, plane.vector_of(tables["directions"], "local"), BLUE)
+    plane.draw_paths(panel, tables["paths"])
+    plane.draw_tokens(panel, tables["tokens"])
     _score_labels(
         panel, tables["tokens"], {0: (-0.25, 0.0, "right"), 1: (0.2, 0.25, "left"), 2: (-0.25, 0.25, "right")}
     )
@@ -178,7 +140,7 @@ def draw_1b(tables: Tables, canvas: Canvas) -> None:
         color=INK,
         arrowprops={"arrowstyle": "-", "linewidth": 0.5, "color": INK},
     )
-    label_axes(panel)
+    plane.label_axes(panel)
 
 
 @recipe(
@@ -187,86 +149,58 @@ def draw_1b(tables: Tables, canvas: Canvas) -> None:
     draw=draw_1b,
     size=(3.4, 3.0),
     errata=("B-ERR-21",),
+    claims=f"""
+    selections | locally optimal: tokens 0 and 1 and not token 2, which is feasible too | [True, True,
+        False]
+    p-mm-local | max-margin p of token 1 and of token 2 | 1.0, 0.0, -1.0, -1.1 ± 1e-12
+    tokens | starts with y = 1 to -0.5 select token 0, y = -1 and -1.5 token 1 | 0 0 0 0 1 1
+    cosine-global | cosine to the best token's p_mm after 1,000 steps | ≥ 0.99999
+    cosine-local | cosine to the other token's p_mm after 1,000 steps | ≥ 0.99995
+    boundary | where the two basins meet on the axis p_1 = 0 | -0.8697 ± 1e-4
+    separatrix | where the basins of gradient flow meet at p_1 = 10: 1 + log(90/111) | {LINE} ± 5e-4
+    separatrix-direction | the separatrix runs along (1, 0.1), which is not neighbour-optimal: of the two
+        tokens next to the selected one, one scores more | not neighbour-optimal | descent can only go to
+        locally optimal directions
+    """,
 )
 def fig_1b(setting: Setting) -> Findings:
     """Six starts on the data of B-FIG-1b, and the boundary between the two basins."""
     problem = hm.data.example("B-FIG-1b")
     found = {each.selection: each for each in hm.selections(problem)}
-    paths = train(problem, [(0.0, y) for y in HEIGHTS])
-    ends = ends_table(paths, [hm.max_margin(problem, path.selection) for path in paths.values()])
+    paths = plane.train(problem, [(0.0, y) for y in HEIGHTS])
+    ends = plane.ends_table(paths, [hm.max_margin(problem, path.selection) for path in paths.values()])
     columns = np.linspace(-2.4, 6.6, 28)
     boundary = []
     for x in columns:
-        boundary.append(bisect(partial(goes_to_best, problem, x, steps=LATE), -6.0, 4.0, 1e-3))
+        boundary.append(plane.bisect(partial(plane.goes_to_best, problem, x, steps=LATE), -6.0, 4.0, 1e-3))
         setting.progress(0.8 * len(boundary) / len(columns))
-    at_axis = bisect(partial(goes_to_best, problem, 0.0, steps=LATE), -1.0, -0.5, 1e-6)
-    at_axis_early = bisect(partial(goes_to_best, problem, 0.0), -1.0, -0.5, 1e-6)
-    line = SLOPE * 10 + OFFSET
-    separatrix = hm.limits.basin_boundary(problem, [10.0, line - 0.01], [10.0, line + 0.012], tolerance=5e-4)
+    at_axis = plane.bisect(partial(plane.goes_to_best, problem, 0.0, steps=LATE), -1.0, -0.5, 1e-6)
+    at_axis_early = plane.bisect(partial(plane.goes_to_best, problem, 0.0), -1.0, -0.5, 1e-6)
+    separatrix = hm.limits.basin_boundary(problem, [10.0, LINE - 0.01], [10.0, LINE + 0.012], tolerance=5e-4)
     along = hm.directions.directional_margin(problem, [1.0, SLOPE])
     upper, lower = ends["selected"] == "0", ends["selected"] == "1"
-    name = "B-FIG-1b."
-    claims = (
-        true(
-            name + "selections",
-            "locally optimal: tokens 0 and 1 and not token 2, which is feasible too",
-            [found[(t,)].attracts.verdict for t in range(3)] == [True, True, False],
-            [found[(t,)].attracts.verdict for t in range(3)],
-            "[True, True, False]",
-        ),
-        near(
-            name + "p-mm-local",
-            "max-margin p of token 1 and of token 2",
-            [found[(t,)].max_margin.need() for t in (1, 2)],
-            [[1.0, 0.0], [-1.0, -1.1]],
-            1e-12,
-        ),
-        true(
-            name + "tokens",
-            "starts with y = 1 to -0.5 select token 0, y = -1 and -1.5 token 1",
-            ends["selected"].tolist() == ["0"] * 4 + ["1"] * 2,
-            ends["selected"].tolist(),
-            "0 0 0 0 1 1",
-        ),
-        at_least(
-            name + "cosine-global",
-            "cosine to the best token's p_mm after 1,000 steps",
-            ends["cosine_1000"][upper],
-            0.99999,
-        ),
-        at_least(
-            name + "cosine-local",
-            "cosine to the other token's p_mm after 1,000 steps",
-            ends["cosine_1000"][lower],
-            0.99995,
-        ),
-        near(name + "boundary", "where the two basins meet on the axis p_1 = 0", at_axis, -0.8697, 1e-4),
-        near(
-            name + "separatrix",
-            "where the basins of gradient flow meet at p_1 = 10: 1 + log(90/111)",
-            separatrix[1],
-            line,
-            5e-4,
-        ),
-        true(
-            name + "separatrix-direction",
-            "the separatrix runs along (1, 0.1), which is not "
-            "neighbour-optimal: of the two tokens next to the selected one, one scores more",
-            not along.neighbor_optimal,
-            along.neighbors,
-            "not neighbour-optimal",
-            paper="descent can only go to locally optimal directions",
-        ),
-    )
+    attract = [found[(t,)].attracts.verdict for t in range(3)]
+    claims = {
+        "selections": (attract == [True, True, False], attract),
+        "p-mm-local": [found[(t,)].max_margin.need() for t in (1, 2)],
+        "tokens": (ends["selected"].tolist() == ["0"] * 4 + ["1"] * 2, ends["selected"].tolist()),
+        "cosine-global": ends["cosine_1000"][upper],
+        "cosine-local": ends["cosine_1000"][lower],
+        "boundary": at_axis,
+        "separatrix": separatrix[1],
+        "separatrix-direction": (not along.neighbor_optimal, along.neighbors),
+    }
     tables = {
-        "tokens": tokens_table(problem),
-        "paths": paths_table(paths),
+        "tokens": plane.tokens_table(problem),
+        "paths": plane.paths_table(paths),
         "ends": ends,
-        "directions": directions_table({"global": found[(0,)].direction, "local": found[(1,)].direction}),
+        "directions": plane.directions_table(
+            {"global": found[(0,)].direction, "local": found[(1,)].direction}
+        ),
         "boundary": {"x": columns, "y": np.array(boundary)},
     }
     notes = (
-        f"Beside the boundary a start takes long to decide: after {STEPS:,} steps it seems to lie at "
+        f"Beside the boundary a start takes long to decide: after {plane.STEPS:,} steps it seems to lie at "
         f"{at_axis_early:.5f}, after {LATE:,} at {at_axis:.5f}.",
         "From the boundary itself p goes to neither direction (B-ERR-21).",
     )
@@ -276,28 +210,22 @@ def fig_1b(setting: Setting) -> Findings:
 def draw_1c(tables: Tables, canvas: Canvas) -> None:
     """The tokens of three inputs, trajectories, the max-margin ray and the separators of tight inputs."""
     panel = canvas.subplots()
-    frame(panel, (-2.0, 4.6), (-1.5, 2.1))
-    direction = vector_of(tables["directions"], "p_mm")
-    draw_ray(panel, direction, RED)
+    plane.frame(panel, (-2.0, 4.6), (-1.5, 2.1))
+    direction = plane.vector_of(tables["directions"], "p_mm")
+    plane.draw_ray(panel, direction, RED)
     across = np.array([-direction[1], direction[0]])
     for i, x, y in zip(*(tables["separators"][name] for name in ("input", "x", "y")), strict=True):
-        panel.axline(
-            (x, y),
-            (x + across[0], y + across[1]),
-            color=INPUTS[i][0],
-            linestyle=(0, (1, 1.4)),
-            linewidth=1.2,
-            zorder=2,
-        )
-    for run in runs_of(tables["paths"]):
-        draw_path(panel, part(tables["paths"], "run", run))
-    draw_tokens(panel, tables["tokens"], size=3.6)
-    for i, (color, marker) in enumerate(INPUTS):
+        end = (x + across[0], y + across[1])
+        look: dict[str, Any] = {"color": plane.INPUTS[i][0], "linestyle": (0, (1, 1.4)), "linewidth": 1.2}
+        panel.axline((x, y), end, **look, zorder=2)
+    plane.draw_paths(panel, tables["paths"])
+    plane.draw_tokens(panel, tables["tokens"], size=3.6)
+    for i, (color, marker) in enumerate(plane.INPUTS):
         panel.plot([], [], marker, color=color, markersize=3.6, label=f"input {i}")
     panel.plot([], [], "o", color=GRAY, markerfacecolor="white", markersize=3.6, label="not the best token")
     panel.legend(loc="upper right", ncols=2, columnspacing=0.8, handlelength=0.8)
     panel.text(4.5, 0.55, "$p^{mm}$", color=RED, ha="right")
-    label_axes(panel)
+    plane.label_axes(panel)
 
 
 @recipe(
@@ -306,6 +234,16 @@ def draw_1c(tables: Tables, canvas: Canvas) -> None:
     draw=draw_1c,
     size=(3.4, 2.3),
     errata=("B-ERR-18",),
+    claims="""
+    p-mm | max-margin p of the best tokens | 0.84462639, 0.17112231 ± 1e-6
+    objective | half of |p_mm|^2 | 0.3713383 ± 1e-7
+    neighbours | neighbours (input, token) | token 6 of input 0, token 5 of input 1
+    feasible | feasible selections of 343 | 11 ± 0
+    only-local | the best tokens are the only locally optimal selection | [(0, 0, 0)]
+    cosine-200 | cosine to p_mm after 200 steps, all starts | ≥ 0.9993
+    cosine-1000 | cosine to p_mm after 1,000 steps, all starts | ≥ 0.9997
+    tokens | every start selects the best token of every input | 0 0 0
+    """,
 )
 def fig_1c(setting: Setting) -> Findings:
     """Six starts on the data of B-FIG-1c, whose best tokens are the only locally optimal selection."""
@@ -314,48 +252,25 @@ def fig_1c(setting: Setting) -> Findings:
     found = list(hm.selections(problem))
     local = [each.selection for each in found if each.attracts.verdict]
     setting.progress(0.3)
-    paths = train(problem, [(x, 0.0) for x in HEIGHTS])
-    ends = ends_table(paths, [best] * len(paths))
+    paths = plane.train(problem, [(x, 0.0) for x in HEIGHTS])
+    ends = plane.ends_table(paths, [best] * len(paths))
     keys = problem.split(problem.keys[problem.tokens])
     pairs = np.array([(i, *(0.5 * (keys[i][0] + keys[i][t]))) for i, t in hm.neighbors(problem, best).pairs])
-    name = "B-FIG-1c."
-    claims = (
-        near(name + "p-mm", "max-margin p of the best tokens", best.need(), [0.84462639, 0.17112231], 1e-6),
-        near(name + "objective", "half of |p_mm|^2", 0.5 * best.p_norm**2, 0.3713383, 1e-7),
-        true(
-            name + "neighbours",
-            "neighbours (input, token)",
-            best.support == ((0, 6), (1, 5)),
-            best.support,
-            "token 6 of input 0, token 5 of input 1",
-        ),
-        near(name + "feasible", "feasible selections of 343", len(found), 11, 0),
-        true(
-            name + "only-local",
-            "the best tokens are the only locally optimal selection",
-            local == [(0, 0, 0)],
-            local,
-            "[(0, 0, 0)]",
-        ),
-        at_least(
-            name + "cosine-200", "cosine to p_mm after 200 steps, all starts", ends["cosine_200"], 0.9993
-        ),
-        at_least(
-            name + "cosine-1000", "cosine to p_mm after 1,000 steps, all starts", ends["cosine_1000"], 0.9997
-        ),
-        true(
-            name + "tokens",
-            "every start selects the best token of every input",
-            set(ends["selected"].tolist()) == {"0 0 0"},
-            np.unique(ends["selected"]).tolist(),
-            "0 0 0",
-        ),
-    )
+    claims = {
+        "p-mm": best.need(),
+        "objective": 0.5 * best.p_norm**2,
+        "neighbours": (best.support == ((0, 6), (1, 5)), best.support),
+        "feasible": len(found),
+        "only-local": (local == [(0, 0, 0)], local),
+        "cosine-200": ends["cosine_200"],
+        "cosine-1000": ends["cosine_1000"],
+        "tokens": (set(ends["selected"].tolist()) == {"0 0 0"}, np.unique(ends["selected"]).tolist()),
+    }
     tables = {
-        "tokens": tokens_table(problem),
-        "paths": paths_table(paths),
+        "tokens": plane.tokens_table(problem),
+        "paths": plane.paths_table(paths),
         "ends": ends,
-        "directions": directions_table({"p_mm": best.need()}),
+        "directions": plane.directions_table({"p_mm": best.need()}),
         "separators": {"input": pairs[:, 0].astype(int), "x": pairs[:, 1], "y": pairs[:, 2]},
     }
     notes = (
@@ -368,13 +283,6 @@ def fig_1c(setting: Setting) -> Findings:
 def _score_labels(panel: Axes, tokens: Table, places: dict[int, tuple[float, float, str]]) -> None:
     for token, (dx, dy, side) in places.items():
         row = part(tokens, "token", token)
-        panel.text(
-            float(row["x"][0]) + dx,
-            float(row["y"][0]) + dy,
-            rf"$\gamma={row['score'][0]:g}$",
-            fontsize=6.5,
-            ha=side,
-            va="center",
-            color=INK,
-            zorder=8,
-        )
+        place = (row["x"][0] + dx, row["y"][0] + dy)
+        text = rf"$\gamma={row['score'][0]:g}$"
+        panel.text(*place, text, fontsize=6.5, ha=side, va="center", color=INK, zorder=8)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 import hardmax as hm
@@ -11,13 +9,9 @@ from hardmax._lib.style import BLUE, INK, RED
 from hardmax.directions.critical import CriticalDirections
 from hardmax.limits.field import DescentField, degree
 from hardmax.limits.stationary import StationaryPoint, stationary_points
-from hardmax.papers.figures.claims import near, true
-from hardmax.papers.figures.figure import Findings, Setting, recipe
+from hardmax.papers.figures.figure import Canvas, Findings, Setting, recipe
 from hardmax.papers.figures.tables import Tables, part
 from hardmax.papers.max_margin.statements.index import empty_beyond, morse_quotient
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure as Canvas
 
 SEED = 49
 HALF = 4.0  # this norm of p is drawn half-way to infinity
@@ -67,6 +61,15 @@ def draw_index(tables: Tables, canvas: Canvas) -> None:
     draw=draw_index,
     size=(3.4, 3.7),
     errata=("B-NEW-4", "B-ERR-21"),
+    claims="""
+    sum | sum of (-1)^index, finite and at infinity | 1 ± 0
+    winding | winding number of the gradient on a late circle, plus the sum at infinity | 1 ± 0
+    morse | sum of x^index is 1 + (1 + x) Q(x), no coefficient of Q negative | non-negative coefficients, no
+        remainder
+    attractors | index 0 at infinity: exactly the locally optimal selections | the locally optimal ones, two
+        or more
+    kinds | saddles at infinity and finite points are there to be seen | some of both
+    """,
 )
 def fig_index(setting: Setting) -> Findings:
     """A random planar problem: infinity in fractions, the finite points by Newton, their balance."""
@@ -80,44 +83,13 @@ def fig_index(setting: Setting) -> Findings:
     attract = {each.selection for each in found.directions if each.index == 0}
     *quotient, rest = morse_quotient([*inside, *at_infinity])
     local = {each.selection for each in hm.attractors(problem)}
-    name = "B-FIG-INDEX."
-    claims = (
-        near(
-            name + "sum",
-            "sum of (-1)^index, finite and at infinity",
-            sum((-1) ** i for i in (*inside, *at_infinity)),
-            1,
-            0,
-        ),
-        near(
-            name + "winding",
-            "winding number of the gradient on a late circle, plus the sum at infinity",
-            np.nan if winding is None else winding + found.sum,
-            1,
-            0,
-        ),
-        true(
-            name + "morse",
-            "sum of x^index is 1 + (1 + x) Q(x), no coefficient of Q negative",
-            rest == 0 and min(quotient) >= 0,
-            quotient,
-            "non-negative coefficients, no remainder",
-        ),
-        true(
-            name + "attractors",
-            "index 0 at infinity: exactly the locally optimal selections",
-            attract == local and len(local) > 1,
-            sorted(attract),
-            "the locally optimal ones, two or more",
-        ),
-        true(
-            name + "kinds",
-            "saddles at infinity and finite points are there to be seen",
-            1 in at_infinity and len(inside) > 0,
-            [at_infinity, inside],
-            "some of both",
-        ),
-    )
+    claims = {
+        "sum": sum((-1) ** i for i in (*inside, *at_infinity)),
+        "winding": np.nan if winding is None else winding + found.sum,
+        "morse": (rest == 0 and min(quotient) >= 0, quotient),
+        "attractors": (attract == local and len(local) > 1, sorted(attract)),
+        "kinds": (1 in at_infinity and len(inside) > 0, [at_infinity, inside]),
+    }
     rim = [each.direction for each in found.directions]
     places = np.concatenate([disc(np.array([each.p for each in finite]).reshape(-1, 2)), np.array(rim)])
     tables = {

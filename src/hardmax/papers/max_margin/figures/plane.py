@@ -6,17 +6,14 @@ Keys and p live in one plane, as in the paper. Trajectories show their first 200
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 import hardmax as hm
 from hardmax._lib.style import GRAY, GREEN, INK, ORANGE, TEAL
-from hardmax.papers.figures.tables import Table, part
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
+from hardmax.papers.figures.figure import Axes
+from hardmax.papers.figures.tables import Table, part, stacked
 
 SHOWN, ARROW = 200, 10
 HEAD = 0.055  # length of an arrow head in inches
@@ -41,14 +38,11 @@ def tokens_table(problem: hm.Problem, best: Sequence[int] | None = None) -> Tabl
 
 def paths_table(paths: Mapping[str, hm.Run], shown: int = SHOWN) -> Table:
     """The first steps of every run, by its name; ``paths`` recorded at every step."""
-    count = shown + 1
-    columns: dict[str, list[np.ndarray]] = {"run": [], "step": [], "p1": [], "p2": []}
-    for name, path in paths.items():
-        columns["run"].append(np.full(count, name))
-        columns["step"].append(np.arange(count))
-        columns["p1"].append(path.points[:count, 0])
-        columns["p2"].append(path.points[:count, 1])
-    return {name: np.concatenate(column) for name, column in columns.items()}
+    steps = np.arange(shown + 1)
+    return stacked(
+        {"run": name, "step": steps, "p1": path.points[steps, 0], "p2": path.points[steps, 1]}
+        for name, path in paths.items()
+    )
 
 
 def directions_table(named: Mapping[str, Any]) -> Table:
@@ -62,11 +56,6 @@ def vector_of(table: Table, name: str) -> np.ndarray:
     """A direction of a `directions_table`."""
     row = part(table, "direction", name)
     return np.array([row["x"][0], row["y"][0]])
-
-
-def runs_of(table: Table) -> list[str]:
-    """The names of the runs, in their order."""
-    return list(dict.fromkeys(np.asarray(table["run"]).tolist()))
 
 
 def frame(panel: Axes, xlim: tuple[float, float], ylim: tuple[float, float]) -> None:
@@ -114,6 +103,12 @@ def draw_path(
     panel.plot(x[0], y[0], "o", color=INK, markersize=2.4, markeredgewidth=0, zorder=7)
 
 
+def draw_paths(panel: Axes, table: Table, color: str = GRAY, every: int = ARROW) -> None:
+    """All trajectories of a `paths_table`."""
+    for run in dict.fromkeys(table["run"].tolist()):
+        draw_path(panel, part(table, "run", run), color, every=every)
+
+
 def draw_heads(panel: Axes, x: np.ndarray, y: np.ndarray, at: np.ndarray, color: str) -> None:
     """Arrow heads along a curve, all of one size on paper."""
     dx, dy = x[at] - x[at - 1], y[at] - y[at - 1]
@@ -138,6 +133,11 @@ def draw_heads(panel: Axes, x: np.ndarray, y: np.ndarray, at: np.ndarray, color:
     )
 
 
+def degrees(p: np.ndarray) -> np.ndarray:
+    """Angles of vectors in the plane, from the first axis."""
+    return np.degrees(np.arctan2(p[..., 1], p[..., 0]))
+
+
 def label_axes(panel: Axes, first: str = "$p_1$", second: str = "$p_2$") -> None:
     """The coordinates, which are those of the keys too."""
     panel.set(xlabel=first, ylabel=second)
@@ -147,11 +147,14 @@ def label_axes(panel: Axes, first: str = "$p_1$", second: str = "$p_2$") -> None
 STEPS, RATE = 1000, 0.1
 
 
+def descend(problem: hm.Problem, start: Any) -> hm.Run:
+    """Every step of normalised descent from a start."""
+    return hm.train(problem, hm.optim.Normalized(RATE), steps=STEPS, start=start, record=1)
+
+
 def train(problem: hm.Problem, starts: Sequence[Sequence[float]]) -> dict[str, hm.Run]:
     """Every step of normalised descent from each start, named after it."""
-    step = hm.optim.Normalized(RATE)
-    paths = [hm.train(problem, step, steps=STEPS, start=start, record=1) for start in starts]
-    return {f"({x:g}, {y:g})": path for (x, y), path in zip(starts, paths, strict=True)}
+    return {f"({x:g}, {y:g})": descend(problem, [x, y]) for x, y in starts}
 
 
 def ends_table(paths: Mapping[str, hm.Run], targets: Sequence[hm.MaxMargin]) -> Table:
@@ -175,13 +178,10 @@ def ends_table(paths: Mapping[str, hm.Run], targets: Sequence[hm.MaxMargin]) -> 
 
 def cosines_table(paths: Mapping[str, hm.Run], target: hm.MaxMargin) -> Table:
     """The cosine to one direction at every step of every run."""
-    columns = [1 - path.cosine_distances(target) for path in paths.values()]
-    steps = len(columns[0])
-    return {
-        "run": np.repeat(list(paths), steps),
-        "step": np.tile(np.arange(steps), len(columns)),
-        "cosine": np.concatenate(columns),
-    }
+    cosines = {name: 1 - path.cosine_distances(target) for name, path in paths.items()}
+    return stacked(
+        {"run": name, "step": np.arange(len(each)), "cosine": each} for name, each in cosines.items()
+    )
 
 
 def goes_to_best(problem: hm.Problem, x: float, y: float, steps: int = STEPS) -> bool:

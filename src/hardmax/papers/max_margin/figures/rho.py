@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 
 import hardmax as hm
 from hardmax._lib.style import BLUE, GRAY, GREEN, INK, ORANGE, PURPLE, RED
-from hardmax.papers.figures.claims import Claim, at_most, near, true
-from hardmax.papers.figures.figure import Findings, Setting, recipe
-from hardmax.papers.figures.tables import Table, Tables, part
-from hardmax.papers.max_margin.figures.plane import RATE
+from hardmax.papers.figures.claims import listed, near
+from hardmax.papers.figures.figure import Axes, Canvas, Findings, Setting, recipe
+from hardmax.papers.figures.tables import Table, Tables, part, stacked
+from hardmax.papers.max_margin.figures.plane import RATE, degrees
 from hardmax.papers.max_margin.figures.trained_head import BEST, START
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure as Canvas
 
 RHO = r"$\rho = \eta_v/\eta_p$"
 LONG = 20_000  # steps of joint training
@@ -26,11 +22,6 @@ OTHERS = (0.9, 1.25, 1.5)
 TABLE = {0.0: 11.310, 0.1: 10.186, 0.25: 8.500, 0.5: 5.683, 0.75: 2.852, 1.0: 0.0, 2.0: 0.0}
 PATH = {0.1: 10.61, 0.25: 8.95, 0.5: 6.19, 0.75: 3.43, 1.0: 0.94, 1.5: 0.00}  # at R = 30
 JUMP = (0.1, 0.25, 0.5, 1.0, 2.0, 3.0, 4.0, 4.6, 4.8, 5.0, 6.0, 8.0)
-
-
-def degrees(p: np.ndarray) -> np.ndarray:
-    """Angles of vectors in the plane, from the first axis."""
-    return np.degrees(np.arctan2(p[..., 1], p[..., 0]))
 
 
 def draw_rho(tables: Tables, canvas: Canvas) -> None:
@@ -72,17 +63,13 @@ def _limits(panel: Axes, tables: Tables, data: str) -> None:
     for start, face, label in (("paper", INK, "trained"), ("other", "white", "trained, $v(0) = (0, 1)$")):
         rows = part(ends, "start", start)
         if len(rows["rho"]):
-            panel.plot(
-                rows["rho"],
-                rows["degrees"],
-                "o",
-                color=INK,
-                markerfacecolor=face,
-                markersize=3.4,
-                markeredgewidth=0.8,
-                label=label,
-                zorder=4,
-            )
+            look: dict[str, Any] = {
+                "color": INK,
+                "markerfacecolor": face,
+                "markersize": 3.4,
+                "markeredgewidth": 0.8,
+            }
+            panel.plot(rows["rho"], rows["degrees"], "o", label=label, zorder=4, **look)
 
 
 @recipe(
@@ -91,6 +78,23 @@ def _limits(panel: Axes, tables: Tables, data: str) -> None:
     draw=draw_rho,
     size=(7.0, 2.5),
     errata=("B-ERR-02",),
+    claims=f"""
+    rho-star | rho from which the limit is the relaxed direction | 1.0 ± 1e-9
+    closed-form | limit angle for rho = 0, 0.1, 0.25, 0.5, 0.75, 1, 2 | {listed(list(TABLE.values()))} ± 5e-4
+    trained | angle after 20,000 steps for eta_v/eta_p = 0.5, 0.75, 1, 2 | 5.678, 2.851, 0.0086, 0.0 ± 5e-4
+    agreement | largest difference of training and closed form, rho of 0.5 and more but not 1 | ≤ 0.01
+    other-basin | tokens selected for rho = 0.1 and 0.25 from the paper's start | not the best tokens
+    restarted | the same difference for rho = 0.1 and 0.25 with v(0) = (0, 1) | ≤ 0.01
+    path | angle of the least risk at R = 30 for rho = 0.1, 0.25, 0.5, 0.75, 1, 1.5
+        | {listed(list(PATH.values()))} ± 6e-3
+    fixed-r | the same for a fixed r = 2 at R = 10, 20, 30, 35, on its way to p_mm | 10.48, 10.87, 11.01,
+        11.05 ± 6e-3
+    switch-angles | limit angle for rho = 1 and 8 where the selection depends on rho | 39.8, 26.6 ± 0.05
+    switch-tokens | tokens selected for rho = 1 and 8 | (1, 1, 1) and (1, 1, 0)
+    switch-trained | largest difference of training and closed form there | ≤ 0.25
+    ramp-ends | rho at which the ramp begins and ends: 7/sqrt(2.44) and 11/sqrt(5)
+        | {7 / np.sqrt(2.44)}, {11 / np.sqrt(5)} ± 1e-9
+    """,
 )
 def fig_rho(setting: Setting) -> Findings:
     """The closed form of B-NEW-1 beside training and the regularisation path, on two data sets."""
@@ -109,20 +113,28 @@ def fig_rho(setting: Setting) -> Findings:
     jumpy = switching()  # its third input's tokens differ in label margin
     jumps = {rho: _train(jumpy, rho, ()) for rho in JUMP}
     ramp = _balance(jumpy)
-    ends = (runs, restarted, jumps)
+    ends = (("fig3b", "paper", runs), ("fig3b", "other", restarted), ("switching", "paper", jumps))
     tables = {
-        "training": _training(problem, {rho: runs[rho] for rho in RATIOS}),
+        "training": stacked(
+            {
+                "ratio": rho,
+                "step": runs[rho].times,
+                "norm": runs[rho].p_norms,
+                "degrees": degrees(runs[rho].points),
+                "limit": _limit(problem, rho),
+            }
+            for rho in RATIOS
+        ),
         "limits": _curves(problem, jumpy, ramp),
-        "ends": {
-            "data": np.array(["fig3b"] * len(runs) + ["fig3b"] * len(SMALL) + ["switching"] * len(JUMP)),
-            "start": np.array(["paper"] * len(runs) + ["other"] * len(SMALL) + ["paper"] * len(JUMP)),
-            "rho": np.array([*runs, *SMALL, *JUMP]),
-            "degrees": degrees(np.array([path.p for each in ends for path in each.values()])),
-        },
+        "ends": stacked(
+            {"data": data, "start": start, "rho": rho, "degrees": degrees(path.p)}
+            for data, start, each in ends
+            for rho, path in each.items()
+        ),
         "paths": {"rho": np.array(list(paths)), "degrees": degrees(np.array(list(paths.values())))},
         "balance": ramp,
     }
-    claims = (*_claims_3b(problem, runs, restarted, paths, fixed), *_claims_switching(jumpy, jumps, ramp))
+    claims = _measured_3b(problem, runs, restarted, paths, fixed) | _measured_switching(jumpy, jumps, ramp)
     notes = (
         "From the paper's start, rho = 0.1 and 0.25 fall into another basin and are not drawn in (b); with "
         "v(0) = (0, 1) they go where B-NEW-1 says.",
@@ -144,17 +156,6 @@ def _limit(problem: hm.Problem, rho: float) -> float:
     return float(degrees(hm.directions.interpolated_max_margin(problem, rho, "best").direction))
 
 
-def _training(problem: hm.Problem, runs: dict[float, hm.Run]) -> Table:
-    size = [len(path.points) for path in runs.values()]
-    return {
-        "ratio": np.repeat(list(runs), size),
-        "step": np.concatenate([path.times for path in runs.values()]),
-        "norm": np.concatenate([path.p_norms for path in runs.values()]),
-        "degrees": np.concatenate([degrees(path.points) for path in runs.values()]),
-        "limit": np.repeat([_limit(problem, rho) for rho in runs], size),
-    }
-
-
 def _curves(problem: hm.Problem, jumpy: hm.Problem, ramp: Table) -> Table:
     """The closed form on both data sets, with the corners of the ramp on the second."""
     corners = np.array([ramp["rho"].min(), ramp["rho"].max()])
@@ -162,11 +163,10 @@ def _curves(problem: hm.Problem, jumpy: hm.Problem, ramp: Table) -> Table:
         np.concatenate([np.linspace(0.02, 8.2, 60), corners, np.linspace(corners[0], corners[1], 20)])
     )
     both = [("fig3b", problem, np.linspace(0.0, 2.05, 42)), ("switching", jumpy, switching)]
-    return {
-        "data": np.concatenate([np.full(len(grid), data) for data, _, grid in both]),
-        "rho": np.concatenate([grid for *_, grid in both]),
-        "degrees": np.concatenate([[_limit(each, rho) for rho in grid] for _, each, grid in both]),
-    }
+    return stacked(
+        {"data": data, "rho": grid, "degrees": [_limit(each, rho) for rho in grid]}
+        for data, each, grid in both
+    )
 
 
 def _balance(problem: hm.Problem) -> Table:
@@ -190,116 +190,53 @@ def _balance(problem: hm.Problem) -> Table:
     return {"degrees": np.degrees(turn), "rho": ((rows @ q).min(axis=0) - d @ q) / delay}
 
 
-def _claims_3b(
+def _measured_3b(
     problem: hm.Problem,
     runs: dict[float, hm.Run],
     restarted: dict[float, hm.Run],
     paths: dict[float, np.ndarray],
     fixed: hm.limits.JointPath,
-) -> tuple[Claim, ...]:
+) -> dict[str, Any]:
     limit = hm.directions.interpolated_max_margin(problem, 1.0, BEST)
     others = [float(degrees(runs[rho].p)) - _limit(problem, rho) for rho in (0.5, 0.75, 0.9, 1.25, 1.5, 2.0)]
-    name = "B-FIG-RHO."
-    return (
-        near(
-            name + "rho-star", "rho from which the limit is the relaxed direction", limit.rho_star, 1.0, 1e-9
-        ),
-        near(
-            name + "closed-form",
-            "limit angle for rho = 0, 0.1, 0.25, 0.5, 0.75, 1, 2",
-            [_limit(problem, rho) for rho in TABLE],
-            list(TABLE.values()),
-            5e-4,
-        ),
-        near(
-            name + "trained",
-            "angle after 20,000 steps for eta_v/eta_p = 0.5, 0.75, 1, 2",
-            [float(degrees(runs[rho].p)) for rho in RATIOS],
-            [5.678, 2.851, 0.0086, 0.0],
-            5e-4,
-        ),
-        at_most(
-            name + "agreement",
-            "largest difference of training and closed form, rho of 0.5 and more but not 1",
-            np.abs(others),
-            0.01,
-        ),
-        true(
-            name + "other-basin",
-            "tokens selected for rho = 0.1 and 0.25 from the paper's start",
+    return {
+        "rho-star": limit.rho_star,
+        "closed-form": [_limit(problem, rho) for rho in TABLE],
+        "trained": [float(degrees(runs[rho].p)) for rho in RATIOS],
+        "agreement": np.abs(others),
+        "other-basin": (
             all(runs[rho].selection.tokens != BEST for rho in SMALL),
             [runs[rho].selection.tokens for rho in SMALL],
-            "not the best tokens",
         ),
-        at_most(
-            name + "restarted",
-            "the same difference for rho = 0.1 and 0.25 with v(0) = (0, 1)",
-            [abs(degrees(path.p) - _limit(problem, rho)) for rho, path in restarted.items()],
-            0.01,
-        ),
-        near(
-            name + "path",
-            "angle of the least risk at R = 30 for rho = 0.1, 0.25, 0.5, 0.75, 1, 1.5",
-            [float(degrees(p)) for p in paths.values()],
-            list(PATH.values()),
-            6e-3,
-        ),
-        near(
-            name + "fixed-r",
-            "the same for a fixed r = 2 at R = 10, 20, 30, 35, on its way to p_mm",
-            degrees(fixed.points),
-            [10.48, 10.87, 11.01, 11.05],
-            6e-3,
-        ),
-    )
+        "restarted": [abs(degrees(path.p) - _limit(problem, rho)) for rho, path in restarted.items()],
+        "path": [float(degrees(p)) for p in paths.values()],
+        "fixed-r": degrees(fixed.points),
+    }
 
 
-def _claims_switching(problem: hm.Problem, runs: dict[float, hm.Run], ramp: Table) -> tuple[Claim, ...]:
+def _measured_switching(problem: hm.Problem, runs: dict[float, hm.Run], ramp: Table) -> dict[str, Any]:
     low, high = (hm.directions.interpolated_max_margin(problem, rho, "best") for rho in (1.0, 8.0))
+    selections = [low.selection, high.selection]
     apart = [float(degrees(runs[rho].p)) - _limit(problem, rho) for rho in JUMP]
     inside = [rho for rho in JUMP if ramp["rho"].min() < rho < ramp["rho"].max()]
     expected = np.interp(inside, ramp["rho"][::-1], ramp["degrees"][::-1])
-    name = "B-FIG-RHO."
-    return (
-        near(
-            name + "switch-angles",
-            "limit angle for rho = 1 and 8 where the selection depends on rho",
-            degrees(np.array([low.direction, high.direction])),
-            [39.8, 26.6],
-            0.05,
-        ),
-        true(
-            name + "switch-tokens",
-            "tokens selected for rho = 1 and 8",
-            (low.selection, high.selection) == ((1, 1, 1), (1, 1, 0)),
-            [low.selection, high.selection],
-            "(1, 1, 1) and (1, 1, 0)",
-        ),
-        at_most(
-            name + "switch-trained",
-            "largest difference of training and closed form there",
-            np.abs(apart),
-            0.25,
-        ),
-        near(
-            name + "ramp-closed-form",
+    return {
+        "switch-angles": degrees(np.array([low.direction, high.direction])),
+        "switch-tokens": (selections == [(1, 1, 1), (1, 1, 0)], selections),
+        "switch-trained": np.abs(apart),
+        "ramp-closed-form": near(
+            "B-FIG-RHO.ramp-closed-form",
             "limit angle for rho = 4.6 and 4.8, where gain and loss balance",
             [_limit(problem, rho) for rho in inside],
             expected,
             0.01,
         ),
-        near(
-            name + "ramp-ends",
-            "rho at which the ramp begins and ends: 7/sqrt(2.44) and 11/sqrt(5)",
-            [ramp["rho"].min(), ramp["rho"].max()],
-            [7 / np.sqrt(2.44), 11 / np.sqrt(5)],
-            1e-9,
-        ),
-        near(
-            name + "ramp-trained",
+        "ramp-ends": [ramp["rho"].min(), ramp["rho"].max()],
+        "ramp-trained": near(
+            "B-FIG-RHO.ramp-trained",
             "trained angles for the same rho",
             [float(degrees(runs[rho].p)) for rho in inside],
             expected,
             0.02,
         ),
-    )
+    }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -12,17 +12,12 @@ from hardmax.nexttoken import Samples, Training, named_sentences
 from hardmax.nexttoken.flow import train_by_flow
 from hardmax.nexttoken.observables import log_excess_loss, loss, target_masses
 from hardmax.nexttoken.training import FIRST_RATE, STEPS, train
-from hardmax.papers.figures.claims import Claim, at_least, at_most, near
-from hardmax.papers.figures.figure import Findings, Setting, recipe
-from hardmax.papers.figures.tables import Table, Tables, part
+from hardmax.papers.figures.figure import Axes, Canvas, Findings, Setting, recipe
+from hardmax.papers.figures.tables import Table, Tables, part, stacked
 from hardmax.papers.next_token.figures.runs import run_of
 from hardmax.papers.next_token.statements import printed
 from hardmax.papers.next_token.statements.common import sizes_of
 from hardmax.papers.next_token.statements.vacuity import Bound, vacuity
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure as Canvas
 
 END = 1e16  # beyond the times at which Theorem 1 begins to say something
 SETTLED = 1e8  # attention and loss no longer change
@@ -30,7 +25,7 @@ SETTLED = 1e8  # attention and loss no longer change
 DATASETS = {"short": (0, BLUE), "long": (2, ORANGE), "derangement": (1, GREEN)}
 DASHED = (0, (4, 2))
 THIN: dict[str, Any] = {"color": GRAY, "linewidth": 0.7, "linestyle": (0, (1, 1.4)), "zorder": 0}
-NAME = "C-FIG-BOUNDS."
+COLUMNS = ("data", "value", "truth", "from_time")  # of C-TAB-VAC, besides the name of a bound
 
 
 def draw_bounds(tables: Tables, canvas: Canvas) -> None:
@@ -111,6 +106,43 @@ def _shade(panel: Axes) -> None:
     draw=draw_bounds,
     size=(7.0, 4.4),
     errata=("C-ERR-07", "C-ERR-09", "C-ERR-11", "C-ERR-18"),
+    claims="""
+    theorem-1 | orders of magnitude from the truth to Theorem 1, least of all times | ≥ 0.0
+    c5 | Proposition 1, c = 5: cos >= this after 900 steps | -257.2 ± 0.051
+    c5-from | steps from which on it is positive | 4.4e5 ± 0.051e5
+    c5-truth | the cosine after 900 steps | 1.0 ± 1e-12
+    c12 | Proposition 1, c = 12: cos >= this after 900 steps | -618.6 ± 0.051
+    c12-from | steps from which on it is positive | 1.1e6 ± 0.051e6
+    c12-truth | the cosine after 900 steps | 1.0 ± 1e-12
+    stage-1 | steps of stage 1 that Corollary 1 and Theorem 2 ask for | 1.04e9 ± 0.011e9
+    short-deficit | 1 - cos allowed by Theorem 1 after 900 steps, short | 1.99e9 ± 0.0051e9
+    short-truth | 1 - cos after 900 steps | 1.7e-2 ± 0.051e-2
+    short-from | steps from which on Theorem 1 says that the cosine is positive | 3.8e13 ± 0.051e13
+    short-asked | steps of stage 2 that Theorem 2 asks for | 1.4e16 ± 0.051e16
+    short-loss | loss allowed by (4) after 900 steps | 29.6 ± 0.051
+    short-true-loss | loss after 900 steps | 0.0024 ± 5.1e-5
+    long-deficit | 1 - cos allowed by Theorem 1 after 900 steps, long | 1.2e11 ± 0.051e11
+    long-truth | 1 - cos after 900 steps | 4.1e-2 ± 0.051e-2
+    long-from | steps from which on Theorem 1 says that the cosine is positive | 3.0e15 ± 0.051e15
+    long-asked | steps of stage 2 that Theorem 2 asks for | 2.0e18 ± 0.051e18
+    long-loss | loss allowed by (4) after 900 steps | 31.3 ± 0.051
+    long-true-loss | loss after 900 steps | 0.0071 ± 5.1e-5
+    derangement-deficit | 1 - cos allowed by Theorem 1 after 900 steps, derangement | 8.7e8 ± 0.051e8
+    derangement-truth | 1 - cos after 900 steps | 8.0e-3 ± 0.051e-3
+    derangement-from | steps from which on Theorem 1 says that the cosine is positive | 1.6e13 ± 0.051e13
+    derangement-asked | steps of stage 2 that Theorem 2 asks for | 5.8e15 ± 0.051e15
+    derangement-loss | loss allowed by (4) after 900 steps | 29.0 ± 0.051
+    derangement-true-loss | loss after 900 steps | 0.0023 ± 5.1e-5
+    example-from | steps from which on Theorem 1 speaks on Example 1 | 1.3e10 ± 0.051e10
+    law | 1 - cos at t = 1e16 over the law of C-THM-ASY | 1.0 ± 0.01
+    weight | least weight minus Theorem 2's bound, least of all times | ≥ -1e-12
+    weight-900 | the same over the paper's 900 steps, per dataset | 3/40, 4/117, 3/28 ± 1e-12
+    loss | bound (4) over the loss, least of all times | ≥ 1.0
+    loss-900 | the same over the paper's 900 steps, per dataset | 51, 26, 67 ± 0.51
+    loss-vacuous | bound (4) minus the loss of a model that knows nothing, log 20 | ≥ 0.0
+    faster | fall of log(L - L*) per step over C_1 of Theorem 2, per dataset | 82, 185, 69 ± 0.51
+    beyond | 1 - cos at t = 1e16, where Theorem 1 has begun to speak | ≤ 1e-25
+    """,
 )
 def fig_bounds(setting: Setting) -> Findings:
     """C-TAB-VAC, and its bounds over time beside stage 2, followed to t = 1e16."""
@@ -123,23 +155,14 @@ def fig_bounds(setting: Setting) -> Findings:
     first = runs["short"]
     tables = {
         "stage1": _stage_1(first),
-        "curves": {
-            "dataset": np.repeat(list(curves), [len(each["t"]) for each in curves.values()]),
-            **{
-                column: np.concatenate([each[column] for each in curves.values()])
-                for column in curves["short"]
-            },
-        },
+        "curves": stacked({"dataset": name, **each} for name, each in curves.items()),
         "untrained": {"loss": np.array([printed.loss_at_start(sizes_of(first, least_frequency=False))])},
         "vacuity": {
-            "bound": np.array([row.name for row in rows]),
-            "data": np.array([row.data for row in rows]),
-            "value": np.array([row.value for row in rows]),
-            "truth": np.array([row.truth for row in rows]),
-            "from_time": np.array([row.from_time for row in rows]),
+            column: np.array([getattr(row, name) for row in rows])
+            for column, name in (("bound", "name"), *((name, name) for name in COLUMNS))
         },
     }
-    claims = (*_table_claims(rows), *_curve_claims(runs, curves))
+    claims = _measured_table(rows) | _measured_curves(runs, curves)
     notes = (
         "The shaded steps are the paper's 900. Short, long, derangement: the generator C-ALG-GEN with cycle, "
         "0.5, 3, 8, seed 0; cycle, 0.8, 4, 12, seed 2; derangement, 0.5, 3, 6, seed 1. Beyond the 900 "
@@ -185,76 +208,31 @@ def _curves(setting: str, seed: int) -> dict[str, np.ndarray]:
     }
 
 
-def _table_claims(rows: list[Bound]) -> list[Claim]:
-    """The rows of C-TAB-VAC, to the digits that it prints."""
+def _measured_table(rows: list[Bound]) -> dict[str, Any]:
+    """The rows of C-TAB-VAC by the names of the claims about them."""
     found = {(row.name, row.data): row for row in rows}
-    once = (
-        ("c5", "Proposition 1, c = 5: cos >=", -257.2, 0.051, 4.4e5, 0.051e5),
-        ("c12", "Proposition 1, c = 12: cos >=", -618.6, 0.051, 1.1e6, 0.051e6),
-    )
-    claims = []
-    for id, name, value, digit, time, off in once:
-        row = found[name, "short"]
-        claims += [
-            near(f"{NAME}{id}", f"{name} this after 900 steps", row.value, value, digit),
-            near(f"{NAME}{id}-from", "steps from which on it is positive", row.from_time, time, off),
-            near(f"{NAME}{id}-truth", "the cosine after 900 steps", row.truth, 1.0, 1e-12),
-        ]
-    stage_1 = found["Corollary 1 and Theorem 2: T >=", "short"]
-    claims.append(
-        near(
-            NAME + "stage-1",
-            "steps of stage 1 that Corollary 1 and Theorem 2 ask for",
-            stage_1.from_time,
-            1.04e9,
-            0.011e9,
-        )
-    )
-    each = {
-        "short": ((1.99e9, 0.0051e9), (1.7e-2, 0.051e-2), (3.8e13, 0.051e13), (1.4e16, 0.051e16),
-                  (29.6, 0.051), (0.0024, 5.1e-5)),
-        "long": ((1.2e11, 0.051e11), (4.1e-2, 0.051e-2), (3.0e15, 0.051e15), (2.0e18, 0.051e18),
-                 (31.3, 0.051), (0.0071, 5.1e-5)),
-        "derangement": ((8.7e8, 0.051e8), (8.0e-3, 0.051e-3), (1.6e13, 0.051e13), (5.8e15, 0.051e15),
-                        (29.0, 0.051), (0.0023, 5.1e-5)),
-    }  # fmt: skip
-    for data, (deficit, true_deficit, speaks, asks, four, true_loss) in each.items():
+    measured: dict[str, Any] = {}
+    for c in (printed.MAIN, printed.APPENDIX):
+        row = found[f"Proposition 1, c = {c}: cos >=", "short"]
+        measured |= {f"c{c}": row.value, f"c{c}-from": row.from_time, f"c{c}-truth": row.truth}
+    measured["stage-1"] = found["Corollary 1 and Theorem 2: T >=", "short"].from_time
+    for data in DATASETS:
         first, second = found["Theorem 1: 1 - cos <=", data], found["Theorem 2: t >=", data]
         third = found["Theorem 2, (4): loss <=", data]
-        claims += [
-            near(
-                f"{NAME}{data}-deficit",
-                f"1 - cos allowed by Theorem 1 after 900 steps, {data}",
-                first.value,
-                *deficit,
-            ),
-            near(f"{NAME}{data}-truth", "1 - cos after 900 steps", first.truth, *true_deficit),
-            near(
-                f"{NAME}{data}-from",
-                "steps from which on Theorem 1 says that the cosine is positive",
-                first.from_time,
-                *speaks,
-            ),
-            near(f"{NAME}{data}-asked", "steps of stage 2 that Theorem 2 asks for", second.from_time, *asks),
-            near(f"{NAME}{data}-loss", "loss allowed by (4) after 900 steps", third.value, *four),
-            near(f"{NAME}{data}-true-loss", "loss after 900 steps", third.truth, *true_loss),
-        ]
-    example = found["Theorem 1: 1 - cos <=", "Example 1"]
-    claims.append(
-        near(
-            NAME + "example-from",
-            "steps from which on Theorem 1 speaks on Example 1",
-            example.from_time,
-            1.3e10,
-            0.051e10,
-        )
-    )
-    return claims
+        measured |= {
+            f"{data}-deficit": first.value,
+            f"{data}-truth": first.truth,
+            f"{data}-from": first.from_time,
+            f"{data}-asked": second.from_time,
+            f"{data}-loss": third.value,
+            f"{data}-true-loss": third.truth,
+        }
+    return measured | {"example-from": found["Theorem 1: 1 - cos <=", "Example 1"].from_time}
 
 
-def _curve_claims(
+def _measured_curves(
     runs: Mapping[str, Training], curves: Mapping[str, Mapping[str, np.ndarray]]
-) -> list[Claim]:
+) -> dict[str, Any]:
     """That the bounds hold at every time, by how much, and how fast the loss really falls."""
     sizes = {name: sizes_of(run, least_frequency=False) for name, run in runs.items()}
     orders = [np.log10(each["direction_bound"] / each["misalignment"]) for each in curves.values()]
@@ -275,53 +253,16 @@ def _curve_claims(
         late = curves[name]
         slope = np.diff(late["log_excess"][-2:]) / np.diff(late["t"][-2:])
         faster.append(float(-slope[0]) / printed.attention_rate(sizes[name], run.rate))
-    return [
-        at_least(
-            NAME + "theorem-1",
-            "orders of magnitude from the truth to Theorem 1, least of all times",
-            np.concatenate(orders),
-            0.0,
-        ),
-        near(NAME + "law", "1 - cos at t = 1e16 over the law of C-THM-ASY", law, 1.0, 0.01),
-        at_least(
-            NAME + "weight",
-            "least weight minus Theorem 2's bound, least of all times",
-            np.concatenate([each["weight"] - each["weight_bound"] for each in curves.values()]),
-            -1e-12,
-        ),
-        near(
-            NAME + "weight-900",
-            "the same over the paper's 900 steps, per dataset",
-            slack,
-            [1 / 5 - 1 / 8, 1 / 9 - 1 / 13, 1 / 4 - 1 / 7],
-            1e-12,
-        ),
-        at_least(
-            NAME + "loss",
-            "bound (4) over the loss, least of all times",
-            np.concatenate([each["loss_bound"] / each["loss"] for each in curves.values()]),
-            1.0,
-        ),
-        near(
-            NAME + "loss-900", "the same over the paper's 900 steps, per dataset", ratio, [51, 26, 67], 0.51
-        ),
-        at_least(
-            NAME + "loss-vacuous",
-            "bound (4) minus the loss of a model that knows nothing, log 20",
-            [each["loss_bound"].min() - printed.loss_at_start(sizes[name]) for name, each in curves.items()],
-            0.0,
-        ),
-        near(
-            NAME + "faster",
-            "fall of log(L - L*) per step over C_1 of Theorem 2, per dataset",
-            faster,
-            [82, 185, 69],
-            0.51,
-        ),
-        at_most(
-            NAME + "beyond",
-            "1 - cos at t = 1e16, where Theorem 1 has begun to speak",
-            [each["misalignment"][-1] for each in curves.values()],
-            1e-25,
-        ),
-    ]
+    return {
+        "theorem-1": np.concatenate(orders),
+        "law": law,
+        "weight": np.concatenate([each["weight"] - each["weight_bound"] for each in curves.values()]),
+        "weight-900": slack,
+        "loss": np.concatenate([each["loss_bound"] / each["loss"] for each in curves.values()]),
+        "loss-900": ratio,
+        "loss-vacuous": [
+            each["loss_bound"].min() - printed.loss_at_start(sizes[name]) for name, each in curves.items()
+        ],
+        "faster": faster,
+        "beyond": [each["misalignment"][-1] for each in curves.values()],
+    }

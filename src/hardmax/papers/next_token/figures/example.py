@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -12,14 +12,9 @@ from hardmax.nexttoken import Analysis, Samples, Training, analyze, named_senten
 from hardmax.nexttoken.generators import structure
 from hardmax.nexttoken.predict import regenerate
 from hardmax.nexttoken.training import train
-from hardmax.papers.figures.claims import Claim, at_least, at_most, near, true
-from hardmax.papers.figures.figure import Findings, Setting, recipe
-from hardmax.papers.figures.tables import Table, Tables, part
+from hardmax.papers.figures.figure import Axes, Canvas, Findings, Setting, recipe
+from hardmax.papers.figures.tables import Table, Tables, part, stacked
 from hardmax.problem.readouts import star_norm
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure as Canvas
 
 FIRST_RATE, RATE = 0.1, 0.025  # of Example 2
 SHORT = 20  # steps of stage 1 after which the probabilities still show the attention
@@ -154,6 +149,26 @@ def _draw_star(panel: Axes, table: Table) -> None:
     draw=draw_1,
     size=(7.0, 1.95),
     errata=("C-ERR-13", "C-ERR-17", "C-ERR-20"),
+    claims="""
+    samples | distinct samples | 9
+    realizable | all assumptions hold (Assumption 3 by its formula) | no violation
+    collocation | next tokens of S, V, O, P | V, O, P, S | S to V to O to P to S
+    orders | orders under S, V, O, P | S > P; V > S; O > S, O > V; O > P
+    lags | steps back along n to the optimal token, queries S, V, O, P | 0, 0, 0, 1
+    star | columns of W_kq* under S, V, O, P
+        | 1/2 0 0 -1/2; -1/2 1/2 0 0; -1/3 -1/3 2/3 0; 0 0 1/2 -1/2
+    star-norm | |W_kq*|^2 | 13/6
+    ov-norm | |W_ov*|^2 | 3.0 ± 1e-12
+    regenerated | samples whose next token follows from collocation and orders alone | 9
+    trained | samples that the trained model predicts right | 9
+    attention | least attention on the boxed token after 900 steps | ≥ 0.99
+    unseen | next tokens of the unseen S P, O S P, V P | V, P, O | n(S), n(O), n(V)
+    unseen-attention | attention on S, O, V in them | 0.99945 ± 5e-6
+    unseen-early | their probability with 20 steps of stage 1 | 0.51381 ± 5e-6
+    unseen-late | what all other tokens have with 900 steps of stage 1 | ≤ 9e-23
+    tie | the unseen S V P, with two tokens never seen under P | tie
+    tie-shares | probabilities of V and O there, 20 steps of stage 1 | 0.32019 ± 5e-6
+    """,
 )
 def fig_1(setting: Setting) -> Findings:
     """The nine samples of Example 1, what decides them, and what the trained model makes of others."""
@@ -174,113 +189,67 @@ def fig_1(setting: Setting) -> Findings:
         "decides (C-ERR-20). In S V P two tokens were never compared under P, and the model cannot choose: "
         "Theorem 3 must be read for one such token (C-ERR-17).",
     )
-    return Findings(tables, (*_data_claims(analysis, samples, run), *_model_claims(samples, run)), notes)
+    return Findings(tables, _about_data(analysis, samples, run) | _about_model(samples, run), notes)
 
 
 def _sentence_tables(analysis: Analysis, samples: Samples) -> dict[str, Table]:
     raw = ["".join(analysis.trie.sentences.words(i)) for i in range(analysis.trie.sentences.n)]
-    tokens: dict[str, list[Any]] = {"sample": [], "place": [], "token": [], "decides": []}
-    following: dict[str, list[Any]] = {"sample": [], "raw": [], "length": [], "token": []}
+    tokens, following = [], []
     for i in range(samples.n):
         words = samples.sentence(i).split()
         n = dict(zip(samples.vocabulary, analysis.words(analysis.n), strict=True))
         target = samples.vocabulary[samples.target[i]]
-        for place, word in enumerate(words):
-            for column, value in zip(tokens.values(), (i, place, word, n[word] == target), strict=True):
-                column.append(value)
+        decides = [n[word] == target for word in words]
+        tokens.append({"sample": i, "place": np.arange(len(words)), "token": words, "decides": decides})
         source = next(each for each in raw if each.startswith("".join(words) + target))
-        for column, value in zip(following.values(), (i, source, len(words), target), strict=True):
-            column.append(value)
-    return {
-        "tokens": {name: np.array(column) for name, column in tokens.items()},
-        "next": {name: np.array(column) for name, column in following.items()},
-    }
+        following.append({"sample": i, "raw": source, "length": len(words), "token": target})
+    return {"tokens": stacked(tokens), "next": stacked(following)}
 
 
 def _star_table(run: Training) -> Table:
     words, pairs, exact = run.samples.vocabulary, run.pairs, run.star.exact
     assert exact is not None
     value = {pair: exact[p] for pair, p in pairs.position.items()}
-    every = [(x, q, value.get((x, q), Fraction(0))) for q in range(len(words)) for x in range(len(words))]
-    return {
-        "token": np.array([words[x] for x, _, _ in every]),
-        "query": np.array([words[q] for _, q, _ in every]),
-        "value": np.array([float(w) for *_, w in every]),
-        "fraction": np.array([str(w) for *_, w in every]),
-    }
+    every = [
+        (token, query, value.get((x, q), Fraction(0)))
+        for q, query in enumerate(words)
+        for x, token in enumerate(words)
+    ]
+    return stacked(
+        {"token": token, "query": query, "value": float(w), "fraction": str(w)} for token, query, w in every
+    )
 
 
-def _data_claims(analysis: Analysis, samples: Samples, run: Training) -> tuple[Claim, ...]:
+def _about_data(analysis: Analysis, samples: Samples, run: Training) -> dict[str, Any]:
     words = samples.vocabulary
     orders = {
         words[q]: ", ".join(f"{words[o]} > {words[x]}" for o, x in edges)
         for q, edges in analysis.orders.edges().items()
     }
     columns = _star_table(run)
-    stars = {word: " ".join(part(columns, "query", word)["fraction"].tolist()) for word in words}
-    wanted = {"S": "1/2 0 0 -1/2", "V": "-1/2 1/2 0 0", "O": "-1/3 -1/3 2/3 0", "P": "0 0 1/2 -1/2"}
+    stars = [" ".join(part(columns, "query", word)["fraction"].tolist()) for word in words]
+    wanted = ["1/2 0 0 -1/2", "-1/2 1/2 0 0", "-1/3 -1/3 2/3 0", "0 0 1/2 -1/2"]
     lags = structure(analysis).lag.tolist()
     sentences = [[words.index(word) for word in samples.sentence(i).split()] for i in range(samples.n)]
     regular = [regenerate(analysis.n, analysis.orders, sentence) for sentence in sentences]
     followed = sum(each.next == y for each, y in zip(regular, samples.target.tolist(), strict=True))
-    name = "C-FIG-1."
-    return (
-        true(name + "samples", "distinct samples", samples.n == 9, samples.n, "9"),
-        true(
-            name + "realizable",
-            "all assumptions hold (Assumption 3 by its formula)",
-            analysis.realizable,
-            [each.kind for each in analysis.violations] or "no violation",
-            "no violation",
-        ),
-        true(
-            name + "collocation",
-            "next tokens of S, V, O, P",
-            analysis.words(analysis.n) == list("VOPS"),
-            analysis.words(analysis.n),
-            "V, O, P, S",
-            paper="S to V to O to P to S",
-        ),
-        true(
-            name + "orders",
-            "orders under S, V, O, P",
+    return {
+        "samples": (samples.n == 9, samples.n),
+        "realizable": (analysis.realizable, [each.kind for each in analysis.violations] or "no violation"),
+        "collocation": (analysis.words(analysis.n) == list("VOPS"), analysis.words(analysis.n)),
+        "orders": (
             orders == {"S": "S > P", "V": "V > S", "O": "O > S, O > V", "P": "O > P"},
             "; ".join(orders.values()),
-            "S > P; V > S; O > S, O > V; O > P",
         ),
-        true(
-            name + "lags",
-            "steps back along n to the optimal token, queries S, V, O, P",
-            lags == [0, 0, 0, 1],
-            lags,
-            "0, 0, 0, 1",
-        ),
-        true(
-            name + "star",
-            "columns of W_kq* under S, V, O, P",
-            stars == wanted,
-            "; ".join(stars.values()),
-            "; ".join(wanted.values()),
-        ),
-        true(
-            name + "star-norm",
-            "|W_kq*|^2",
-            run.star.norm_squared == Fraction(13, 6),
-            str(run.star.norm_squared),
-            "13/6",
-        ),
-        near(name + "ov-norm", "|W_ov*|^2", star_norm(analysis.n) ** 2, 3.0, 1e-12),
-        true(
-            name + "regenerated",
-            "samples whose next token follows from collocation and orders alone",
-            followed == 9,
-            followed,
-            "9",
-        ),
-    )
+        "lags": (lags == [0, 0, 0, 1], lags),
+        "star": (stars == wanted, "; ".join(stars)),
+        "star-norm": (run.star.norm_squared == Fraction(13, 6), str(run.star.norm_squared)),
+        "ov-norm": star_norm(analysis.n) ** 2,
+        "regenerated": (followed == 9, followed),
+    }
 
 
-def _model_claims(samples: Samples, run: Training) -> tuple[Claim, ...]:
+def _about_model(samples: Samples, run: Training) -> dict[str, Any]:
     """The trained model on the samples, and on the unseen sentences of Example 2."""
     right = [
         run.predict(samples.sentence(i)).next(1)[0][0] == samples.vocabulary[samples.target[i]]
@@ -289,54 +258,17 @@ def _model_claims(samples: Samples, run: Training) -> tuple[Claim, ...]:
     early = train(samples, stage1=SHORT, first_rate=FIRST_RATE, rate=RATE)
     told = [early.predict(sentence) for sentence in UNSEEN]
     likely = [each.next(2) for each in told]
-    rules = [each.rule for each in told]
+    following = [each[0][0] for each in likely[:3]]
+    rule = told[3].rule
     late = [run.predict(sentence).next()[1:] for sentence in UNSEEN[:3]]
     missed = [sum(probability for _, probability in others) for others in late]
-    name = "C-FIG-1."
-    return (
-        true(
-            name + "trained",
-            "samples that the trained model predicts right",
-            sum(right) == 9,
-            sum(right),
-            "9",
-        ),
-        at_least(name + "attention", "least attention on the boxed token after 900 steps", run.masses, 0.99),
-        true(
-            name + "unseen",
-            "next tokens of the unseen S P, O S P, V P",
-            [each[0][0] for each in likely[:3]] == ["V", "P", "O"],
-            [each[0][0] for each in likely[:3]],
-            "V, P, O",
-            paper="n(S), n(O), n(V)",
-        ),
-        near(
-            name + "unseen-attention",
-            "attention on S, O, V in them",
-            [each.attended[0].weight for each in told[:3]],
-            0.99945,
-            5e-6,
-        ),
-        near(
-            name + "unseen-early",
-            "their probability with 20 steps of stage 1",
-            [each[0][1] for each in likely[:3]],
-            0.51381,
-            5e-6,
-        ),
-        at_most(name + "unseen-late", "what all other tokens have with 900 steps of stage 1", missed, 9e-23),
-        true(
-            name + "tie",
-            "the unseen S V P, with two tokens never seen under P",
-            rules[3] == "tie",
-            rules[3],
-            "tie",
-        ),
-        near(
-            name + "tie-shares",
-            "probabilities of V and O there, 20 steps of stage 1",
-            [probability for _, probability in likely[3]],
-            0.32019,
-            5e-6,
-        ),
-    )
+    return {
+        "trained": (sum(right) == 9, sum(right)),
+        "attention": run.masses,
+        "unseen": (following == ["V", "P", "O"], following),
+        "unseen-attention": [each.attended[0].weight for each in told[:3]],
+        "unseen-early": [each[0][1] for each in likely[:3]],
+        "unseen-late": missed,
+        "tie": (rule == "tie", rule),
+        "tie-shares": [probability for _, probability in likely[3]],
+    }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -12,15 +12,10 @@ from hardmax.nexttoken import Samples, Training, named_sentences
 from hardmax.nexttoken.model import naive_descent
 from hardmax.nexttoken.observables import log_excess_loss, log_off_masses
 from hardmax.nexttoken.training import STEPS, train
-from hardmax.papers.figures.claims import Claim, at_least, at_most, between, near
-from hardmax.papers.figures.figure import Findings, Scale, Setting, recipe
-from hardmax.papers.figures.tables import Table, Tables, part
+from hardmax.papers.figures.figure import Axes, Canvas, Findings, Scale, Setting, recipe
+from hardmax.papers.figures.tables import Table, Tables, part, stacked
 from hardmax.papers.next_token.figures.example import FIRST_RATE, RATE, SHORT
 from hardmax.papers.next_token.figures.runs import samples_of
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure as Canvas
 
 # The datasets of C-THM-ASY; the first goes to the end at every scale.
 SEEDS = {"short": 0, "long": 2, "derangement": 1}
@@ -35,7 +30,6 @@ STOPS: Mapping[Scale, tuple[int, ...]] = {
 }
 ROUNDING = -float(np.log(np.finfo(float).eps))  # 36.04: a smaller weight is lost beside 1
 LOSSES = (900, 3_000, 5_000, 10_000, 30_000)
-NAME = "C-FIG-RATE."
 
 
 def draw_rate(tables: Tables, canvas: Canvas) -> None:
@@ -122,6 +116,37 @@ def _draw_naive(panel: Axes, tables: Tables) -> None:
     draw=draw_rate,
     size=(7.0, 2.5),
     errata=("C-ERR-16", "C-ERR-18"),
+    claims="""
+    constant | |R_perp|^2 of the three generated datasets | 7.0995, 36.0788, 3.5995 ± 5.1e-5
+    constant-example | |R_perp|^2 of Example 1 | 0.50125521643909610 ± 1e-13
+    ratio-short | 1 - cos over its law at t = 900, 3,000, 10,000, 30,000, 100,000, 200,000, short
+        | 0.489, 0.938, 1.0043, 1.0016, 1.0005, 1.0002 ± 5.1e-4
+    ratio-long | 1 - cos over its law at t = 900, 3,000, 10,000, 30,000, 100,000, 200,000, long
+        | 0.231, 0.678, 0.9755, 1.0043, 1.0013, 1.0007 ± 5.1e-4
+    ratio-derangement | 1 - cos over its law at t = 900, 3,000, 10,000, 30,000, 100,000, 200,000, derangement
+        | 0.452, 0.942, 1.0030, 1.0011, 1.0003, 1.0002 ± 5.1e-4
+    ratio-example | the same at t = 100,000, Example 1 | 1.0000460141214267 ± 1e-9
+    ratio-million | the same after a million steps, short | 1.0 ± 1e-4
+    one-per-cent | the same at t = 30,000, generated datasets | 1.0 ± 0.01
+    exponent | exponent of 1 - cos from t = 10,000 to 100,000, generated datasets | -2.05 to -1.95 | -1, up
+        to logarithms
+    exponent-late | exponent from t = 100,000 to 200,000 | -2.0004, -2.0008, -2.0002 ± 2e-4
+    residual | largest distance to R_perp of what is beside W_kq* at t = 200,000 | ≤ 1e-8
+    norm | t eta - |W_kq| at t = 200,000 | 0.277, 0.758, 0.183 ± 5.1e-4
+    excess | (L - L*) over its law at t = 900, 3,000, 5,000, short | 1.285, 1.00009, 1.00000004 ± 5.1e-4
+    excess-slope | slope of log(L - L*) from t = 10,000 to 30,000, over -eta/|W_kq*| | 1.0 ± 1e-4
+    eta-c | eta_c of Example 1 | 2.944 ± 5.1e-4
+    below-eta-c | 1 - cos over its law at three steps about 20,000, eta = 0.97 eta_c | 1.0 ± 1e-3
+    above-eta-c | least distance to the law there with eta = 1.03 eta_c | ≥ 1e-2
+    period-two | change in two steps there, in units of the change in one | ≤ 1e-2
+    naive-early | largest error of an entry by naive float64 after 1,000 steps | ≤ 1e-13
+    naive-5000 | the same after 5,000 steps | 1e-11 to 1e-7
+    naive-8000 | the same after 8,000 steps | 1e-7 to 1e-2
+    naive-10000 | the same after 10,000 steps | ≥ 0.1
+    naive-cosine | 1 - cos of naive float64 after 15,000 steps | ≥ 0.01
+    exact-cosine | the same, exact | 1.27e-4 ± 5e-7
+    naive-norm | |W_kq|/(t eta) of naive float64 there | ≤ 0.95
+    """,
 )
 def fig_rate(setting: Setting) -> Findings:
     """Stage 2 to a million steps on the datasets of C-THM-ASY, and by the printed formulas to 15,000."""
@@ -134,7 +159,7 @@ def fig_rate(setting: Setting) -> Findings:
     curves = _curves(runs)
     first = runs["short"]
     tables = {"curves": curves, "naive": naive, "gap": _gaps(first)}
-    claims = (*_law_claims(runs), *_loss_claims(first), *_step_claims(), *_naive_claims(naive))
+    claims = _law(runs) | _excess_loss(first) | _about_eta_c() | _naive(naive)
     notes = (
         "Short, long, derangement: the generator C-ALG-GEN with cycle, 0.5, 3, 8, seed 0; cycle, 0.8, 4, 12, "
         "seed 2; derangement, 0.5, 3, 6, seed 1. Example 1 has its own rates, 0.025 and 20 steps of 0.1.",
@@ -174,18 +199,14 @@ def _exponent(run: Training, low: int, high: int) -> float:
 
 
 def _curves(runs: Mapping[str, Training]) -> Table:
-    columns: dict[str, list[np.ndarray]] = {"dataset": [], "t": [], "misalignment": [], "law": []}
+    parts = []
     for name, run in runs.items():
         assert run.late is not None
         times = run.times[1:]
         found = np.array([run.star.cosine_distance(a) for a in run.points[1:]])
         law = np.array([run.late.predicted_misalignment(run.rate * t) for t in times])
-        for column, values in zip(
-            columns.values(), (np.full(len(times), name), times, found, law), strict=True
-        ):
-            column.append(values)
-    table = {name: np.concatenate(column) for name, column in columns.items()}
-    return {**table, "ratio": table["misalignment"] / table["law"]}
+        parts.append({"dataset": name, "t": times, "misalignment": found, "law": law, "ratio": found / law})
+    return stacked(parts)
 
 
 def _gaps(run: Training) -> Table:
@@ -204,103 +225,43 @@ def _naive_table(run: Training, stops: tuple[int, ...]) -> Table:
         A = naive_descent(run.samples, run.W_ov.table, run.rate, t)
         exact = _at(run, t)
         rows.append(
-            (
-                t,
-                np.abs(A - pairs.table(exact)).max(),
-                run.star.cosine_distance(pairs.values(A)),
-                run.star.cosine_distance(exact),
-                np.linalg.norm(A) / (run.rate * t),
-            )
+            {
+                "t": float(t),
+                "error": np.abs(A - pairs.table(exact)).max(),
+                "misalignment": run.star.cosine_distance(pairs.values(A)),
+                "exact": run.star.cosine_distance(exact),
+                "norm_ratio": np.linalg.norm(A) / (run.rate * t),
+            }
         )
-    names = ("t", "error", "misalignment", "exact", "norm_ratio")
-    return dict(zip(names, np.array(rows, dtype=float).T, strict=True))
+    return stacked(rows)
 
 
-def _law_claims(runs: Mapping[str, Training]) -> list[Claim]:
+def _law(runs: Mapping[str, Training]) -> dict[str, Any]:
     """C-THM-ASY: the constant, the ratios, the exponents, the residual and the norm."""
     generated = [runs[name] for name in SEEDS]
     example = runs["Example 1"]
     lates = [run.late for run in runs.values() if run.late is not None]
-    wanted = {
-        "short": [0.489, 0.938, 1.0043, 1.0016, 1.0005, 1.0002],
-        "long": [0.231, 0.678, 0.9755, 1.0043, 1.0013, 1.0007],
-        "derangement": [0.452, 0.942, 1.0030, 1.0011, 1.0003, 1.0002],
-    }
     off = [
         np.linalg.norm(run.late.beside(_at(run, 200_000)) - run.late.R)
         for run in runs.values()
         if run.late is not None
     ]
     short = [run.rate * 200_000 - float(np.linalg.norm(_at(run, 200_000))) for run in generated]
-    return [
-        near(
-            NAME + "constant",
-            "|R_perp|^2 of the three generated datasets",
-            [late.norm_squared for late in lates[:3]],
-            [7.0995, 36.0788, 3.5995],
-            5.1e-5,
-        ),
-        near(
-            NAME + "constant-example",
-            "|R_perp|^2 of Example 1",
-            lates[3].norm_squared,
-            0.50125521643909610,
-            1e-13,
-        ),
-        *(
-            near(
-                f"{NAME}ratio-{name}",
-                f"1 - cos over its law at t = 900, 3,000, 10,000, 30,000, 100,000, 200,000, {name}",
-                [_ratio(runs[name], t) for t in TIMES],
-                each,
-                5.1e-4,
-            )
-            for name, each in wanted.items()
-        ),
-        near(
-            NAME + "ratio-example",
-            "the same at t = 100,000, Example 1",
-            _ratio(example, 100_000),
-            1.0000460141214267,
-            1e-9,
-        ),
-        near(
-            NAME + "ratio-million",
-            "the same after a million steps, short",
-            _ratio(runs["short"], END),
-            1.0,
-            1e-4,
-        ),
-        near(
-            NAME + "one-per-cent",
-            "the same at t = 30,000, generated datasets",
-            [_ratio(run, 30_000) for run in generated],
-            1.0,
-            0.01,
-        ),
-        between(
-            NAME + "exponent",
-            "exponent of 1 - cos from t = 10,000 to 100,000, generated datasets",
-            [_exponent(run, 10_000, 100_000) for run in generated],
-            -2.05,
-            -1.95,
-            paper="-1, up to logarithms",
-        ),
-        near(
-            NAME + "exponent-late",
-            "exponent from t = 100,000 to 200,000",
-            [_exponent(run, 100_000, 200_000) for run in generated],
-            [-2.0004, -2.0008, -2.0002],
-            2e-4,
-        ),
-        at_most(
-            NAME + "residual", "largest distance to R_perp of what is beside W_kq* at t = 200,000", off, 1e-8
-        ),
-        near(NAME + "norm", "t eta - |W_kq| at t = 200,000", short, [0.277, 0.758, 0.183], 5.1e-4),
-    ]
+    return {
+        "constant": [late.norm_squared for late in lates[:3]],
+        "constant-example": lates[3].norm_squared,
+        **{f"ratio-{name}": [_ratio(runs[name], t) for t in TIMES] for name in SEEDS},
+        "ratio-example": _ratio(example, 100_000),
+        "ratio-million": _ratio(runs["short"], END),
+        "one-per-cent": [_ratio(run, 30_000) for run in generated],
+        "exponent": [_exponent(run, 10_000, 100_000) for run in generated],
+        "exponent-late": [_exponent(run, 100_000, 200_000) for run in generated],
+        "residual": off,
+        "norm": short,
+    }
 
 
-def _loss_claims(run: Training) -> list[Claim]:
+def _excess_loss(run: Training) -> dict[str, Any]:
     """The law of the excess loss on the first dataset, and its slope."""
 
     assert run.late is not None
@@ -311,84 +272,37 @@ def _loss_claims(run: Training) -> list[Claim]:
     }
     ratio = [float(np.exp(logs[t] - run.late.log_excess(run.W_ov, mass[t]))) for t in LOSSES[:3]]
     slope = (logs[30_000] - logs[10_000]) / 20_000
-    return [
-        near(
-            NAME + "excess",
-            "(L - L*) over its law at t = 900, 3,000, 5,000, short",
-            ratio,
-            [1.285, 1.00009, 1.00000004],
-            5.1e-4,
-        ),
-        near(
-            NAME + "excess-slope",
-            "slope of log(L - L*) from t = 10,000 to 30,000, over -eta/|W_kq*|",
-            slope / run.late.excess_rate(run.rate),
-            1.0,
-            1e-4,
-        ),
-    ]
+    return {"excess": ratio, "excess-slope": slope / run.late.excess_rate(run.rate)}
 
 
-def _step_claims() -> list[Claim]:
+def _about_eta_c() -> dict[str, Any]:
     """Example 1 a little below and above eta_c: the law holds, or the direction swings with period 2."""
     samples = Samples.from_sentences(named_sentences("C-EX-1"))
     late = train(samples, steps=0).late
     assert late is not None
-    ratios = {}
+    ratios, last = {}, [19_999, 20_000, 20_001]
     for part_of in (0.97, 1.03):
-        run = train(
-            samples,
-            steps=20_001,
-            stage1=SHORT,
-            first_rate=FIRST_RATE,
-            rate=part_of * late.eta_c,
-            record=[19_999, 20_000, 20_001],
-        )
-        ratios[part_of] = [_ratio(run, t) for t in (19_999, 20_000, 20_001)]
+        rate = part_of * late.eta_c
+        run = train(samples, steps=20_001, stage1=SHORT, first_rate=FIRST_RATE, rate=rate, record=last)
+        ratios[part_of] = [_ratio(run, t) for t in last]
     below, above = np.array(ratios[0.97]), np.array(ratios[1.03])
-    return [
-        near(NAME + "eta-c", "eta_c of Example 1", late.eta_c, 2.944, 5.1e-4),
-        near(
-            NAME + "below-eta-c",
-            "1 - cos over its law at three steps about 20,000, eta = 0.97 eta_c",
-            below,
-            1.0,
-            1e-3,
-        ),
-        at_least(
-            NAME + "above-eta-c",
-            "least distance to the law there with eta = 1.03 eta_c",
-            np.abs(above - 1.0),
-            1e-2,
-        ),
-        at_most(
-            NAME + "period-two",
-            "change in two steps there, in units of the change in one",
-            abs(above[2] - above[0]) / abs(above[1] - above[0]),
-            1e-2,
-        ),
-    ]
+    return {
+        "eta-c": late.eta_c,
+        "below-eta-c": below,
+        "above-eta-c": np.abs(above - 1.0),
+        "period-two": abs(above[2] - above[0]) / abs(above[1] - above[0]),
+    }
 
 
-def _naive_claims(naive: Table) -> list[Claim]:
+def _naive(naive: Table) -> dict[str, Any]:
     row = {int(t): k for k, t in enumerate(naive["t"])}
     end = row[15_000]
-    return [
-        at_most(
-            NAME + "naive-early",
-            "largest error of an entry by naive float64 after 1,000 steps",
-            naive["error"][row[1_000]],
-            1e-13,
-        ),
-        between(NAME + "naive-5000", "the same after 5,000 steps", naive["error"][row[5_000]], 1e-11, 1e-7),
-        between(NAME + "naive-8000", "the same after 8,000 steps", naive["error"][row[8_000]], 1e-7, 1e-2),
-        at_least(NAME + "naive-10000", "the same after 10,000 steps", naive["error"][row[10_000]], 0.1),
-        at_least(
-            NAME + "naive-cosine",
-            "1 - cos of naive float64 after 15,000 steps",
-            naive["misalignment"][end],
-            0.01,
-        ),
-        near(NAME + "exact-cosine", "the same, exact", naive["exact"][end], 1.27e-4, 5e-7),
-        at_most(NAME + "naive-norm", "|W_kq|/(t eta) of naive float64 there", naive["norm_ratio"][end], 0.95),
-    ]
+    return {
+        "naive-early": naive["error"][row[1_000]],
+        "naive-5000": naive["error"][row[5_000]],
+        "naive-8000": naive["error"][row[8_000]],
+        "naive-10000": naive["error"][row[10_000]],
+        "naive-cosine": naive["misalignment"][end],
+        "exact-cosine": naive["exact"][end],
+        "naive-norm": naive["norm_ratio"][end],
+    }

@@ -13,7 +13,7 @@ from hardmax.nexttoken import Samples, Training, generate
 from hardmax.nexttoken.observables import loss
 from hardmax.nexttoken.training import STEPS, train
 from hardmax.papers.figures.figure import Scale, Setting
-from hardmax.papers.figures.tables import Table
+from hardmax.papers.figures.tables import Table, stacked
 
 # Settings of the generator C-ALG-GEN by name, and their numbers as in the specification's tables.
 SETTINGS: Mapping[str, Mapping[str, Any]] = {
@@ -92,31 +92,26 @@ def runs_of(setting: Setting) -> list[StageRun]:
 def curves_table(runs: Sequence[StageRun], column: str, curves: Sequence[np.ndarray]) -> Table:
     """The curves of the seeds that are drawn, one row per step; they end at the last step."""
     shown = [(run, curve) for run, curve in zip(runs, curves, strict=True) if SHOWN[run.setting] == run.seed]
-    sizes = [len(curve) for _, curve in shown]
-    return {
-        "setting": np.repeat([run.setting for run, _ in shown], sizes),
-        "seed": np.repeat([run.seed for run, _ in shown], sizes),
-        "step": np.concatenate([np.arange(STEPS + 1 - size, STEPS + 1) for size in sizes]),
-        column: np.concatenate([curve for _, curve in shown]),
-    }
+    return stacked(
+        {"setting": run.setting, "seed": run.seed, "step": _last_steps(curve), column: curve}
+        for run, curve in shown
+    )
 
 
 def bands_table(runs: Sequence[StageRun], curves: Sequence[np.ndarray]) -> Table:
     """Least, median and greatest value over the seeds of a setting, one row per step."""
-    columns: dict[str, list[Any]] = {"setting": [], "step": [], "least": [], "median": [], "greatest": []}
+    parts = []
     for name in dict.fromkeys(run.setting for run in runs):
         every = np.array([curve for run, curve in zip(runs, curves, strict=True) if run.setting == name])
-        size = every.shape[1]
-        rows = (
-            np.full(size, name),
-            np.arange(STEPS + 1 - size, STEPS + 1),
-            every.min(axis=0),
-            np.median(every, axis=0),
-            every.max(axis=0),
-        )
-        for column, values in zip(columns.values(), rows, strict=True):
-            column.append(values)
-    return {name: np.concatenate(column) for name, column in columns.items()}
+        low, middle, high = every.min(axis=0), np.median(every, axis=0), every.max(axis=0)
+        band = {"step": _last_steps(low), "least": low, "median": middle, "greatest": high}
+        parts.append({"setting": name, **band})
+    return stacked(parts)
+
+
+def _last_steps(curve: np.ndarray) -> np.ndarray:
+    """The steps of a curve that ends at the last one."""
+    return np.arange(STEPS + 1 - len(curve), STEPS + 1)
 
 
 def runs_table(runs: Sequence[StageRun], **measured: Sequence[float]) -> Table:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, fields
+from typing import Any
 
 import numpy as np
 
@@ -14,12 +14,9 @@ from hardmax.embeddings.first_step import FirstStepErrors, first_step_errors, in
 from hardmax.embeddings.gram import GramState
 from hardmax.embeddings.near_identity import draw_initial
 from hardmax.embeddings.theorem5 import least_first_step, theorem_5_thresholds
-from hardmax.papers.figures.claims import Claim, at_least, at_most, between, near
-from hardmax.papers.figures.figure import Findings, Scale, Setting, recipe
+from hardmax.papers.figures.claims import Claim, Claims
+from hardmax.papers.figures.figure import Canvas, Findings, Scale, Setting, recipe
 from hardmax.papers.figures.tables import Table, Tables, part
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure as Canvas
 
 SEED, SEEDS, DELTA = 0, 5, 0.1
 RANDOM, GIVEN = "random", "Assumption 4"
@@ -27,13 +24,10 @@ WIDTHS = (256, 1024, 4096, 16384)  # with vectors
 HUGE = tuple(10**k for k in (6, 15, 30, 45, 60, 75))  # by inner products
 SIZES: dict[Scale, tuple[tuple[str, int, int], ...]] = {
     "quick": ((RANDOM, 8, 4), (RANDOM, 20, 8), (GIVEN, 4, 3), (GIVEN, 8, 5)),
-    "paper": (
-        (RANDOM, 8, 4),
-        (RANDOM, 20, 8),
-        (RANDOM, 100, 20),
-        (GIVEN, 4, 3),
-        (GIVEN, 8, 5),
-        (GIVEN, 40, 20),
+    "paper": tuple(
+        (kind, n, T)
+        for kind, sizes in ((RANDOM, ((8, 4), (20, 8), (100, 20))), (GIVEN, ((4, 3), (8, 5), (40, 20))))
+        for n, T in sizes
     ),
 }
 THEOREM_5 = ((2, 2), (4, 4), (6, 6))  # n and T at Theorem 5's own step and width
@@ -85,7 +79,7 @@ def draw_by_vectors(kind: str, corpus: Corpus, d: int, seed: int) -> Draw:
     same = first_step_errors(corpus, G.K, G.a, G.c, G.pi, G.rho, G.nu, first_rate=1.0)
     apart = max(abs(same.largest / found.largest - 1), abs(same.cls_error / found.cls_error - 1))
     event = initial_event(E, p, v, DELTA).holds
-    return _measured(kind, corpus, d, seed, "vectors", found, event, apart)
+    return _measured(kind, corpus, found, event, d=d, seed=seed, route="vectors", apart=apart)
 
 
 def draw_by_inner_products(kind: str, corpus: Corpus, d: int, seed: int, eta0: float) -> Draw:
@@ -93,37 +87,25 @@ def draw_by_inner_products(kind: str, corpus: Corpus, d: int, seed: int, eta0: f
     rng = np.random.default_rng([SEED, corpus.n, corpus.T, len(str(d)), seed])
     start = draw_initial(corpus.S, d, rng=rng)
     found, event = start.errors(corpus, eta0), start.initial_event(d, DELTA).holds
-    return _measured(kind, corpus, d, seed, "inner products", found, event, 0.0)
+    return _measured(kind, corpus, found, event, d=d, seed=seed, route="inner products", apart=0.0)
 
 
-def _measured(
-    kind: str,
-    corpus: Corpus,
-    d: int,
-    seed: int,
-    route: str,
-    found: FirstStepErrors,
-    event: bool,
-    apart: float,
-) -> Draw:
+def _measured(kind: str, corpus: Corpus, found: FirstStepErrors, event: bool, **others: Any) -> Draw:
     asked = theorem_5_thresholds(corpus.n, corpus.T, corpus.S, delta=DELTA).logarithmic
-    token, eta0 = float(found.token_errors.max()), found.first_rate
+    d, eta0 = others["d"], found.first_rate
     return Draw(
-        f"{kind}, n = {corpus.n}, T = {corpus.T}",
-        kind,
-        corpus.n,
-        corpus.T,
-        corpus.S,
-        eta0,
-        d,
-        seed,
-        route,
-        token / eta0,
-        found.cls_error / eta0,
-        event,
-        event and d >= max(256, asked),
-        found.largest / found.bound(d),
-        apart,
+        data=f"{kind}, n = {corpus.n}, T = {corpus.T}",
+        kind=kind,
+        n=corpus.n,
+        T=corpus.T,
+        S=corpus.S,
+        eta0=eta0,
+        token=float(found.token_errors.max()) / eta0,
+        cls=found.cls_error / eta0,
+        event=event,
+        covered=event and d >= max(256, asked),
+        ratio=found.largest / found.bound(d),
+        **others,
     )
 
 
@@ -158,51 +140,24 @@ def draw_l2(tables: Tables, canvas: Canvas) -> None:
         for panel, chosen in ((near_by, vectors), (far, ~theorem)):
             here = chosen & (rows["kind"] == kind)
             d = rows["d"][here] * (shift if panel is near_by else 1.0)
-            panel.plot(
-                d,
-                largest[here],
-                "o",
-                color=color,
-                markersize=2.4,
-                alpha=0.75,
-                markeredgewidth=0,
-                label=kind + " data",
-            )
+            look: dict[str, Any] = {"color": color, "markersize": 2.4, "alpha": 0.75, "markeredgewidth": 0}
+            panel.plot(d, largest[here], "o", label=kind + " data", **look)
     for data in np.unique(tables["slopes"]["data"]):
         line = part(tables["slopes"], "data", data)
         color = BLUE if data.startswith(RANDOM) else GREEN
         d = np.array(WIDTHS, dtype=float)
         near_by.plot(d, np.exp(line["intercept"]) * d ** line["slope"], color=color, linewidth=0.7, zorder=1)
-    far.plot(
-        rows["d"][theorem],
-        largest[theorem],
-        "D",
-        color=INK,
-        markersize=2.6,
-        markeredgewidth=0,
-        label="Theorem 5's $d$ and $\\eta_0$",
-    )
+    look = {"color": INK, "markersize": 2.6, "markeredgewidth": 0, "label": "Theorem 5's $d$ and $\\eta_0$"}
+    far.plot(rows["d"][theorem], largest[theorem], "D", **look)
     for n, T in THEOREM_5:
         here = theorem & (rows["n"] == n) & (rows["T"] == T)
-        far.annotate(
-            f"({n}, {T})",
-            (rows["d"][here][0], largest[here].min()),
-            (-4, -3),
-            fontsize=6.5,
-            textcoords="offset points",
-            ha="right",
-            va="top",
-        )
+        place = (rows["d"][here][0], largest[here].min())
+        look = {"fontsize": 6.5, "textcoords": "offset points", "ha": "right", "va": "top"}
+        far.annotate(f"({n}, {T})", place, (-4, -3), **look)
     for panel, d in ((near_by, np.array([200.0, 21000.0])), (far, np.array([30.0, 1e78]))):
         panel.plot(d, PRINTED * d**-0.25, color=RED, label=r"Lemma 2: $11\,d^{-1/4}$")
-        panel.plot(
-            d,
-            TOKEN * d**-0.25,
-            color=RED,
-            linestyle=(0, (4, 2)),
-            linewidth=0.9,
-            label=r"sharper: $2.11\,d^{-1/4}$",
-        )
+        look = {"color": RED, "linestyle": (0, (4, 2)), "linewidth": 0.9}
+        panel.plot(d, TOKEN * d**-0.25, label=r"sharper: $2.11\,d^{-1/4}$", **look)
         panel.plot(d, 0.1 * d**-0.5, color=GRAY, linestyle=(0, (1, 1.4)), label=r"slope $-1/2$", zorder=1)
         panel.set(xscale="log", yscale="log", xlabel="width $d$")
     near_by.set(
@@ -254,21 +209,7 @@ def fig_l2(setting: Setting) -> Findings:
 
 
 def _errors(draws: list[Draw]) -> Table:
-    names = (
-        "data",
-        "kind",
-        "n",
-        "T",
-        "S",
-        "eta0",
-        "seed",
-        "route",
-        "token",
-        "cls",
-        "event",
-        "covered",
-        "ratio",
-    )
+    names = [each.name for each in fields(Draw) if each.name not in ("d", "apart")]
     columns = {name: np.array([getattr(each, name) for each in draws]) for name in names}
     return {**columns, "d": np.array([float(each.d) for each in draws])}
 
@@ -279,73 +220,39 @@ def _lines(by_data: dict[str, list[Draw]], slopes: dict[str, float]) -> Table:
         np.mean([np.log(each.largest) - slopes[data] * np.log(each.d) for each in found])
         for data, found in by_data.items()
     ]
-    return {
-        "data": np.array(list(by_data)),
-        "slope": np.array(list(slopes.values())),
-        "intercept": np.array(center),
-    }
+    columns = {"data": list(by_data), "slope": list(slopes.values()), "intercept": center}
+    return {name: np.array(column) for name, column in columns.items()}
+
+
+CLAIMS = Claims(
+    "A-FIG-L2",
+    f"""
+    event | share of draws on event (14) for delta = {DELTA:g} | ≥ {1 - DELTA} | ≥ 0.9
+    bound | largest error over the bound 11 eta0 d^(-1/4), all widths, on the event | ≤ 1.0 | ≤ 1
+    loose | the bound over the largest error for d ≤ 16384 | ≥ 100.0
+    token-constant | largest |err_s| d^(1/4)/eta0, on the event | ≤ {TOKEN} | ≤ 11
+    cls-constant | largest |err_p| d^(1/4)/eta0, on the event | ≤ {CLS} | ≤ 11
+    slope | slope of log(err/eta0) against log d, by data set | -0.65 to -0.35 | -1/4 as a bound
+    slope-huge | the same over all data and widths to 1e75 | -0.5 ± 0.01
+    theorem-5 | the error over the bound at Theorem 5's widths, 3e44 to 1e75 | ≤ 1e-12
+    same | relative distance of the errors by vectors and by inner products | ≤ 1e-10
+    """,
+)
 
 
 def _claims(draws: list[Draw], general: list[Draw], slopes: list[float]) -> tuple[Claim, ...]:
     covered = [each for each in draws if each.covered]
-    vectors = [each for each in covered if each.route == "vectors"]
-    theorem = [each for each in covered if each.eta0 > 1.0]
     root = [float(each.d) ** 0.25 for each in covered]
-    name = "A-FIG-L2."
-    return (
-        at_least(
-            name + "event",
-            f"share of draws on event (14) for delta = {DELTA:g}",
-            float(np.mean([each.event for each in draws])),
-            1 - DELTA,
-            paper="≥ 0.9",
-        ),
-        at_most(
-            name + "bound",
-            "largest error over the bound 11 eta0 d^(-1/4), all widths, on the event",
-            [each.ratio for each in covered],
-            1.0,
-            paper="≤ 1",
-        ),
-        at_least(
-            name + "loose",
-            "the bound over the largest error for d ≤ 16384",
-            [1 / each.ratio for each in vectors],
-            100.0,
-        ),
-        at_most(
-            name + "token-constant",
-            "largest |err_s| d^(1/4)/eta0, on the event",
-            [each.token * x for each, x in zip(covered, root, strict=True)],
-            TOKEN,
-            paper="≤ 11",
-        ),
-        at_most(
-            name + "cls-constant",
-            "largest |err_p| d^(1/4)/eta0, on the event",
-            [each.cls * x for each, x in zip(covered, root, strict=True)],
-            CLS,
-            paper="≤ 11",
-        ),
-        between(
-            name + "slope",
-            "slope of log(err/eta0) against log d, by data set",
-            slopes,
-            -0.65,
-            -0.35,
-            paper="-1/4 as a bound",
-        ),
-        near(name + "slope-huge", "the same over all data and widths to 1e75", slope(general), -0.5, 0.01),
-        at_most(
-            name + "theorem-5",
-            "the error over the bound at Theorem 5's widths, 3e44 to 1e75",
-            [each.ratio for each in theorem],
-            1e-12,
-        ),
-        at_most(
-            name + "same",
-            "relative distance of the errors by vectors and by inner products",
-            [each.apart for each in general],
-            1e-10,
-        ),
+    return CLAIMS.judge(
+        {
+            "event": float(np.mean([each.event for each in draws])),
+            "bound": [each.ratio for each in covered],
+            "loose": [1 / each.ratio for each in covered if each.route == "vectors"],
+            "token-constant": [each.token * x for each, x in zip(covered, root, strict=True)],
+            "cls-constant": [each.cls * x for each, x in zip(covered, root, strict=True)],
+            "slope": slopes,
+            "slope-huge": slope(general),
+            "theorem-5": [each.ratio for each in covered if each.eta0 > 1.0],
+            "same": [each.apart for each in general],
+        }
     )

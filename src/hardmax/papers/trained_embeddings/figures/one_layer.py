@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
-from hardmax.papers.figures.figure import Findings, Scale, Setting, recipe
+from hardmax.papers.figures.figure import Canvas, Findings, Scale, Setting, recipe
 from hardmax.papers.figures.tables import Tables
 from hardmax.papers.trained_embeddings.figures.reviews import (
     ONE_LAYER,
@@ -22,9 +21,6 @@ from hardmax.papers.trained_embeddings.figures.reviews import (
     trained,
 )
 from hardmax.papers.trained_embeddings.figures.training import Share
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure as Canvas
 
 PAPER = Size(None, schedule(2048, 500, (100, 200)))
 SIZES: dict[Scale, Mapping[Source, Size]] = {

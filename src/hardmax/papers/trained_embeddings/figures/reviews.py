@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -17,10 +17,10 @@ from hardmax.data.reviews import find_reviews
 from hardmax.data.text.making import LEAST
 from hardmax.embeddings import Corpus, KLevel, TextCorpus, imdb_corpus, yelp_corpus
 from hardmax.embeddings.minibatch import train_embeddings
-from hardmax.papers.figures.claims import Claim, at_least, at_most, between, near, on_stand_in
-from hardmax.papers.figures.figure import Findings, Setting
-from hardmax.papers.figures.tables import Table, Tables, part
-from hardmax.papers.stored import read_runs
+from hardmax.papers.figures.claims import Claim, Claims, at_most, on_stand_in
+from hardmax.papers.figures.figure import FigureBase, Findings, Setting
+from hardmax.papers.figures.tables import Table, Tables, part, stacked
+from hardmax.papers.stored import epochs_of, read_runs
 from hardmax.papers.trained_embeddings.figures.training import (
     CLEAR,
     SEED,
@@ -36,10 +36,6 @@ from hardmax.papers.trained_embeddings.figures.training import (
     training_tables,
     words_note,
 )
-
-if TYPE_CHECKING:
-    from matplotlib.figure import FigureBase
-
 
 Source = Literal["IMDB", "Yelp"]
 SOURCES: tuple[Source, ...] = ("IMDB", "Yelp")
@@ -69,7 +65,7 @@ def surrogate(source: Source, why: str) -> Reviews:
         f"{source}: {why} Drawn is the surrogate A-DATA-7, {corpus.n} sequences of {corpus.T} tokens of the "
         "K-level model with four levels: it shows the shapes, and is no evidence about reviews."
     )
-    return Reviews(f"{source} surrogate", corpus, f"surrogate data, A-DATA-7: not {source}", (note,), model)
+    return Reviews(f"{source} surrogate", corpus, f"stand-in data: not {source}", (note,), model)
 
 
 def reviews_of(
@@ -207,7 +203,7 @@ def reading_of(run: Mapping[str, Any]) -> str:
 def stored_note(run: Mapping[str, Any]) -> str:
     """A stored run in a sentence."""
     return (
-        f"Stored run {run['name']}, {reading_of(run)}: d = {run['d']}, {run['epochs_done']} epochs from rate "
+        f"Stored run {run['name']}, {reading_of(run)}: d = {run['d']}, {epochs_of(run)} from rate "
         f"{run['rate']:g} on, seed {run['seed']}; loss {run['loss']:.2g}, mass {run['mass']:.2f}, r_v "
         f"{run['r_v']:.2f}, r_p {run['r_p']:.2f}, sign accuracy {run['sign_accuracy']:.2f}."
     )
@@ -215,18 +211,18 @@ def stored_note(run: Mapping[str, Any]) -> str:
 
 def stored_table(runs: Sequence[Mapping[str, Any]]) -> Table:
     """The course of each stored run: a row for each recorded epoch."""
-    rows = [(run, each) for run in runs for each in run["course"]]
     names = {"imdb": "IMDB", "yelp": "Yelp"}
-    return {
-        "run": np.array([run["name"] for run, _ in rows]),
-        "source": np.array([names[run["data"]] for run, _ in rows]),
-        "reading": np.array([reading_of(run) for run, _ in rows]),
-        "d": np.array([run["d"] for run, _ in rows]),
-        "epoch": np.array([each["epochs"] for _, each in rows]),
-        "loss": np.array([each["mean_loss"] for _, each in rows]),
-        "r_v": np.array([each["r_v"] for _, each in rows]),
-        "r_p": np.array([each["r_p"] for _, each in rows]),
-    }
+    columns = {"epoch": "epochs", "loss": "mean_loss", "r_v": "r_v", "r_p": "r_p"}
+    return stacked(
+        {
+            "run": run["name"],
+            "source": names[run["data"]],
+            "reading": reading_of(run),
+            "d": run["d"],
+            **{column: [each[field] for each in run["course"]] for column, field in columns.items()},
+        }
+        for run in runs
+    )
 
 
 def _about(case: Case) -> list[str]:
@@ -262,66 +258,48 @@ FAR_BELOW = 0.2  # loss of two layers over that of one
 
 def surrogate_claims(name: str, case: Case, model: KLevel, seen: SurrogateNumbers) -> tuple[Claim, ...]:
     """The shapes on A-DATA-7: E v rises with x, E p with |x|, level by level."""
-    found = case.training
-    means, what = found.level_means(model), f"{case.name}: "
-    claims = (
-        near(
-            name + ".r_v",
-            what + "Spearman correlation of the posterior difference x and E v",
-            found.r_v,
-            seen.r_v,
-            seen.r_v_apart,
-        ),
-        near(
-            name + ".r_p", what + "Spearman correlation of |x| and E p", found.r_p, seen.r_p, seen.r_p_apart
-        ),
-        *text_claims(name, case),
-        at_least(
-            name + ".irrelevant",
-            what + "mean E p of level 1, the least important, less that of irrelevant tokens",
-            means.logit[0] - means.irrelevant_logit,
-            1e-3,
-        ),
-        at_least(
-            name + ".attention-levels",
-            what + "mean E p of levels 3 and 4 less that of levels 1 and 2",
-            rises(means.logit, model.sizes, together=2),
-            1e-3,
-            paper="large for |x| large",
-        ),
-        at_least(
-            name + ".value-levels",
-            what + "mean sign E v of levels 3 and 4 less that of levels 1 and 2",
-            rises(means.value, model.sizes, together=2),
-            1e-3,
-            paper="increasing",
-        ),
-        between(name + ".loss", what + "loss at the end", found.loss, 1e-5, 1e-3),
+    found, what = case.training, case.name
+    means = found.level_means(model)
+    table = Claims(
+        name,
+        f"""
+    r_v | {what}: Spearman correlation of the posterior difference x and E v | {seen.r_v} ± {seen.r_v_apart}
+    r_p | {what}: Spearman correlation of |x| and E p | {seen.r_p} ± {seen.r_p_apart}
+    irrelevant | {what}: mean E p of level 1, the least important, less that of irrelevant tokens | ≥ 1e-3
+    attention-levels | {what}: mean E p of levels 3 and 4 less that of levels 1 and 2 | ≥ 1e-3
+        | large for |x| large
+    value-levels | {what}: mean sign E v of levels 3 and 4 less that of levels 1 and 2 | ≥ 1e-3 | increasing
+    loss | {what}: loss at the end | 1e-5 to 1e-3
+        """,
+    )
+    claims = table.judge(
+        {
+            "r_v": found.r_v,
+            "r_p": found.r_p,
+            **{claim.id: claim for claim in text_claims(name, case)},
+            "irrelevant": means.logit[0] - means.irrelevant_logit,
+            "attention-levels": rises(means.logit, model.sizes, together=2),
+            "value-levels": rises(means.value, model.sizes, together=2),
+            "loss": found.loss,
+        }
     )
     return on_stand_in(claims)
 
 
 def text_claims(name: str, case: Case) -> tuple[Claim, ...]:
     """E v has the sign of x, and E p is larger where |x| is; how well they correlate is only reported."""
-    found, what = case.training, f"{case.name}: "
+    found, what = case.training, case.name
     top, bottom = found.deciles
-    return (
-        at_least(
-            name + ".signs",
-            f"{what}share of tokens beyond {CLEAR} of the mean label with E v of their sign",
-            found.sign_accuracy(CLEAR),
-            0.85,
-            paper="increasing through the origin",
-        ),
-        at_least(
-            name + ".deciles",
-            what + "median E p of the tenth with the largest |x - mean| less that of "
-            "the tenth with the smallest",
-            top - bottom,
-            1e-3,
-            paper="V-shaped",
-        ),
+    table = Claims(
+        name,
+        f"""
+    signs | {what}: share of tokens beyond {CLEAR} of the mean label with E v of their sign | ≥ 0.85
+        | increasing through the origin
+    deciles | {what}: median E p of the tenth with the largest |x - mean| less that of the tenth with the
+        smallest | ≥ 1e-3 | V-shaped
+        """,
     )
+    return table.judge({"signs": found.sign_accuracy(CLEAR), "deciles": top - bottom})
 
 
 def compared_claim(name: str, two: Case, one: Case) -> Claim:

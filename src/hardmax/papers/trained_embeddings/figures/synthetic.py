@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from hardmax.embeddings import Corpus, KLevel, initial_vectors
-from hardmax.papers.figures.claims import Claim, at_least, at_most, near, true
-from hardmax.papers.figures.figure import Findings, Scale, Setting, recipe
+from hardmax.papers.figures.claims import Claim, Claims, at_least
+from hardmax.papers.figures.figure import Canvas, Findings, Scale, Setting, recipe
+from hardmax.papers.figures.tables import Tables
 from hardmax.papers.trained_embeddings.figures.training import (
     CLEAR,
     SEED,
@@ -23,11 +23,6 @@ from hardmax.papers.trained_embeddings.figures.training import (
     train,
     training_tables,
 )
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure as Canvas
-
-    from hardmax.papers.figures.tables import Tables
 
 SEQUENCES: dict[Scale, int] = {"quick": 1024, "paper": 4096}
 WIDTHS: dict[Scale, int] = {"quick": 512, "paper": 2048}
@@ -68,19 +63,9 @@ def fig_2(setting: Setting) -> Findings:
     corpus = model.draw(SEQUENCES[setting.scale], rng=SEED)
     schedule, control = schedule_of(WIDTHS[setting.scale]), schedule_of(CONTROL_WIDTHS[setting.scale])
     found = Case(KLEVEL, "", schedule, train(corpus, schedule, Share(setting, 0.0, 0.7), "A-FIG-2"), model)
-    large = Case(
-        LARGE,
-        "",
-        control,
-        train(
-            corpus,
-            control,
-            Share(setting, 0.7, 1.0),
-            "A-FIG-2.control",
-            start=large_start(corpus.S, control.d),
-        ),
-        model,
-    )
+    start = large_start(corpus.S, control.d)
+    from_large = train(corpus, control, Share(setting, 0.7, 1.0), "A-FIG-2.control", start=start)
+    large = Case(LARGE, "", control, from_large, model)
     notes = (
         f"{corpus.n:,} sequences of {corpus.T} tokens, half of them positive; the paper does not say how "
         "many it drew.",
@@ -103,67 +88,47 @@ def frequency_ratio(corpus: Corpus, model: KLevel) -> float:
     return float(counts[model.level == 0].mean() / counts[model.level > 0].mean())
 
 
+CLAIMS = Claims(
+    "A-FIG-2",
+    f"""
+    vocabulary | tokens in the vocabulary, and sum of the probabilities (34) | 2048 and 1 | 1538 as printed
+    frequency | frequency of irrelevant tokens over that of relevant ones | 21.37 ± 0.5 | equal
+    r_v | Spearman correlation of the posterior difference and E v | ≥ 0.93
+    r_p | Spearman correlation of its modulus and E p | ≥ 0.80
+    pearson | Pearson correlation with E v over relevant tokens | ≥ 0.9
+    signs | share of tokens beyond {CLEAR} whose E v has the right sign | ≥ 0.95 | separated
+    irrelevant | mean E p of level 1, the least important, less that of irrelevant tokens | ≥ 1e-3
+    loss | loss at the end | ≤ 0.05
+    large-start | |r_v| from a start with entries N(0, 1) | ≤ 0.2
+    large-start-loss | loss from that start | ≥ 0.3
+    """,
+)
+
+
 def _claims(case: Case, control: Case, model: KLevel, together: int) -> tuple[Claim, ...]:
     found, corpus = case.training, case.corpus
     means = found.level_means(model)
     levels = "neighbouring levels" if together == 1 else f"neighbouring groups of {together} levels"
     total = sum(model.probabilities(1))
-    name = "A-FIG-2."
-    return (
-        true(
-            name + "vocabulary",
-            "tokens in the vocabulary, and sum of the probabilities (34)",
-            (model.S, total) == (2048, 1),
-            [model.S, float(total)],
-            "2048 and 1",
-            paper="1538 as printed",
-        ),
-        near(
-            name + "frequency",
-            "frequency of irrelevant tokens over that of relevant ones",
-            frequency_ratio(corpus, model),
-            21.37,
-            0.5,
-            paper="equal",
-        ),
-        at_least(name + "r_v", "Spearman correlation of the posterior difference and E v", found.r_v, 0.93),
-        at_least(name + "r_p", "Spearman correlation of its modulus and E p", found.r_p, 0.80),
-        at_least(
-            name + "pearson",
-            "Pearson correlation with E v over relevant tokens",
-            found.pearson(model.level > 0),
-            0.9,
-        ),
-        at_least(
-            name + "signs",
-            f"share of tokens beyond {CLEAR} whose E v has the right sign",
-            found.sign_accuracy(CLEAR),
-            0.95,
-            paper="separated",
-        ),
-        at_least(
-            name + "value-levels",
-            f"least rise of mean sign E v between {levels}",
-            rises(means.value, model.sizes, together),
-            1e-3,
-            paper="grows with importance",
-        ),
-        at_least(
-            name + "attention-levels",
-            f"least rise of mean E p between {levels}",
-            rises(means.logit, model.sizes, together),
-            1e-3,
-            paper="grows with importance",
-        ),
-        at_least(
-            name + "irrelevant",
-            "mean E p of level 1, the least important, less that of irrelevant tokens",
-            means.logit[0] - means.irrelevant_logit,
-            1e-3,
-        ),
-        at_most(name + "loss", "loss at the end", found.loss, 0.05),
-        at_most(
-            name + "large-start", "|r_v| from a start with entries N(0, 1)", abs(control.training.r_v), 0.2
-        ),
-        at_least(name + "large-start-loss", "loss from that start", control.training.loss, 0.3),
+
+    def levels_rise(name: str, what: str, values: np.ndarray) -> Claim:
+        text = f"least rise of mean {what} between {levels}"
+        rise = rises(values, model.sizes, together)
+        return at_least(f"A-FIG-2.{name}", text, rise, 1e-3, paper="grows with importance")
+
+    return CLAIMS.judge(
+        {
+            "vocabulary": ((model.S, total) == (2048, 1), [model.S, float(total)]),
+            "frequency": frequency_ratio(corpus, model),
+            "r_v": found.r_v,
+            "r_p": found.r_p,
+            "pearson": found.pearson(model.level > 0),
+            "signs": found.sign_accuracy(CLEAR),
+            "value-levels": levels_rise("value-levels", "sign E v", means.value),
+            "attention-levels": levels_rise("attention-levels", "E p", means.logit),
+            "irrelevant": means.logit[0] - means.irrelevant_logit,
+            "loss": found.loss,
+            "large-start": abs(control.training.r_v),
+            "large-start-loss": control.training.loss,
+        }
     )

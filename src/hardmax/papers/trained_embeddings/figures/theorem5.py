@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -24,16 +23,11 @@ from hardmax.embeddings.theorem5 import (
 )
 from hardmax.margin.closed_forms import important_only
 from hardmax.margin.solution import MaxMargin
-from hardmax.papers.figures.claims import Claim, at_least, at_most, near, true
-from hardmax.papers.figures.figure import Findings, Scale, Setting, recipe
-from hardmax.papers.figures.tables import Table, Tables, part
+from hardmax.papers.figures.claims import Claim, Claims
+from hardmax.papers.figures.figure import Axes, Canvas, Findings, Scale, Setting, recipe
+from hardmax.papers.figures.tables import Table, Tables, part, stacked
 from hardmax.papers.trained_embeddings.statements import instances
 from hardmax.papers.trained_embeddings.statements.instances import slack_corpus
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure as Canvas
-
 
 END = 1e6  # |p| at the end of every flow
 # |p| at the far starts of A-ORC-6, and their angles to the good direction in degrees, beside the bad one's.
@@ -114,16 +108,12 @@ def draw_basins(panel: Axes, tables: Tables) -> None:
 def paths_table(basins: Basins) -> Table:
     """Every path, in the plane of the two directions."""
     axes = plane_of(*basins.directions.values())
-    paths = basins.paths.values()
-    flat = np.concatenate([path.points @ axes.T for path in paths])
-    return {
-        "start": np.repeat(list(basins.paths), [len(path.points) for path in paths]),
-        "norm": np.concatenate([path.p_norms for path in paths]),
-        "x": flat[:, 0],
-        "y": flat[:, 1],
-        "to_good": np.concatenate([path.cosine_distances(basins.directions["good"]) for path in paths]),
-        "to_bad": np.concatenate([path.cosine_distances(basins.directions["bad"]) for path in paths]),
-    }
+    parts = []
+    for start, path in basins.paths.items():
+        x, y = (path.points @ axes.T).T
+        angles = {f"to_{name}": path.cosine_distances(best) for name, best in basins.directions.items()}
+        parts.append({"start": start, "norm": path.p_norms, "x": x, "y": y, **angles})
+    return stacked(parts)
 
 
 def directions_table(basins: Basins) -> Table:
@@ -133,47 +123,32 @@ def directions_table(basins: Basins) -> Table:
     return {"name": np.array(list(basins.directions)), "x": flat[:, 0], "y": flat[:, 1]}
 
 
+BASINS = Claims(
+    "A-FIG-T5",
+    """
+    basin-norms | |p_hat|^2 of the important and of the bad selection in A-ORC-6 | 1.0, 77/106 ± 1e-12
+    basin-good | 1 - cos to the important selection's direction, from p = 0 | ≤ 1e-9
+    basin-bad | 1 - cos to the bad direction, from p = 20 p_bad/|p_bad| | ≤ 1e-9
+    basin-tokens | tokens selected from the two starts | [0, 1] and [2, 1], of which 2 is irrelevant
+    basin-h3 | H1, H2 and all of H1 to H3 at the two starts | all at 0, all but H3 at the other
+    """,
+)
+
+
 def basin_claims(basins: Basins) -> tuple[Claim, ...]:
     """What the flows from 0 and from far out on the bad direction must show."""
     good, bad = (basins.directions[name] for name in ("good", "bad"))
     tokens = [basins.tokens(start) for start in ("0", "bad")]
     first, second = (basins.conditions[start] for start in ("0", "bad"))
     met = [[each.lead > 0, each.rank == each.tokens, each.holds] for each in (first, second)]
-    name = "A-FIG-T5."
-    return (
-        near(
-            name + "basin-norms",
-            "|p_hat|^2 of the important and of the bad selection in A-ORC-6",
-            [good.p_norm**2, bad.p_norm**2],
-            [1.0, 77 / 106],
-            1e-12,
-        ),
-        at_most(
-            name + "basin-good",
-            "1 - cos to the important selection's direction, from p = 0",
-            basins.paths["0"].cosine_distance(good),
-            1e-9,
-        ),
-        at_most(
-            name + "basin-bad",
-            "1 - cos to the bad direction, from p = 20 p_bad/|p_bad|",
-            basins.paths["bad"].cosine_distance(bad),
-            1e-9,
-        ),
-        true(
-            name + "basin-tokens",
-            "tokens selected from the two starts",
-            tokens == [[0, 1], [2, 1]],
-            tokens,
-            "[0, 1] and [2, 1], of which 2 is irrelevant",
-        ),
-        true(
-            name + "basin-h3",
-            "H1, H2 and all of H1 to H3 at the two starts",
-            met == [[True, True, True], [True, True, False]],
-            met,
-            "all at 0, all but H3 at the other",
-        ),
+    return BASINS.judge(
+        {
+            "basin-norms": [good.p_norm**2, bad.p_norm**2],
+            "basin-good": basins.paths["0"].cosine_distance(good),
+            "basin-bad": basins.paths["bad"].cosine_distance(bad),
+            "basin-tokens": (tokens == [[0, 1], [2, 1]], tokens),
+            "basin-h3": (met == [[True, True, True], [True, True, False]], met),
+        }
     )
 
 
@@ -304,34 +279,58 @@ def fig_t5(setting: Setting) -> Findings:
 
 
 def _paths(runs: Mapping[int, TheoremFive]) -> Table:
-    size = [len(found.path.points) for found in runs.values()]
-    return {
-        "dataset": np.repeat(list(runs), size),
-        "n": np.repeat([found.corpus.n for found in runs.values()], size),
-        "T": np.repeat([found.corpus.T for found in runs.values()], size),
-        "log_time": np.concatenate([found.path.times for found in runs.values()]),
-        "norm": np.concatenate([found.path.p_norms for found in runs.values()]),
-        "misalignment": np.concatenate([found.path.cosine_distances(found.best) for found in runs.values()]),
-        "margin": np.concatenate([margins(found) for found in runs.values()]),
-    }
+    return stacked(
+        {
+            "dataset": number,
+            "n": found.corpus.n,
+            "T": found.corpus.T,
+            "log_time": found.path.times,
+            "norm": found.path.p_norms,
+            "misalignment": found.path.cosine_distances(found.best),
+            "margin": margins(found),
+        }
+        for number, found in runs.items()
+    )
 
 
 def _datasets(runs: Mapping[int, TheoremFive]) -> Table:
-    every = runs.values()
-    return {
-        "dataset": np.array(list(runs)),
-        "n": np.array([found.corpus.n for found in every]),
-        "T": np.array([found.corpus.T for found in every]),
-        "S": np.array([found.corpus.S for found in every]),
-        "eta0": np.array([int(found.thresholds.first_rate) for found in every]),
-        "d": np.array([str(found.d) for found in every]),  # digits: no integer of 64 bits holds them
-        "offset": np.array([offset(found) for found in every]),
-        "misalignment": np.array([found.misalignment_p for found in every]),
-        "p_hat_norm": np.array([found.best.p_norm for found in every]),
-        "loss": np.array([found.loss for found in every]),
-        "loss_bound": np.array([found.loss_bound for found in every]),
-        "only_important": np.array([found.selects_only_important for found in every]),
-    }
+    return stacked(
+        {
+            "dataset": number,
+            "n": found.corpus.n,
+            "T": found.corpus.T,
+            "S": found.corpus.S,
+            "eta0": int(found.thresholds.first_rate),
+            "d": str(found.d),  # digits: no integer of 64 bits holds them
+            "offset": offset(found),
+            "misalignment": found.misalignment_p,
+            "p_hat_norm": found.best.p_norm,
+            "loss": found.loss,
+            "loss_bound": found.loss_bound,
+            "only_important": found.selects_only_important,
+        }
+        for number, found in runs.items()
+    )
+
+
+FLOWS = Claims(
+    "A-FIG-T5",
+    f"""
+    width | least step and width for n = T = 2 | 64 and 3.330959e+44
+    hypotheses | data sets and draws that satisfy equation (10) and event (14) | all
+    strong | of these, with H1 to H3 of A-THM-5S | all
+    diverges | flows that reach |p| = 1e6 | all | |p| diverges
+    important | flows that select every important token | all | all
+    only-important | flows that select no other token | all | left open
+    direction | 1 - cos to the max-margin direction at |p| = 1e6 | ≤ 1e-8 | 0 in the limit
+    direction-early | the same at |p| = 1000 max(1, eta0 (max |alpha| - min |alpha|)/2) | ≤ 1e-5
+    margin | lead of the important tokens at the end, of the largest possible | ≥ 0.999
+    loss | loss after the first step, over the bound of Lemma 12 | ≤ 1.0 | ≤ 1
+    loss-small | the same loss times 2n, below which no important token can be lost | ≤ 1.0 | < 1
+    lemma-3 | 1 - cos to M^+ 1 on the data of A-ERR-7, 1 - sqrt(35/36) | {1 - np.sqrt(35 / 36)} ± 1e-5
+        | 0, by the proof of Lemma 3
+    """,
+)
 
 
 def _claims(runs: Mapping[int, TheoremFive], slack: TheoremFive, pinv: np.ndarray) -> tuple[Claim, ...]:
@@ -341,82 +340,24 @@ def _claims(runs: Mapping[int, TheoremFive], slack: TheoremFive, pinv: np.ndarra
         at = int(np.argmax(found.path.p_norms >= 1e3 * max(1.0, offset(found))))
         early.append(found.path.cosine_distance(found.best, at=at))
 
-    def count(name: str, text: str, held: list[bool], paper: str | None = None) -> Claim:
-        return true("A-FIG-T5." + name, text, all(held), f"{sum(held)} of {len(held)}", "all", paper=paper)
+    def count(held: list[bool]) -> tuple[bool, str]:
+        return all(held), f"{sum(held)} of {len(held)}"
 
     least = theorem_5_thresholds(2, 2, S=3, delta=0.01)
-    name = "A-FIG-T5."
-    return (
-        true(
-            name + "width",
-            "least step and width for n = T = 2",
-            (least.least_eta0, least.width) == (64, LEAST_WIDTH),
-            [least.least_eta0, f"{least.width:.6e}"],
-            "64 and 3.330959e+44",
-        ),
-        count(
-            "hypotheses",
-            "data sets and draws that satisfy equation (10) and event (14)",
-            [found.hypotheses_hold for found in every],
-        ),
-        count("strong", "of these, with H1 to H3 of A-THM-5S", [found.conditions.holds for found in every]),
-        count(
-            "diverges",
-            "flows that reach |p| = 1e6",
-            [found.path.event is None for found in every],
-            "|p| diverges",
-        ),
-        count(
-            "important",
-            "flows that select every important token",
-            [found.selects_important for found in every],
-            "all",
-        ),
-        count(
-            "only-important",
-            "flows that select no other token",
-            [found.selects_only_important for found in every],
-            "left open",
-        ),
-        at_most(
-            name + "direction",
-            "1 - cos to the max-margin direction at |p| = 1e6",
-            [found.misalignment_p for found in every],
-            1e-8,
-            paper="0 in the limit",
-        ),
-        at_most(
-            name + "direction-early",
-            "the same at |p| = 1000 max(1, eta0 (max |alpha| - min |alpha|)/2)",
-            early,
-            1e-5,
-        ),
-        at_least(
-            name + "margin",
-            "lead of the important tokens at the end, of the largest possible",
-            [margins(found)[-1] for found in every],
-            0.999,
-        ),
-        at_most(
-            name + "loss",
-            "loss after the first step, over the bound of Lemma 12",
-            [found.loss / found.loss_bound for found in every],
-            1.0,
-            paper="≤ 1",
-        ),
-        at_most(
-            name + "loss-small",
-            "the same loss times 2n, below which no important token can be lost",
-            [2 * found.corpus.n * found.loss for found in every],
-            1.0,
-            paper="< 1",
-        ),
-        near(
-            name + "lemma-3",
-            "1 - cos to M^+ 1 on the data of A-ERR-7, 1 - sqrt(35/36)",
-            slack.path.cosine_distance(pinv),
-            1 - np.sqrt(35 / 36),
-            1e-5,
-            paper="0, by the proof of Lemma 3",
-        ),
+    smallest = (least.least_eta0, least.width)
+    return FLOWS.judge(
+        {
+            "width": (smallest == (64, LEAST_WIDTH), [least.least_eta0, f"{least.width:.6e}"]),
+            "hypotheses": count([found.hypotheses_hold for found in every]),
+            "strong": count([found.conditions.holds for found in every]),
+            "diverges": count([found.path.event is None for found in every]),
+            "important": count([found.selects_important for found in every]),
+            "only-important": count([found.selects_only_important for found in every]),
+            "direction": [found.misalignment_p for found in every],
+            "direction-early": early,
+            "margin": [margins(found)[-1] for found in every],
+            "loss": [found.loss / found.loss_bound for found in every],
+            "loss-small": [2 * found.corpus.n * found.loss for found in every],
+            "lemma-3": slack.path.cosine_distance(pinv),
+        }
     )

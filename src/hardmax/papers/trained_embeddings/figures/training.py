@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -17,13 +17,8 @@ from hardmax._lib.style import BLUE, GRAY, GREEN, INK, ORANGE, PURPLE, RED
 from hardmax.dynamics.optim import AdamW
 from hardmax.embeddings import Corpus, KLevel
 from hardmax.embeddings.minibatch import EmbeddingTraining, train_embeddings
-from hardmax.papers.figures.figure import Setting
-from hardmax.papers.figures.tables import Table, Tables, part
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import FigureBase
-
+from hardmax.papers.figures.figure import Axes, FigureBase, Setting
+from hardmax.papers.figures.tables import Table, Tables, part, stacked
 
 SEED = 0
 BINS = 20  # of equally many tokens, for the line of medians through real text
@@ -124,35 +119,24 @@ def train(
 
 def training_tables(cases: Sequence[Case]) -> Tables:
     """What is drawn of some trainings: tokens, a line through them, r_v and r_p on the way, the loss."""
+    about = {"cases": _about, "tokens": _tokens, "lines": _line, "course": _course, "losses": _losses}
     return {
-        "cases": _cases(cases),
-        "tokens": _stacked(cases, _tokens),
-        "lines": _stacked(cases, _line),
-        "course": _stacked(cases, _course),
-        "losses": _stacked(cases, _losses),
+        name: stacked({"case": case.name, **columns(case)} for case in cases)
+        for name, columns in about.items()
     }
 
 
-def _cases(cases: Sequence[Case]) -> Table:
+def _about(case: Case) -> dict[str, Any]:
     return {
-        "case": np.array([case.name for case in cases]),
-        "says": np.array([case.says for case in cases]),
-        "text": np.array([case.drawn_from is None for case in cases]),
-        "n": np.array([case.corpus.n for case in cases]),
-        "S": np.array([case.corpus.S for case in cases]),
-        "d": np.array([case.schedule.d for case in cases]),
-        "epochs": np.array([case.training.epochs for case in cases]),
-        "mean_label": np.array([case.corpus.signs.mean() for case in cases]),
-        "loss": np.array([case.training.loss for case in cases]),
+        "says": case.says,
+        "text": case.drawn_from is None,
+        "n": case.corpus.n,
+        "S": case.corpus.S,
+        "d": case.schedule.d,
+        "epochs": case.training.epochs,
+        "mean_label": case.corpus.signs.mean(),
+        "loss": case.training.loss,
     }
-
-
-def _stacked(cases: Sequence[Case], columns: Callable[[Case], dict[str, np.ndarray]]) -> Table:
-    """One table over all cases, each row with the name of its case."""
-    each = [columns(case) for case in cases]
-    sizes = [len(next(iter(found.values()))) for found in each]
-    names = np.repeat([case.name for case in cases], sizes)
-    return {"case": names} | {key: np.concatenate([found[key] for found in each]) for key in each[0]}
 
 
 def _tokens(case: Case) -> dict[str, np.ndarray]:
@@ -294,17 +278,9 @@ def _draw_stored(panel: Axes, stored: Table) -> None:
         reading, d = str(rows["reading"][0]), int(rows["d"][0])
         color, marker = looks[reading]
         label = f"{reading.replace('sqrt(d)', '√d')}, {d}"
-        panel.plot(
-            rows["epoch"],
-            rows["loss"],
-            color=color,
-            marker=marker,
-            linestyle="-" if d == 2048 else DASHES,
-            markersize=2.6,
-            markeredgewidth=0,
-            linewidth=0.9,
-            label=None if label in told else label,
-        )
+        look: dict[str, Any] = {"markersize": 2.6, "markeredgewidth": 0, "linewidth": 0.9}
+        look |= {"color": color, "marker": marker, "linestyle": "-" if d == 2048 else DASHES}
+        panel.plot(rows["epoch"], rows["loss"], label=None if label in told else label, **look)
         told.add(label)
     # room for the legend below the lowest run
     panel.set(xscale="log", yscale="log", xlabel="epochs", ylim=(min(stored["loss"]) / 100, None))
@@ -319,30 +295,12 @@ def _draw_tokens(panel: Axes, tokens: Table, line: Table, column: str, mean: flo
     for sign, (color, marker) in KINDS.items():
         rows = part(tokens, "sign", sign)
         # thousands of markers would make an SVG of megabytes: they are drawn as an image, the rest as lines
-        panel.scatter(
-            rows["posterior_difference"],
-            rows[column],
-            s=size,
-            c=color,
-            marker=marker,
-            alpha=alpha,
-            linewidths=0,
-            rasterized=True,
-            zorder=1 + abs(sign),
-        )
-    joined = "-" if (line["sign"] == 0).all() else ""
-    panel.plot(
-        line["posterior_difference"],
-        line[column],
-        color=INK,
-        linestyle=joined,
-        linewidth=0.8,
-        marker="o",
-        markersize=2.8,
-        markerfacecolor="white",
-        markeredgewidth=0.8,
-        zorder=4,
-    )
+        look: dict[str, Any] = {"s": size, "c": color, "marker": marker, "alpha": alpha, "linewidths": 0}
+        x, y = rows["posterior_difference"], rows[column]
+        panel.scatter(x, y, rasterized=True, zorder=1 + abs(sign), **look)
+    look = {"linestyle": "-" if (line["sign"] == 0).all() else "", "linewidth": 0.8, "marker": "o"}
+    look |= {"markersize": 2.8, "markerfacecolor": "white", "markeredgewidth": 0.8}
+    panel.plot(line["posterior_difference"], line[column], color=INK, zorder=4, **look)
     panel.set(xlim=(-FAR, FAR), xticks=(-1, -0.5, 0, 0.5, 1), xlabel="posterior difference $x$")
     panel.set_xticklabels(("−1", "−½", "0", "½", "1"))
     panel.set_ylabel(LABELS[column])
@@ -354,41 +312,21 @@ def _name_kinds(panel: Axes, tokens: Table, names: Mapping[int, str]) -> None:
             color, marker = KINDS[sign]
             panel.scatter([], [], s=12, c=color, marker=marker, linewidths=0, label=name)
     # a white ground, for the legend may lie over tokens
-    panel.legend(
-        loc="upper left",
-        handletextpad=0.1,
-        borderaxespad=0.1,
-        borderpad=0.1,
-        frameon=True,
-        facecolor="white",
-        edgecolor="none",
-        framealpha=0.8,
-    )
+    ground = {"frameon": True, "facecolor": "white", "edgecolor": "none", "framealpha": 0.8}
+    panel.legend(loc="upper left", handletextpad=0.1, borderaxespad=0.1, borderpad=0.1, **ground)
 
 
 def _draw_course(upper: Axes, lower: Axes, tables: Tables, cases: Sequence[str]) -> None:
     for name in reversed(cases):
         rows, curve = part(tables["course"], "case", name), part(tables["losses"], "case", name)
         first = name == cases[0]
+        line = "-" if first else DASHES
         for column, color, marker in (("r_v", GREEN, "o"), ("r_p", PURPLE, "s")):
-            upper.plot(
-                rows["epoch"],
-                rows[column],
-                color=color,
-                linestyle="-" if first else DASHES,
-                marker=marker,
-                markersize=2.6,
-                markeredgewidth=0,
-                clip_on=False,
-                label=f"${column}$" if first else None,
-            )
-        lower.plot(
-            curve["epoch"],
-            curve["loss"],
-            color=INK,
-            linestyle="-" if first else DASHES,
-            label=None if first else name,
-        )
+            look: dict[str, Any] = {"color": color, "linestyle": line, "marker": marker}
+            look |= {"markersize": 2.6, "markeredgewidth": 0, "clip_on": False}
+            upper.plot(rows["epoch"], rows[column], label=f"${column}$" if first else None, **look)
+        label = None if first else name
+        lower.plot(curve["epoch"], curve["loss"], color=INK, linestyle=line, label=label)
     last = int(part(tables["course"], "case", cases[0])["epoch"].max())
     ticks = [0, *(each for each in (1, 10, 100) if each <= 0.4 * last), last]
     lower.set_xscale("symlog", linthresh=1, linscale=0.4)

@@ -9,7 +9,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -22,7 +21,7 @@ from hardmax.embeddings.minibatch import EmbeddingTraining, train_two_layer
 from hardmax.embeddings.minibatch.kernels import update_adamw
 from hardmax.embeddings.minibatch.loop import TrainingPlan, run
 from hardmax.embeddings.two_layer import TwoLayer
-from hardmax.papers.figures.figure import Findings, Scale, Setting, recipe
+from hardmax.papers.figures.figure import Canvas, Findings, Scale, Setting, recipe
 from hardmax.papers.figures.tables import Tables
 from hardmax.papers.trained_embeddings.figures.reviews import (
     SOURCES,
@@ -42,9 +41,6 @@ from hardmax.papers.trained_embeddings.figures.reviews import (
     trained,
 )
 from hardmax.papers.trained_embeddings.figures.training import Schedule, Share
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure as Canvas
 
 
 class ClosedForm:

@@ -19,12 +19,10 @@ from hardmax._lib.extras import install
 from hardmax._lib.style import BLUE, INK, RED
 from hardmax.data.images import Images, cifar10
 from hardmax.papers.figures.claims import Claim, at_least, at_most, on_stand_in
-from hardmax.papers.figures.figure import Findings, Scale, Setting, recipe
+from hardmax.papers.figures.figure import Canvas, Findings, Scale, Setting, recipe
 from hardmax.papers.figures.tables import Table, Tables, part
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure as Canvas
-
     from hardmax.papers.max_margin.figures.vision.training import Protocol
 
 
