@@ -228,7 +228,8 @@ class AttentionClassifier(Scoring, ClassifierMixin, BaseEstimator):  # type: ign
         ngram_range, min_df: those of the default vectorizer.
         solver: "sgd" begins at the classes' log-count ratios, "adagrad" at zero; "embeddings" trains the full
             model with E, for two classes; "auto" is the first with n-grams and the second without.
-        epochs: passes over the texts; by default 5 to 8, more for small corpora.
+        epochs: passes over the texts; by default 5 to 8, more for small corpora, and with "sgd" fewer for
+            unequal weights.
         lr, attention_lr: learning rates of values and of logits; the solver's own by default.
         dropout: share of tokens that a step leaves out; 0.3, or 0 where texts have fewer than 20, by default.
         top_k: number of tokens per text to predict from, the ones that contribute most; two more passes
@@ -322,7 +323,7 @@ class AttentionClassifier(Scoring, ClassifierMixin, BaseEstimator):  # type: ign
         self._corpus = corpus_of(rows, labels.codes, len(labels.classes))
         if self._chosen_solver == "embeddings":
             return self._fit_embeddings(rows, labels, seed, report)
-        settings = usual(self._chosen_solver, rows, **given)
+        settings = usual(self._chosen_solver, rows, weights, **given)
         state = before or State.begin(settings.rule, self._counts, self._shares)
         chosen, part, score = np.arange(len(rows)), rows, None
         if self.early_stopping:
@@ -378,7 +379,8 @@ class AttentionClassifier(Scoring, ClassifierMixin, BaseEstimator):  # type: ign
         self._corpus = "the texts came in parts, and are not kept"
         self._count(rows, labels, weights, more=not first)
         given = {**given, "epochs": 1, "constant": True}
-        settings = usual("adagrad" if self.solver == "auto" else self._chosen_solver, rows, **given)
+        solver = "adagrad" if self.solver == "auto" else self._chosen_solver
+        settings = usual(solver, rows, weights, **given)
         state = State.begin(settings.rule, self._counts, self._shares) if first else self._state
         seed = int(check_random_state(self.random_state).randint(2**31 - 1)) + getattr(self, "_calls", 0)
         self._calls = getattr(self, "_calls", 0) + 1
