@@ -4,25 +4,31 @@ from __future__ import annotations
 
 import time
 import warnings
+from collections.abc import Iterable
 from os import PathLike
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
-from scipy.sparse import csr_matrix
+from scipy.sparse import csr_matrix, issparse
 from scipy.special import expit, log_softmax, softmax
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.model_selection import train_test_split
-from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted, check_non_negative, validate_data
+from sklearn.utils import check_random_state, compute_class_weight
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import (
+    _check_sample_weight,
+    check_is_fitted,
+    check_non_negative,
+    column_or_1d,
+    validate_data,
+)
 
 from hardmax._lib import expect
 from hardmax.data.corpora.corpus import Corpus
 from hardmax.dynamics.optim import AdamW
-from hardmax.embeddings.minibatch import EmbeddingTraining, train_embeddings
+from hardmax.embeddings.minibatch import train_embeddings
 from hardmax.text import kernels as compiled
-from hardmax.text.counting.tokens import mapped
-from hardmax.text.counting.vectorizer import NgramVectorizer, workers
-from hardmax.text.inputs import ClassLabels, holds_texts, read_labels, read_weights
+from hardmax.text.counting.vectorizer import NgramVectorizer, mapped, workers
 from hardmax.text.statistics import TextStatistics, corpus_of
 from hardmax.text.training import Report, State, TextRows, TrainedPasses, printed, train, usual
 
@@ -32,181 +38,82 @@ if TYPE_CHECKING:
 
 
 TEXTS = 4096  # whose scores one thread computes at a time
+EPOCHS, RATE = 20, 1e-3  # of the solver "embeddings"
 
 
-class Scoring:
-    """Predictions of what has ``_model``, the table of masses and values, and reads texts by a vectorizer."""
+def holds_texts(X: Any) -> bool:
+    """Whether X is a list of texts, or of lists of words; counts otherwise."""
+    if isinstance(X, str):
+        raise ValueError("X must be a list of texts or a matrix of counts, got one text; put it into a list")
+    if issparse(X) or not isinstance(X, Iterable):
+        return False
+    if hasattr(X, "columns") and hasattr(X, "iloc"):
+        return len(X.columns) == 1 and any(isinstance(each, str) for each in X.iloc[:, 0])
+    if getattr(X, "ndim", 1) != 1 or getattr(getattr(X, "dtype", None), "kind", "O") not in "OUT":
+        return False
+    return any(isinstance(each, str) or _holds_words(each) for each in X)
 
-    classes_: np.ndarray
-    attention_: np.ndarray  # (columns,) logits
-    values_: np.ndarray  # (columns, values), one for two classes
-    background_: np.ndarray  # (values,)
-    vectorizer_: Any  # where it was trained on texts
-    n_features_in_: int
-    feature_names_in_: np.ndarray
-    _model: np.ndarray  # (columns + 1, 1 + values)
 
-    vectorizer: Any
-    ngram_range: tuple[int, int]
-    min_df: float
-    n_jobs: int | None
+def _holds_words(each: Any) -> bool:
+    return isinstance(each, list | tuple | np.ndarray) and any(isinstance(word, str) for word in each)
 
-    @property
-    def _top(self) -> int:
-        """Tokens that a prediction is made from; 0 for all."""
-        raise NotImplementedError
 
-    def decision_function(self, X: Any) -> np.ndarray:
-        """Scores: log-odds (n,) of the second of two classes, or one column per class."""
-        check_is_fitted(self, "attention_")
-        rows = self._rows(X)
-        if hasattr(self, "vectorizer_"):
-            self._tell_of_unknown(rows)
-        scores = self._scores(rows, self._model, self._top)[0]
-        return scores[:, 0] if scores.shape[1] == 1 else scores
+class ClassLabels(NamedTuple):
+    """The classes, in order, and the number of each text's class."""
 
-    def predict(self, X: Any) -> np.ndarray:
-        """The class of each text."""
-        scores = self.decision_function(X)
-        return self.classes_[self._labels(scores[:, None] if scores.ndim == 1 else scores)]
+    classes: np.ndarray
+    codes: np.ndarray
 
-    def predict_proba(self, X: Any) -> np.ndarray:
-        """Probabilities of the classes, (n, classes)."""
-        scores = self.decision_function(X)
-        if scores.ndim == 1:
-            return np.column_stack([expit(-scores), expit(scores)])
-        return softmax(scores, axis=1)
 
-    def predict_log_proba(self, X: Any) -> np.ndarray:
-        """Their logarithms."""
-        scores = self.decision_function(X)
-        if scores.ndim == 1:
-            return -np.logaddexp(0.0, np.column_stack([scores, -scores]))
-        return log_softmax(scores, axis=1)
-
-    @staticmethod
-    def _labels(scores: np.ndarray) -> np.ndarray:
-        return (scores[:, 0] > 0).astype(np.int64) if scores.shape[1] == 1 else scores.argmax(axis=1)
-
-    def _scores(
-        self, rows: TextRows, model: np.ndarray, top: int = 0, by_value: bool = True
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Scores (n, values) and the share of attention that they are made from."""
-        scores, attended = np.empty((len(rows), model.shape[1] - 1)), np.empty(len(rows))
-
-        def part(at: int) -> None:
-            span = slice(at, min(at + TEXTS, len(rows)))
-            compiled.scores_of(
-                rows.data,
-                rows.indices,
-                rows.indptr[span.start : span.stop + 1],
-                model,
-                top,
-                by_value,
-                scores[span],
-                attended[span],
+def read_labels(y: Any, n: int) -> ClassLabels:
+    """Labels of two or more classes."""
+    y = column_or_1d(y, warn=True)
+    if len(y) != n:
+        raise ValueError(f"y must have {n} labels, one per text, got {len(y)}")
+    if y.dtype == object:
+        kinds = sorted({type(each).__name__ for each in y})
+        missing = next((k for k, each in enumerate(y) if each is None or each != each), None)
+        if missing is not None:
+            raise ValueError(
+                f"y must have a label for each text, got {y[missing]!r} at {missing}; drop that text"
             )
-
-        mapped(part, range(0, len(rows), TEXTS), workers(self.n_jobs))
-        return scores, attended
-
-    @staticmethod
-    def _tell_of_unknown(rows: TextRows) -> None:
-        without = int((np.diff(rows.indptr) == 0).sum())
-        if without:
-            warnings.warn(
-                f"{without:,} of {len(rows):,} texts hold no token that the model knows; they get the score "
-                "of the background",
-                stacklevel=4,
+        if len(kinds) > 1:
+            raise ValueError(
+                f"y must hold labels of one type, got {' and '.join(kinds)}; make them all texts"
             )
+    check_classification_targets(y)
+    classes, codes = np.unique(y, return_inverse=True)
+    if len(classes) < 2:
+        raise ValueError(
+            f"y must hold at least two classes, got one class, {classes[0]!r}; add texts of another"
+        )
+    return ClassLabels(classes, codes.astype(np.int64))
 
-    def _rows(self, X: Any, learn: bool = False) -> TextRows:
-        """X as rows of counts; ``learn`` the vocabulary from texts, or the number of columns."""
-        if learn and isinstance(X, list | tuple) and not X:
-            raise ValueError("X must hold at least two texts, got none; give texts of at least two classes")
-        if not holds_texts(X):
-            if not learn and hasattr(self, "vectorizer_"):
-                raise ValueError(
-                    f"X must be texts or lists of words as in fit, got {type(X).__name__}; "
-                    "or give counts to fit, too"
-                )
-            self.__dict__.pop("vectorizer_", None)
-            X = validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=learn)
-            check_non_negative(X, "AttentionClassifier (X holds how often each token occurs)")
-            return TextRows.of(_canonical(X))
-        if learn:
-            if self.vectorizer is None:
-                self.vectorizer_ = NgramVectorizer(
-                    ngram_range=self.ngram_range,
-                    min_df=self.min_df,
-                    binary=True,
-                    dtype=np.float64,
-                    n_jobs=self.n_jobs,
-                )
-            else:
-                self.vectorizer_ = clone(self.vectorizer)
-            counts = self.vectorizer_.fit_transform(X)
-            self.n_features_in_ = counts.shape[1]
-            self.__dict__.pop("feature_names_in_", None)
-        else:
-            if not hasattr(self, "vectorizer_"):
-                raise ValueError(
-                    "X must be a matrix of counts as in fit, got texts; or give texts to fit, too"
-                )
-            counts = self.vectorizer_.transform(X)
-        check_non_negative(counts, "AttentionClassifier (a vectorizer must count; see alternate_sign)")
-        return TextRows.of(counts)
 
-    def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
-        """The tokens: those of the vectorizer, names of columns, or x0, x1, ..."""
-        check_is_fitted(self, "attention_")
-        if hasattr(self, "vectorizer_"):
-            return self.vectorizer_.get_feature_names_out()
-        if hasattr(self, "feature_names_in_"):
-            return self.feature_names_in_
-        return np.array([f"x{j}" for j in range(self.n_features_in_)], dtype=object)
+def read_weights(X: Any, n: int, sample_weight: Any, class_weight: Any, labels: ClassLabels) -> np.ndarray:
+    """The weight of each text: its own times that of its class, in units of their mean."""
+    placeholder = np.empty((n, 1))
+    weights = np.array(_check_sample_weight(sample_weight, placeholder, dtype=np.float64))
+    if (weights < 0).any():
+        where = int(np.argmin(weights))
+        raise ValueError(f"sample_weight must be at least 0, got {weights[where]:g} at {where}")
+    present = np.bincount(labels.codes, weights=weights, minlength=len(labels.classes)) > 0
+    if present.sum() < 2:
+        raise ValueError(
+            "sample_weight must leave at least two classes, got weights above 0 for one class only"
+        )
+    if class_weight is not None:
+        named = labels.classes[labels.codes]
+        weights *= compute_class_weight(class_weight, classes=labels.classes, y=named)[labels.codes]
+    return weights / weights.mean()
 
 
 def _canonical(X: Any) -> Any:
     """A matrix as CSR with each token once in a row, and no zeros; a user's own is left as it is."""
-    from scipy.sparse import csr_matrix, issparse
-
     made = csr_matrix(X, copy=issparse(X))
     made.sum_duplicates()
     made.eliminate_zeros()
     return made
-
-
-EPOCHS, RATE = 20, 1e-3
-
-
-def train_full(
-    rows: TextRows,
-    labels: ClassLabels,
-    d: int,
-    epochs: int | None,
-    lr: float | None,
-    seed: int,
-    report: Report | None,
-) -> EmbeddingTraining:
-    """Train E, p and v on texts of two classes that hold a token; the others say nothing to this model."""
-    if len(labels.classes) != 2:
-        raise ValueError(
-            f'solver="embeddings" must have labels of two classes, got {len(labels.classes)}; take "sgd"'
-        )
-    matrix = csr_matrix(rows.arrays, shape=(len(rows), rows.columns))
-    held = matrix.getnnz(axis=1) > 0
-    corpus = Corpus.from_counts(matrix[held], 2 * labels.codes[held] - 1)
-    passes = EPOCHS if epochs is None else epochs
-    progress = None if report is None else lambda done, total: report(done, total, None, None)
-    return train_embeddings(
-        corpus,
-        expect.whole("dimension", d, 1),
-        AdamW(RATE if lr is None else lr),
-        epochs=passes,
-        rng=seed,
-        progress=progress,
-    )
 
 
 SOLVERS = ("auto", "sgd", "adagrad", "embeddings")
@@ -214,7 +121,7 @@ SOLVERS = ("auto", "sgd", "adagrad", "embeddings")
 LARGEST_LOGIT, LARGEST = 300.0, 1e100  # of attention and values: sums over a text stay floats
 
 
-class AttentionClassifier(Scoring, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class AttentionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """A text classifier: each token has a logit of attention and a value per class; a score is a mean.
 
     The score of a text for a class is the mean of its tokens' values, weighed by the softmax of their logits:
@@ -252,6 +159,14 @@ class AttentionClassifier(Scoring, ClassifierMixin, BaseEstimator):  # type: ign
     ['+', '-']
     """
 
+    classes_: np.ndarray
+    attention_: np.ndarray  # (columns,) logits
+    values_: np.ndarray  # (columns, values), one for two classes
+    background_: np.ndarray  # (values,)
+    vectorizer_: Any  # where it was trained on texts
+    n_features_in_: int
+    feature_names_in_: np.ndarray
+    _model: np.ndarray  # (columns + 1, 1 + values): masses and values
     _counts: np.ndarray  # (columns, classes)
     _shares: np.ndarray  # (classes,)
     _corpus: Corpus | str
@@ -412,7 +327,21 @@ class AttentionClassifier(Scoring, ClassifierMixin, BaseEstimator):  # type: ign
         return self
 
     def _fit_embeddings(self, rows: TextRows, labels: ClassLabels, seed: int, report: Report | None) -> Self:
-        self.embeddings_ = train_full(rows, labels, self.dimension, self.epochs, self.lr, seed, report)
+        """Train E, p and v on the texts that hold a token; the others are nothing to this model."""
+        if len(labels.classes) != 2:
+            raise ValueError(
+                f'solver="embeddings" must have labels of two classes, got {len(labels.classes)}; take "sgd"'
+            )
+        matrix = csr_matrix(rows.arrays, shape=(len(rows), rows.columns))
+        held = matrix.getnnz(axis=1) > 0
+        self.embeddings_ = train_embeddings(
+            Corpus.from_counts(matrix[held], 2 * labels.codes[held] - 1),
+            expect.whole("dimension", self.dimension, 1),
+            AdamW(RATE if self.lr is None else self.lr),
+            epochs=EPOCHS if self.epochs is None else self.epochs,
+            rng=seed,
+            progress=None if report is None else lambda done, total: report(done, total, None, None),
+        )
         self.attention_ = self.embeddings_.a.copy()
         self.values_, self.background_ = self.embeddings_.c[:, None].copy(), np.zeros(1)
         self.n_iter_, self.loss_curve_, self.validation_scores_ = self.embeddings_.epochs, [], []
@@ -472,6 +401,118 @@ class AttentionClassifier(Scoring, ClassifierMixin, BaseEstimator):  # type: ign
                 f"{self.validation_fraction!r} ({error}); give early_stopping=False or more texts"
             ) from None
         return np.sort(own), np.sort(held)
+
+    # -- predictions --------------------------------------------------------------------------------------
+
+    def decision_function(self, X: Any) -> np.ndarray:
+        """Scores: log-odds (n,) of the second of two classes, or one column per class."""
+        check_is_fitted(self, "attention_")
+        rows = self._rows(X)
+        if hasattr(self, "vectorizer_"):
+            self._tell_of_unknown(rows)
+        scores = self._scores(rows, self._model, self._top)[0]
+        return scores[:, 0] if scores.shape[1] == 1 else scores
+
+    def predict(self, X: Any) -> np.ndarray:
+        """The class of each text."""
+        scores = self.decision_function(X)
+        return self.classes_[self._labels(scores[:, None] if scores.ndim == 1 else scores)]
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Probabilities of the classes, (n, classes)."""
+        scores = self.decision_function(X)
+        if scores.ndim == 1:
+            return np.column_stack([expit(-scores), expit(scores)])
+        return softmax(scores, axis=1)
+
+    def predict_log_proba(self, X: Any) -> np.ndarray:
+        """Their logarithms."""
+        scores = self.decision_function(X)
+        if scores.ndim == 1:
+            return -np.logaddexp(0.0, np.column_stack([scores, -scores]))
+        return log_softmax(scores, axis=1)
+
+    @staticmethod
+    def _labels(scores: np.ndarray) -> np.ndarray:
+        return (scores[:, 0] > 0).astype(np.int64) if scores.shape[1] == 1 else scores.argmax(axis=1)
+
+    def _scores(
+        self, rows: TextRows, model: np.ndarray, top: int = 0, by_value: bool = True
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Scores (n, values) and the share of attention that they are made from."""
+        scores, attended = np.empty((len(rows), model.shape[1] - 1)), np.empty(len(rows))
+
+        def part(at: int) -> None:
+            span = slice(at, min(at + TEXTS, len(rows)))
+            compiled.scores_of(
+                rows.data,
+                rows.indices,
+                rows.indptr[span.start : span.stop + 1],
+                model,
+                top,
+                by_value,
+                scores[span],
+                attended[span],
+            )
+
+        mapped(part, range(0, len(rows), TEXTS), workers(self.n_jobs))
+        return scores, attended
+
+    @staticmethod
+    def _tell_of_unknown(rows: TextRows) -> None:
+        without = int((np.diff(rows.indptr) == 0).sum())
+        if without:
+            warnings.warn(
+                f"{without:,} of {len(rows):,} texts hold no token that the model knows; they get the score "
+                "of the background",
+                stacklevel=4,
+            )
+
+    def _rows(self, X: Any, learn: bool = False) -> TextRows:
+        """X as rows of counts; ``learn`` the vocabulary from texts, or the number of columns."""
+        if learn and isinstance(X, list | tuple) and not X:
+            raise ValueError("X must hold at least two texts, got none; give texts of at least two classes")
+        if not holds_texts(X):
+            if not learn and hasattr(self, "vectorizer_"):
+                raise ValueError(
+                    f"X must be texts or lists of words as in fit, got {type(X).__name__}; "
+                    "or give counts to fit, too"
+                )
+            self.__dict__.pop("vectorizer_", None)
+            X = validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=learn)
+            check_non_negative(X, "AttentionClassifier (X holds how often each token occurs)")
+            return TextRows.of(_canonical(X))
+        if learn:
+            if self.vectorizer is None:
+                self.vectorizer_ = NgramVectorizer(
+                    ngram_range=self.ngram_range,
+                    min_df=self.min_df,
+                    binary=True,
+                    dtype=np.float64,
+                    n_jobs=self.n_jobs,
+                )
+            else:
+                self.vectorizer_ = clone(self.vectorizer)
+            counts = self.vectorizer_.fit_transform(X)
+            self.n_features_in_ = counts.shape[1]
+            self.__dict__.pop("feature_names_in_", None)
+        else:
+            if not hasattr(self, "vectorizer_"):
+                raise ValueError(
+                    "X must be a matrix of counts as in fit, got texts; or give texts to fit, too"
+                )
+            counts = self.vectorizer_.transform(X)
+        check_non_negative(counts, "AttentionClassifier (a vectorizer must count; see alternate_sign)")
+        return TextRows.of(counts)
+
+    def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
+        """The tokens: those of the vectorizer, names of columns, or x0, x1, ..."""
+        check_is_fitted(self, "attention_")
+        if hasattr(self, "vectorizer_"):
+            return self.vectorizer_.get_feature_names_out()
+        if hasattr(self, "feature_names_in_"):
+            return self.feature_names_in_
+        return np.array([f"x{j}" for j in range(self.n_features_in_)], dtype=object)
 
     # -- what it learned ----------------------------------------------------------------------------------
 

@@ -20,7 +20,7 @@ from hardmax._lib import expect
 from hardmax._lib.files import whole_text
 from hardmax._lib.terminal import html, page
 from hardmax.text import kernels as compiled
-from hardmax.text.counting.tokens import read_documents, tokens_of
+from hardmax.text.counting.vectorizer import read_documents, tokens_of
 from hardmax.text.statistics import class_number, values_for
 
 if TYPE_CHECKING:
