@@ -14,7 +14,7 @@ import numpy as np
 from hardmax._lib import expect
 from hardmax._lib.models import made
 from hardmax._lib.scales import Scale, read_scale
-from hardmax.data.corpora.statistics import TokenStatistics, assumption_4
+from hardmax.data.corpora.statistics import assumption_4
 from hardmax.problem import Problem
 from hardmax.problem.keys import Dense
 from hardmax.problem.losses import LossFunction, as_loss
@@ -44,6 +44,8 @@ class Corpus:
     (('good', 'film', 'bad'), [[2, 1, 0], [0, 2, 1]])
     >>> corpus, corpus.T
     (Corpus(n=2, S=3, nnz=4), 3)
+    >>> corpus.signed.tolist(), corpus.completely_positive.tolist()
+    ([2, -1, -1], [0])
     """
 
     tokens: np.ndarray  # (nnz,) intp
@@ -201,61 +203,69 @@ class Corpus:
 
     # -- statistics ---------------------------------------------------------------------------------------
 
+    @property
+    def statistics(self) -> Corpus:
+        """The corpus itself: its counts and sets of tokens, as version 0.2 named them together."""
+        return self
+
     @cached_property
-    def statistics(self) -> TokenStatistics:
-        """How often each token occurs, and with which labels; the properties below are taken from it."""
-        signed = self.per_token(self.per_slot(self.signs) * self.weights)
-        total = self.per_token(self.weights)
-        share = self.per_slot(self.signs / self.lengths) * self.weights
-        # With one length the two normalisations are one, and integers keep its zeros exact.
-        constant = self.lengths.min() == self.lengths.max()
-        mean = signed / total.sum() if constant else self.per_token(share) / self.n
-        return TokenStatistics(signed.astype(np.int64), total.astype(np.int64), mean)
+    def signed(self) -> np.ndarray:
+        """Signed count of every token, the sum of y m_s(X); sets of tokens are decided on these integers."""
+        return self.per_token(self.per_slot(self.signs) * self.weights).astype(np.int64)
+
+    @cached_property
+    def total(self) -> np.ndarray:
+        """Count of every token, the sum of m_s(X)."""
+        return self.per_token(self.weights).astype(np.int64)
 
     @property
     def alpha(self) -> np.ndarray:
         """alpha_s, the signed count over the number of all tokens: nT where all lengths are T (A-DATA-1)."""
-        return self.statistics.alpha
+        return self.signed / self.total.sum()
 
-    @property
+    @cached_property
     def alpha_per_sequence(self) -> np.ndarray:
         """Mean of y m_s(X) / T_X, which the first step of training learns; alpha if all lengths are equal."""
-        return self.statistics.alpha_per_sequence
+        if self.lengths.min() == self.lengths.max():  # integers keep its zeros exact
+            return self.alpha
+        return self.per_token(self.per_slot(self.signs / self.lengths) * self.weights) / self.n
 
     @property
     def posterior_difference(self) -> np.ndarray:
         """Signed count over count, in [-1, 1]; nan for a token that never occurs (A-DATA-2)."""
-        return self.statistics.posterior_difference
+        out = np.full(self.S, np.nan)
+        np.divide(self.signed, self.total, out=out, where=self.total > 0)
+        return out
 
     @property
     def frequency(self) -> np.ndarray:
-        """Share of a token among all tokens."""
-        return self.statistics.frequency
+        """Share of a token among all tokens; alpha is the posterior difference times it."""
+        return self.total / self.total.sum()
 
     @property
     def positive(self) -> np.ndarray:
         """Tokens with alpha > 0 (A-DEF-7)."""
-        return self.statistics.positive
+        return np.flatnonzero(self.signed > 0)
 
     @property
     def negative(self) -> np.ndarray:
         """Tokens with alpha < 0."""
-        return self.statistics.negative
+        return np.flatnonzero(self.signed < 0)
 
     @property
     def irrelevant(self) -> np.ndarray:
         """Tokens that occur, with alpha = 0."""
-        return self.statistics.irrelevant
+        return np.flatnonzero((self.signed == 0) & (self.total > 0))
 
     @property
     def completely_positive(self) -> np.ndarray:
         """Tokens that occur in sequences with label +1 only."""
-        return self.statistics.completely_positive
+        return np.flatnonzero((self.signed == self.total) & (self.total > 0))
 
     @property
     def completely_negative(self) -> np.ndarray:
         """Tokens that occur in sequences with label -1 only."""
-        return self.statistics.completely_negative
+        return np.flatnonzero((self.signed == -self.total) & (self.total > 0))
 
     @property
     def important(self) -> np.ndarray:
