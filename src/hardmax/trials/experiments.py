@@ -119,28 +119,14 @@ def compare(
             warnings.simplefilter("ignore")  # rates beyond a threshold are part of the question
             runs = train(problems, step, steps=steps, workers=1)
         chosen[name] = [str(run.selection) for run in runs]
-        for row, reached in zip(rows, _reached(runs, step.norm), strict=True):
-            row[name] = reached
+        best = _directions(runs, [run.selection.sets for run in runs], 1, step.norm)
+        for row, run, each in zip(rows, runs, best, strict=True):
+            row[name] = each is not None and bool(each.margin_gap(run.p) <= REACHED)
     for at, row in enumerate(rows):
         told = {name: chosen[name][at] for name in BY_OPTIMIZER}
         row |= {f"{name}_parts": told[name] != told[BASE] for name in BY_OPTIMIZER if name != BASE}
         row["any_parts"] = len(set(told.values())) > 1
     return rows
-
-
-def _reached(runs: Sequence[Run], norm: str) -> list[bool]:
-    """Whether each run is at the max margin of what it selects; not where tokens tie or none is found."""
-    selections = [run.selection for run in runs]
-    clear = [at for at, each in enumerate(selections) if all(len(tied) == 1 for tied in each.sets)]
-    found = max_margin(
-        [runs[at].problem for at in clear], [selections[at].tokens for at in clear], workers=1, norm=norm
-    )
-    reached = [False] * len(runs)
-    for at, best in zip(clear, found, strict=True):
-        reached[at] = bool(
-            best.is_certified and best.p is not None and best.margin_gap(runs[at].p) <= REACHED
-        )
-    return reached
 
 
 def trials(parameters: Mapping[str, Any], seeds: Sequence[int]) -> list[dict[str, bool]]:
@@ -372,11 +358,13 @@ def _columns(
     if "deficit" in measure:
         columns["deficit"] = [
             math.nan if each is None or not p.any() else each.margin_gap(p)
-            for p, each in zip(block.points, _directions(block, selections, workers, step.norm), strict=True)
+            for p, each in zip(
+                block.points, _directions(block.paths, selections, workers, step.norm), strict=True
+            )
         ]
     if set(measure) <= columns.keys():
         return columns
-    best = _directions(block, selections, workers)
+    best = _directions(block.paths, selections, workers)
     gaps = block.score_gaps(best)
     locally = saturated & (gaps > 0.0)
     columns |= {
@@ -400,7 +388,7 @@ def _columns(
 
 
 def _directions(
-    block: PointBlock,
+    runs: Sequence[Run],
     selections: Sequence[tuple[tuple[int, ...], ...]],
     workers: int | None,
     norm: str = "l2",
@@ -408,7 +396,7 @@ def _directions(
     """p_mm of every selection in a norm; None where tokens tie or nothing is known of it."""
     unique = [at for at, sets in enumerate(selections) if all(len(tied) == 1 for tied in sets)]
     found = max_margin(
-        [block.paths[at].problem for at in unique],
+        [runs[at].problem for at in unique],
         [[t for (t,) in selections[at]] for at in unique],
         workers=workers,
         norm=norm,
