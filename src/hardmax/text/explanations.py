@@ -72,11 +72,7 @@ class Shown(ABC):
 
 
 def bar(share: float, width: int = 12) -> str:
-    """A number from -1 to 1 as a bar of signs.
-
-    >>> bar(0.5), bar(-1.0, 4)
-    ('++++++', '----')
-    """
+    """A number from -1 to 1 as a bar of signs."""
     return ("+" if share > 0 else "-") * round(abs(share) * width)
 
 

@@ -43,24 +43,14 @@ STEP = Normalized(RATE)
 
 
 def rule_parameters(name: Any) -> tuple[str, ...]:
-    """Return the parameters of an optimizer as stores name them.
-
-    >>> from hardmax.trials.experiments import rule_parameters
-    >>> rule_parameters("Mirror")
-    ('rate', 'decay', 'power', 'normalized')
-    """
+    """Return the parameters of an optimizer as stores name them."""
     if name not in RULES:
         raise ValueError(f"optimizer must be one of {', '.join(RULES)}, got {name!r:.60}")
     return tuple(STORED.get(each.name, each.name) for each in fields(RULES[name]))
 
 
 def rule_of(parameters: Mapping[str, Any]) -> Optimizer:
-    """The rule that a cell asks for; normalised gradient descent by default.
-
-    >>> from hardmax.trials.experiments import rule_of
-    >>> rule_of({"experiment": "sphere", "rule": "Adam", "rate": 0.01, "betas": "0.9 0.99"})
-    Adam(lr=0.01, decay=0.0, betas=(0.9, 0.99), eps=1e-08)
-    """
+    """The rule that a cell asks for; normalised gradient descent by default."""
     name = parameters.get("rule", "Normalized")
     stored = rule_parameters(name)
     given = {"rate": RATE, **{each: parameters[each] for each in stored if each in parameters}}
@@ -242,14 +232,7 @@ class PointBlock:
 
 
 def blocks(paths: Sequence[Run]) -> Iterator[PointBlock]:
-    """Group trajectories by the layout of their problems, in blocks of limited size.
-
-    >>> import hardmax as hm
-    >>> from hardmax.trials.experiments import blocks
-    >>> problems = [hm.data.sphere(2, 3, d, rng=0) for d in (2, 5, 2)]
-    >>> [block.members for block in blocks(hm.train(problems, hm.optim.Normalized(1.0), steps=10))]
-    [[0, 2], [1]]
-    """
+    """Group trajectories by the layout of their problems, in blocks of limited size."""
     groups: dict[tuple[bytes, int], list[int]] = {}
     for i, path in enumerate(paths):
         groups.setdefault((path.problem.offsets.tobytes(), path.problem.d), []).append(i)

@@ -148,12 +148,7 @@ def _plan(path: Path, content: Mapping[str, Any], allow: Sequence[str]) -> Plan:
 def built_in_cells(
     experiment: str, grid: Mapping[str, Any] | Sequence[Mapping[str, Any]]
 ) -> dict[str, Any] | list[dict[str, Any]]:
-    """Return the grid of a built-in experiment as a sweep takes it, checked.
-
-    >>> from hardmax.trials.plan import built_in_cells
-    >>> built_in_cells("sphere", {"d": [2, 5], "lr": 0.1})
-    {'experiment': 'sphere', 'd': [2, 5], 'rate': 0.1}
-    """
+    """Return the grid of a built-in experiment as a sweep takes it, checked."""
     from hardmax.trials.experiments import EXPERIMENTS
 
     if experiment not in EXPERIMENTS:

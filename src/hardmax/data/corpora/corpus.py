@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,6 +13,7 @@ from hardmax._lib import expect
 from hardmax._lib.models import made
 from hardmax._lib.scales import Scale, read_scale
 from hardmax.data.corpora.statistics import assumption_4
+from hardmax.data.tokens import distinct_words, number_tokens, token_lists
 from hardmax.problem import Problem
 from hardmax.problem.keys import Dense
 from hardmax.problem.losses import LossFunction, as_loss
@@ -70,8 +69,13 @@ class Corpus:
         >>> hm.Corpus.from_sequences([[0, 1, 1], [2, 0, 3]], [1, -1]).counts.tolist()
         [1, 2, 1, 1, 1]
         """
-        flat, sizes = _flattened(sequences)
-        tokens, words = _numbered(flat, vocabulary)
+        lists = list(token_lists("sequences", sequences))
+        if not lists:
+            raise ValueError("sequences must hold at least one sequence, got none")
+        sizes = np.array([len(tokens) for tokens in lists])
+        _refuse_empty(sizes, "sequences[{}]")
+        flat = [token for tokens in lists for token in tokens]
+        tokens, words = number_tokens("sequences", flat, vocabulary, LARGEST_TOKEN)
         S = int(tokens.max()) + 1 if words is None else len(words)
         places = np.repeat(np.arange(len(sizes)), sizes)
         slots, counts = np.unique(places * S + tokens, return_counts=True)
@@ -103,7 +107,7 @@ class Corpus:
         n, S = matrix.shape
         if n == 0:
             raise ValueError("M must have at least one row, got none")
-        words = None if vocabulary is None else _words(vocabulary)
+        words = None if vocabulary is None else distinct_words(vocabulary)
         if words is not None and len(words) != S:
             raise ValueError(f"vocabulary must hold {S} words, one per column of M, got {len(words)}")
         return cls._made(matrix.indices, matrix.data, np.diff(matrix.indptr), y, S, words)
@@ -118,9 +122,7 @@ class Corpus:
         S: int,
         words: tuple[str, ...] | None,
     ) -> Corpus:
-        if (sizes == 0).any():
-            k = int(np.argmin(sizes))
-            raise ValueError(f"sequence {k} is empty: every sequence needs at least one token; drop it")
+        _refuse_empty(sizes)
         if (amount := float(counts.sum(dtype=float))) > MOST_TOKENS:
             raise ValueError(f"M must hold at most 2^53 tokens in all, got about {amount:.3g}; scale it down")
         offsets = np.concatenate([[0], np.cumsum(sizes)])
@@ -340,50 +342,7 @@ def _frozen(array: np.ndarray) -> np.ndarray:
     return array
 
 
-def _flattened(sequences: Iterable[Any]) -> tuple[list[Any], np.ndarray]:
-    """All tokens in one list, and the number of tokens of each sequence."""
-    listed = []
-    for k, sequence in enumerate(expect.sequences("sequences", sequences)):
-        tokens = sequence.split() if isinstance(sequence, str) else expect.values(sequence)
-        if tokens is None:
-            raise ValueError(
-                f"sequences[{k}] must be a string or a list of words or numbers, got {sequence!r:.60}"
-            )
-        listed.append(tokens)
-        if not tokens:
-            raise ValueError(f"sequences[{k}] is empty: every sequence needs at least one token; drop it")
-    if not listed:
-        raise ValueError("sequences must hold at least one sequence, got none")
-    return [token for sequence in listed for token in sequence], np.array([len(s) for s in listed])
-
-
-def _words(vocabulary: Sequence[str]) -> tuple[str, ...]:
-    words = tuple(vocabulary)
-    if not words or not all(isinstance(word, str) for word in words):
-        raise ValueError(f"vocabulary must be a list of words, got {vocabulary!r:.60}")
-    if len(set(words)) < len(words):
-        twice = Counter(words).most_common(1)[0][0]
-        raise ValueError(f"vocabulary must hold every word once, got {twice!r} twice")
-    return words
-
-
-def _numbered(flat: list[Any], vocabulary: Sequence[str] | None) -> tuple[np.ndarray, tuple[str, ...] | None]:
-    """Token numbers, and the words they stand for where these are known."""
-    words = None if vocabulary is None else _words(vocabulary)
-    kinds = {type(token) for token in flat}
-    if all(issubclass(kind, str) for kind in kinds):
-        words = tuple(dict.fromkeys(flat)) if words is None else words
-        number = {word: x for x, word in enumerate(words)}
-        missing = next((word for word in flat if word not in number), None)
-        if missing is not None:
-            raise ValueError(f"vocabulary must hold every word of the sequences, it lacks {missing!r}")
-        return np.fromiter((number[word] for word in flat), np.intp, len(flat)), words
-    odd = next((kind for kind in kinds if kind is bool or not issubclass(kind, Integral)), None)
-    if odd is not None:
-        came = next(token for token in flat if type(token) is odd)
-        raise ValueError(f"sequences must hold words only or token numbers only, got also {came!r}")
-    least, most = min(flat), max(flat)
-    last = LARGEST_TOKEN if words is None else len(words) - 1
-    if least < 0 or most > last:
-        raise ValueError(f"sequences must hold token numbers from 0 to {last}, got {least} to {most}")
-    return np.array(flat, dtype=np.intp), words
+def _refuse_empty(sizes: np.ndarray, name: str = "sequence {}") -> None:
+    if (sizes == 0).any():
+        where = name.format(int(np.argmin(sizes)))
+        raise ValueError(f"{where} is empty: every sequence needs at least one token; drop it")

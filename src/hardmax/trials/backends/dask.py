@@ -6,7 +6,7 @@ import logging
 import os
 import pickle
 from collections.abc import Iterator
-from concurrent.futures import CancelledError
+from concurrent.futures import CancelledError, Future
 from contextlib import contextmanager
 
 import dask
@@ -14,7 +14,6 @@ import distributed
 
 from hardmax._lib.parallel import cores
 from hardmax._lib.pool import WorkerDied
-from hardmax.trials.backends import Handle
 from hardmax.trials.work import ONE_THREAD, Batch, Job, TrialOutcome, run_packed
 
 # Retries are the sweep's: it halves a batch that kills its worker. With one batch for each thread and none in
@@ -53,11 +52,11 @@ class Dask:
         """One batch for each thread of the workers that there are now."""
         return self.workers or max(1, sum(self.client.nthreads().values()))
 
-    def submit(self, batch: Batch) -> Handle:
+    def submit(self, batch: Batch) -> Future[bytes]:
         """Hand a batch to the scheduler."""
         return self.executor.submit(run_packed, self.job, batch)
 
-    def report(self, handle: Handle) -> list[TrialOutcome]:
+    def report(self, handle: Future[bytes]) -> list[TrialOutcome]:
         """What the worker answered."""
         try:
             return pickle.loads(handle.result())

@@ -13,6 +13,7 @@ import re
 import secrets
 import socket
 from collections.abc import Iterable, Iterator
+from concurrent.futures import Future
 from contextlib import contextmanager
 from typing import Any
 
@@ -23,7 +24,6 @@ import ray
 
 from hardmax._lib.parallel import cores
 from hardmax._lib.pool import WorkerDied, search_path
-from hardmax.trials.backends import Handle
 from hardmax.trials.work import ONE_THREAD, Batch, Job, TrialOutcome, run_packed
 
 WITH_TOKENS = (2, 59)  # the first version that asks for a token on a node of this machine by default
@@ -72,11 +72,11 @@ class Ray:
         self._refuse_dead()
         return 2 * (self.workers or max(1, int(ray.cluster_resources().get("CPU", 1))))
 
-    def submit(self, batch: Batch) -> Handle:
+    def submit(self, batch: Batch) -> Future[bytes]:
         """Hand a batch to ray."""
         return self.remote.remote(self.job, batch).future()
 
-    def report(self, handle: Handle) -> list[TrialOutcome]:
+    def report(self, handle: Future[bytes]) -> list[TrialOutcome]:
         """What the worker answered."""
         try:
             return pickle.loads(handle.result())
