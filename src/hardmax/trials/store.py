@@ -417,12 +417,13 @@ class Store:
         """Write what became of a batch, in one transaction; trials that are done stay as they are."""
         if self.path is not None and not self.path.exists():  # SQLite would go on writing to nowhere
             raise OSError(f"{self.path} was deleted or moved while the sweep was writing to it")
+        first, last = outcomes[0].trial, outcomes[-1].trial
         with self.transaction():
+            there = self.select("trial, status", "cell = ? AND trial BETWEEN ? AND ?", cell, first, last)
+            done = {trial for trial, status in there if status == DONE}
             self.connection.executemany(
-                "REPLACE INTO trials SELECT * FROM (VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)) AS new "
-                "WHERE NOT EXISTS (SELECT 1 FROM trials AS old WHERE old.status = 'done' "
-                "AND old.cell = new.column1 AND old.trial = new.column2)",
-                ((cell, *outcome, attempts, session) for outcome in outcomes),
+                "INSERT OR REPLACE INTO trials VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                ((cell, *each, attempts, session) for each in outcomes if each.trial not in done),
             )
 
     @property
