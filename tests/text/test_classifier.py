@@ -7,7 +7,9 @@ import pytest
 from scipy.sparse import csr_matrix
 from sklearn.base import clone
 from sklearn.calibration import CalibratedClassifierCV
-from sklearn.feature_extraction.text import CountVectorizer, HashingVectorizer
+from sklearn.feature_extraction.text import CountVectorizer, HashingVectorizer, TfidfVectorizer
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import f1_score
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.utils import estimator_checks
@@ -123,6 +125,25 @@ def test_weights_turn_predictions(reviews):
     one = AttentionClassifier(class_weight={0: 1, 1: 3}).fit(texts, labels)
     other = AttentionClassifier().fit(texts, labels, sample_weight=np.where(labels == 1, 3.0, 1.0))
     assert np.array_equal(one.values_, other.values_)
+
+
+def test_class_weights_survive_training(draw):
+    """Passes beyond separation undo weights: the default takes fewer where a class has few texts."""
+    more, truth = draw(600, 99)
+    scores = {"attention": [], "long": [], "logistic": []}
+    for seed in range(3):
+        texts, labels = draw(2200, seed)
+        chosen = np.sort(np.append(np.flatnonzero(labels == 0)[:1000], np.flatnonzero(labels == 1)[:30]))
+        texts, labels = [texts[k] for k in chosen], labels[chosen]
+        model = AttentionClassifier(class_weight="balanced").fit(texts, labels)
+        longer = AttentionClassifier(class_weight="balanced", epochs=60).fit(texts, labels)
+        logistic = LogisticRegression(class_weight="balanced")
+        usual = make_pipeline(TfidfVectorizer(), logistic).fit(texts, labels)
+        assert (model.n_iter_, AttentionClassifier().fit(texts, labels).n_iter_) == (2, 20)
+        for name, each in (("attention", model), ("long", longer), ("logistic", usual)):
+            scores[name].append(f1_score(truth, each.predict(more), average="macro"))
+    assert np.mean(scores["attention"]) > np.mean(scores["long"])
+    assert min(scores["attention"]) > max(scores["logistic"])
 
 
 def test_partial_fit(reviews):

@@ -91,7 +91,7 @@ def test_threads_do_not_change_a_bit(reviews, monkeypatch):
     (texts, _), _ = reviews
     monkeypatch.setattr(vectorizer, "workers", lambda n_jobs: n_jobs)
     monkeypatch.setattr(vectorizer, "DOCUMENTS", 37)
-    monkeypatch.setattr("hardmax.text.counting.tokens.PIECE", 1000)
+    monkeypatch.setattr("hardmax.text.counting.vectorizer.PIECE", 1000)
     made = [NgramVectorizer(ngram_range=(1, 3), n_jobs=n) for n in (1, 4)]
     one, four = (each.fit_transform(texts) for each in made)
     again = made[1].transform(texts)

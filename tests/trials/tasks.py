@@ -63,4 +63,14 @@ def environment(parameters, seed):
 
 if __name__ == "__main__":
     backend, store = os.environ["SWEEP_BACKEND"], Path(os.environ["SWEEP_STORE"])
-    hm.sweep(logged, {"a": [1, 2.5]}, 60, store=store, backend=backend, workers=2, batch=4)
+    trials = int(os.environ.get("SWEEP_TRIALS", "60"))
+    hm.sweep(
+        logged,
+        {"a": [1, 2.5]},
+        trials,
+        store=store,
+        backend=backend,
+        workers=2,
+        batch=4,
+        allow_changes=True,  # somebody may edit a file of hardmax while this runs
+    )

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import hardmax as hm
-from hardmax.trials import export
+from hardmax.trials import results
 
 TASKS = Path(__file__).with_name("tasks.py")
 
@@ -47,7 +47,7 @@ def test_csv(result, tmp_path):
 
 
 def test_parquet(result, tmp_path, monkeypatch):
-    monkeypatch.setattr(export, "CHUNK", 150)
+    monkeypatch.setattr(results, "CHUNK", 150)
     result.to_parquet(tmp_path / "t.parquet")
     table = pq.read_table(tmp_path / "t.parquet")
     kinds = {field.name: str(field.type) for field in table.schema}
@@ -93,7 +93,7 @@ def test_a_failed_export_leaves_the_old_file(result, tmp_path, monkeypatch):
     def broken(value):
         raise OSError("disk full")
 
-    monkeypatch.setattr(export, "_text", broken)
+    monkeypatch.setattr(results, "_cell_text", broken)
     with pytest.raises(OSError, match="disk full"):
         result.to_csv(target)
     assert target.read_text() == "old"

@@ -2,6 +2,7 @@
 
 import collections
 import os
+import random
 import signal
 import sqlite3
 import subprocess
@@ -47,7 +48,7 @@ def table(store):
 
 def runs(log):
     """(process, (cell, seed)) of every run of a trial."""
-    lines = [line.split() for line in log.read_text().splitlines()]
+    lines = [line.split() for line in log.read_text().splitlines()] if log.exists() else []
     return [(int(pid), (cell, seed)) for pid, cell, seed in lines]
 
 
@@ -148,6 +149,36 @@ def test_nothing_is_lost_when_driver_and_worker_are_killed(backend, driver, undi
     assert first["ended"] is None
     assert second["ended"] >= second["started"] >= first["started"]
     result.store.close()
+
+
+@pytest.mark.slow
+def test_25_kills_at_random_moments_change_nothing(tmp_path, monkeypatch):
+    """Each driver is killed somewhere between its start and its end, the last one runs to the end."""
+    trials, moments = 600, random.Random(0)
+    plain, store = tmp_path / "plain.db", tmp_path / "sweep.db"
+    hm.sweep(f"{TASKS}:rows", GRID, trials, store=plain, workers=0).store.close()
+    for name, value in {
+        "LOG": tmp_path / "log",
+        "STORE": store,
+        "BACKEND": "local",
+        "TRIALS": trials,
+    }.items():
+        monkeypatch.setenv(f"SWEEP_{name}", str(value))
+    stages = []
+    for _ in range(25):
+        process = subprocess.Popen([sys.executable, TASKS], stderr=subprocess.DEVNULL)
+        time.sleep(moments.uniform(0.2, 2.5))
+        process.kill()
+        process.wait()
+        wait_until(lambda: not any(is_running(pid) for pid, _ in runs(tmp_path / "log")))
+        stages.append(counted(store))
+        assert stages[-1] % BATCH == 0  # each batch is there entirely or not at all
+        assert stages == sorted(stages)
+    assert len(set(stages)) > 5  # some were killed at work
+    assert subprocess.run([sys.executable, TASKS], check=False).returncode == 0
+    assert table(store) == table(plain)
+    again = len(runs(tmp_path / "log")) - 2 * trials
+    assert again <= 25 * 2 * BATCH  # what was under way, of two workers
 
 
 @pytest.mark.slow

@@ -4,6 +4,7 @@ import math
 import os
 import subprocess
 import sys
+from concurrent.futures import wait
 from pathlib import Path
 
 import numpy as np
@@ -11,10 +12,10 @@ import pytest
 
 import hardmax as hm
 from hardmax.trials import work
-from hardmax.trials.backends.local import Here
+from hardmax.trials.backends import Here
 from hardmax.trials.plan import read_plan
 from hardmax.trials.provenance import load, named
-from hardmax.trials.sweep import watched_sweep
+from hardmax.trials.work import Watcher
 
 TASKS = Path(__file__).with_name("tasks.py")
 GRID = {"a": [1, 2.5], "b": ["x", None]}
@@ -228,7 +229,12 @@ def test_progress_counts_up(plain):
     call = {"function": f"{TASKS}:rows", "grid": GRID, "trials": 50, "workers": 0, "batch": 30}
     hm.sweep(**call, progress=lambda *call: calls.append(call))
     assert calls == [(done, 200) for done in (30, 50, 80, 100, 130, 150, 180, 200)]
-    watched_sweep(**call, watch=told.append)
+
+    class Told(Watcher):
+        def see(self, pace):
+            told.append(pace)
+
+    hm.sweep(**call, progress=Told())
     assert [each.done + each.failed for each in told] == [30, 50, 80, 100, 130, 150, 180, 200]
     assert all(each.total == 200 and each.rate > 0 for each in told)
     assert (told[-1].done, told[-1].failed, told[-1].remaining) == (plain.done, plain.failed, 0)
@@ -354,10 +360,11 @@ def test_one_batch_is_under_way_until_it_ends(monkeypatch):
     class Pool(Here):
         capacity = 4
 
-        def wait(self, handles, seconds=None):
-            sizes.append(len(handles))
-            return super().wait(handles, seconds)
+    def counted(handles, *rest):
+        sizes.append(len(handles))
+        return wait(handles, *rest)
 
+    monkeypatch.setattr("hardmax.trials.spread.wait", counted)
     monkeypatch.setattr("hardmax.trials.sweep.open_backend", lambda *_: Pool(load(f"{TASKS}:rows"), False, 0))
     monkeypatch.setattr("hardmax.trials.sweep.Here", int)  # this pool counts as one with workers
     hm.sweep(f"{TASKS}:rows", {"a": [1]}, 9, batch=1)

@@ -4,25 +4,31 @@ from __future__ import annotations
 
 import time
 import warnings
+from collections.abc import Iterable
 from os import PathLike
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
-from scipy.sparse import csr_matrix
+from scipy.sparse import csr_matrix, issparse
 from scipy.special import expit, log_softmax, softmax
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.model_selection import train_test_split
-from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted, check_non_negative, validate_data
+from sklearn.utils import check_random_state, compute_class_weight
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import (
+    _check_sample_weight,
+    check_is_fitted,
+    check_non_negative,
+    column_or_1d,
+    validate_data,
+)
 
 from hardmax._lib import expect
 from hardmax.data.corpora.corpus import Corpus
 from hardmax.dynamics.optim import AdamW
-from hardmax.embeddings.minibatch import EmbeddingTraining, train_embeddings
+from hardmax.embeddings.minibatch import train_embeddings
 from hardmax.text import kernels as compiled
-from hardmax.text.counting.tokens import mapped
-from hardmax.text.counting.vectorizer import NgramVectorizer, workers
-from hardmax.text.inputs import ClassLabels, holds_texts, read_labels, read_weights
+from hardmax.text.counting.vectorizer import NgramVectorizer, mapped, workers
 from hardmax.text.statistics import TextStatistics, corpus_of
 from hardmax.text.training import Report, State, TextRows, TrainedPasses, printed, train, usual
 
@@ -32,10 +38,126 @@ if TYPE_CHECKING:
 
 
 TEXTS = 4096  # whose scores one thread computes at a time
+EPOCHS, RATE = 20, 1e-3  # of the solver "embeddings"
 
 
-class Scoring:
-    """Predictions of what has ``_model``, the table of masses and values, and reads texts by a vectorizer."""
+def holds_texts(X: Any) -> bool:
+    """Whether X is a list of texts, or of lists of words; counts otherwise."""
+    if isinstance(X, str):
+        raise ValueError("X must be a list of texts or a matrix of counts, got one text; put it into a list")
+    if issparse(X) or not isinstance(X, Iterable):
+        return False
+    if hasattr(X, "columns") and hasattr(X, "iloc"):
+        return len(X.columns) == 1 and any(isinstance(each, str) for each in X.iloc[:, 0])
+    if getattr(X, "ndim", 1) != 1 or getattr(getattr(X, "dtype", None), "kind", "O") not in "OUT":
+        return False
+    return any(isinstance(each, str) or _holds_words(each) for each in X)
+
+
+def _holds_words(each: Any) -> bool:
+    return isinstance(each, list | tuple | np.ndarray) and any(isinstance(word, str) for word in each)
+
+
+class ClassLabels(NamedTuple):
+    """The classes, in order, and the number of each text's class."""
+
+    classes: np.ndarray
+    codes: np.ndarray
+
+
+def read_labels(y: Any, n: int) -> ClassLabels:
+    """Labels of two or more classes."""
+    y = column_or_1d(y, warn=True)
+    if len(y) != n:
+        raise ValueError(f"y must have {n} labels, one per text, got {len(y)}")
+    if y.dtype == object:
+        kinds = sorted({type(each).__name__ for each in y})
+        missing = next((k for k, each in enumerate(y) if each is None or each != each), None)
+        if missing is not None:
+            raise ValueError(
+                f"y must have a label for each text, got {y[missing]!r} at {missing}; drop that text"
+            )
+        if len(kinds) > 1:
+            raise ValueError(
+                f"y must hold labels of one type, got {' and '.join(kinds)}; make them all texts"
+            )
+    check_classification_targets(y)
+    classes, codes = np.unique(y, return_inverse=True)
+    if len(classes) < 2:
+        raise ValueError(
+            f"y must hold at least two classes, got one class, {classes[0]!r}; add texts of another"
+        )
+    return ClassLabels(classes, codes.astype(np.int64))
+
+
+def read_weights(X: Any, n: int, sample_weight: Any, class_weight: Any, labels: ClassLabels) -> np.ndarray:
+    """The weight of each text: its own times that of its class, in units of their mean."""
+    placeholder = np.empty((n, 1))
+    weights = np.array(_check_sample_weight(sample_weight, placeholder, dtype=np.float64))
+    if (weights < 0).any():
+        where = int(np.argmin(weights))
+        raise ValueError(f"sample_weight must be at least 0, got {weights[where]:g} at {where}")
+    present = np.bincount(labels.codes, weights=weights, minlength=len(labels.classes)) > 0
+    if present.sum() < 2:
+        raise ValueError(
+            "sample_weight must leave at least two classes, got weights above 0 for one class only"
+        )
+    if class_weight is not None:
+        named = labels.classes[labels.codes]
+        weights *= compute_class_weight(class_weight, classes=labels.classes, y=named)[labels.codes]
+    return weights / weights.mean()
+
+
+def _canonical(X: Any) -> Any:
+    """A matrix as CSR with each token once in a row, and no zeros; a user's own is left as it is."""
+    made = csr_matrix(X, copy=issparse(X))
+    made.sum_duplicates()
+    made.eliminate_zeros()
+    return made
+
+
+SOLVERS = ("auto", "sgd", "adagrad", "embeddings")
+
+LARGEST_LOGIT, LARGEST = 300.0, 1e100  # of attention and values: sums over a text stay floats
+
+
+class AttentionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """A text classifier: each token has a logit of attention and a value per class; a score is a mean.
+
+    The score of a text for a class is the mean of its tokens' values, weighed by the softmax of their logits:
+    paper A's one-layer model, trained on E p and E v, which is all that the loss sees of embeddings. Texts
+    may be strings, lists of words, or rows of a matrix of counts that are not negative. With two classes the
+    score is the log-odds of ``classes_[1]``. Every text also holds the background, a token whose logit is 0:
+    a text without a known token has its value, ``background_``, as score.
+
+    Args:
+        vectorizer: an object with CountVectorizer's interface; `NgramVectorizer` by default.
+        ngram_range, min_df: those of the default vectorizer.
+        solver: "sgd" begins at the classes' log-count ratios, "adagrad" at zero; "embeddings" trains the full
+            model with E, for two classes; "auto" is the first with n-grams and the second without.
+        epochs: passes over the texts; by default 5 to 8, more for small corpora, and with "sgd" fewer for
+            unequal weights.
+        lr, attention_lr: learning rates of values and of logits; the solver's own by default.
+        dropout: share of tokens that a step leaves out; 0.3, or 0 where texts have fewer than 20, by default.
+        top_k: number of tokens per text to predict from, the ones that contribute most; two more passes
+            are trained on these tokens alone. None reads all tokens.
+        entropy_penalty: weight of a penalty on the entropy of attention, for example 0.1. Excludes ``top_k``.
+        class_weight: None, "balanced" or a weight per class.
+        early_stopping, validation_fraction, patience: hold out a part, end after so many passes without a
+            better score on it, and keep the best.
+        dimension: of the embeddings of the solver "embeddings".
+        warm_start: begin where the last fit ended, with its vocabulary.
+        checkpoint: a file that keeps the state after each pass; the same fit goes on from it, bit for bit.
+        random_state: seed of orders and dropout.
+        n_jobs: threads for vectorising and predicting, all cores by default. Results do not depend on it.
+        verbose: whether each pass is told.
+
+    >>> import hardmax as hm
+    >>> texts = ["good film", "a good one", "bad film", "a bad one"] * 5
+    >>> model = hm.text.AttentionClassifier(ngram_range=(1, 1)).fit(texts, ["+", "+", "-", "-"] * 5)
+    >>> model.predict(["so good", "so bad"]).tolist()
+    ['+', '-']
+    """
 
     classes_: np.ndarray
     attention_: np.ndarray  # (columns,) logits
@@ -44,17 +166,243 @@ class Scoring:
     vectorizer_: Any  # where it was trained on texts
     n_features_in_: int
     feature_names_in_: np.ndarray
-    _model: np.ndarray  # (columns + 1, 1 + values)
+    _model: np.ndarray  # (columns + 1, 1 + values): masses and values
+    _counts: np.ndarray  # (columns, classes)
+    _shares: np.ndarray  # (classes,)
+    _corpus: Corpus | str
 
-    vectorizer: Any
-    ngram_range: tuple[int, int]
-    min_df: float
-    n_jobs: int | None
+    def __init__(
+        self,
+        *,
+        vectorizer: Any = None,
+        ngram_range: tuple[int, int] = (1, 2),
+        min_df: float = 2,
+        solver: str = "auto",
+        epochs: int | None = None,
+        lr: float | None = None,
+        attention_lr: float | None = None,
+        dropout: float | None = None,
+        top_k: int | None = None,
+        entropy_penalty: float | None = None,
+        class_weight: Any = None,
+        early_stopping: bool = False,
+        validation_fraction: float = 0.1,
+        patience: int = 2,
+        dimension: int = 128,
+        warm_start: bool = False,
+        checkpoint: str | PathLike[str] | None = None,
+        random_state: Any = 0,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.vectorizer = vectorizer
+        self.ngram_range = ngram_range
+        self.min_df = min_df
+        self.solver = solver
+        self.epochs = epochs
+        self.lr = lr
+        self.attention_lr = attention_lr
+        self.dropout = dropout
+        self.top_k = top_k
+        self.entropy_penalty = entropy_penalty
+        self.class_weight = class_weight
+        self.early_stopping = early_stopping
+        self.validation_fraction = validation_fraction
+        self.patience = patience
+        self.dimension = dimension
+        self.warm_start = warm_start
+        self.checkpoint = checkpoint
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    # -- training -----------------------------------------------------------------------------------------
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Train on texts (or lists of words, or counts) and their labels."""
+        return self._fit(X, y, sample_weight, printed(time.monotonic()) if self.verbose else None)
+
+    def _fit(self, X: Any, y: Any, sample_weight: Any, report: Report | None) -> Self:
+        before = self._state if self.warm_start and hasattr(self, "_state") else None
+        given = self._options()
+        rows = self._rows(X, learn=before is None)
+        labels = read_labels(y, len(rows))
+        if before is not None and not np.array_equal(labels.classes, self.classes_):
+            raise ValueError(
+                f"y must hold the classes of the first fit, {self.classes_.tolist()}, for a warm start"
+            )
+        weights = read_weights(X, len(rows), sample_weight, self.class_weight, labels)
+        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        self.classes_ = labels.classes
+        self._count(rows, labels, weights)
+        self._corpus = corpus_of(rows, labels.codes, len(labels.classes))
+        if self._chosen_solver == "embeddings":
+            return self._fit_embeddings(rows, labels, seed, report)
+        settings = usual(self._chosen_solver, rows, weights, **given)
+        state = before or State.begin(settings.rule, self._counts, self._shares)
+        chosen, part, score = np.arange(len(rows)), rows, None
+        if self.early_stopping:
+            chosen, held = self._held_out(rows, labels, seed)
+            part, aside = rows.take(chosen), rows.take(held)
+
+            def score(state: State) -> float:
+                found = self._labels(self._scores(aside, state.table, settings.top)[0])
+                return float(np.average(found == labels.codes[held], weights=weights[held]))
+
+        done = train(
+            part,
+            labels.codes[chosen],
+            weights[chosen],
+            state,
+            settings,
+            seed=seed,
+            score=score,
+            patience=expect.whole("patience", self.patience, 1),
+            checkpoint=self.checkpoint,
+            report=report,
+        )
+        return self._finish(done)
+
+    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
+        """One pass at a constant rate over more texts; the first call names all classes.
+
+        The first call decides the vocabulary, too: later texts are read with it. Counts, or a vectorizer
+        that learns nothing (such as HashingVectorizer with alternate_sign=False), have no such limit.
+        """
+        first = not hasattr(self, "_state")
+        if first and classes is None:
+            raise ValueError(
+                "classes must be all labels that will come, got None; give them in the first call"
+            )
+        known = np.unique(np.asarray(classes)) if first else self.classes_
+        if not first and classes is not None and not np.array_equal(np.unique(np.asarray(classes)), known):
+            raise ValueError(f"classes must be those of the first call, {known.tolist()}, got others")
+        if len(known) < 2:
+            raise ValueError(f"classes must be at least two classes, got {known.tolist()}")
+        given = self._options()
+        rows = self._rows(X, learn=first)
+        y = np.asarray(y)
+        if len(y) != len(rows):
+            raise ValueError(f"y must have {len(rows)} labels, one per text, got {len(y)}")
+        odd = next((each for each in y.tolist() if each not in known), None)
+        if odd is not None:
+            raise ValueError(f"y must hold labels of classes, {known.tolist()}, got {odd!r}")
+        labels = ClassLabels(known, np.searchsorted(known, y).astype(np.int64))
+        weights = np.ones(len(rows)) if sample_weight is None else np.array(sample_weight, float)
+        if first:
+            self.classes_ = known
+        self._corpus = "the texts came in parts, and are not kept"
+        self._count(rows, labels, weights, more=not first)
+        given = {**given, "epochs": 1, "constant": True}
+        solver = "adagrad" if self.solver == "auto" else self._chosen_solver
+        settings = usual(solver, rows, weights, **given)
+        state = State.begin(settings.rule, self._counts, self._shares) if first else self._state
+        seed = int(check_random_state(self.random_state).randint(2**31 - 1)) + getattr(self, "_calls", 0)
+        self._calls = getattr(self, "_calls", 0) + 1
+        return self._finish(train(rows, labels.codes, weights, state, settings, seed=seed))
+
+    def _finish(self, done: TrainedPasses) -> Self:
+        self._state = done.state
+        table = done.state.table
+        self.attention_, self.values_, self.background_ = (
+            np.log(table[:-1, 0]),
+            table[:-1, 1:].copy(),
+            table[-1, 1:].copy(),
+        )
+        self.n_iter_ = len(done.losses)
+        self.loss_curve_ = list(done.losses)
+        self.validation_scores_ = list(done.scores)
+        return self._ready()
+
+    def _ready(self) -> Self:
+        """Put together what predictions read; also the end of loading a model."""
+        weights = (self.attention_, LARGEST_LOGIT), (self.values_, LARGEST), (self.background_, LARGEST)
+        if not all(np.abs(each).max(initial=0.0) <= largest for each, largest in weights):  # nan is not, too
+            raise ValueError(
+                f"attention must stay within {LARGEST_LOGIT:g} and values within {LARGEST:g}, the model has "
+                "larger weights; train it with smaller rates"
+            )
+        masses = np.append(np.exp(self.attention_), 1.0)
+        self._model = np.column_stack([masses, np.vstack([self.values_, self.background_])])
+        return self
+
+    def _fit_embeddings(self, rows: TextRows, labels: ClassLabels, seed: int, report: Report | None) -> Self:
+        """Train E, p and v on the texts that hold a token; the others are nothing to this model."""
+        if len(labels.classes) != 2:
+            raise ValueError(
+                f'solver="embeddings" must have labels of two classes, got {len(labels.classes)}; take "sgd"'
+            )
+        matrix = csr_matrix(rows.arrays, shape=(len(rows), rows.columns))
+        held = matrix.getnnz(axis=1) > 0
+        self.embeddings_ = train_embeddings(
+            Corpus.from_counts(matrix[held], 2 * labels.codes[held] - 1),
+            expect.whole("dimension", self.dimension, 1),
+            AdamW(RATE if self.lr is None else self.lr),
+            epochs=EPOCHS if self.epochs is None else self.epochs,
+            rng=seed,
+            progress=None if report is None else lambda done, total: report(done, total, None, None),
+        )
+        self.attention_ = self.embeddings_.a.copy()
+        self.values_, self.background_ = self.embeddings_.c[:, None].copy(), np.zeros(1)
+        self.n_iter_, self.loss_curve_, self.validation_scores_ = self.embeddings_.epochs, [], []
+        return self._ready()
+
+    def _options(self) -> dict[str, Any]:
+        """Settings as they are given, each looked at."""
+        expect.one_of("solver", self.solver, SOLVERS)
+        given: dict[str, Any] = {}
+        if self.epochs is not None:
+            given["epochs"] = expect.whole("epochs", self.epochs, 1)
+        for name, setting in (
+            ("lr", "rate"),
+            ("attention_lr", "attention_rate"),
+            ("entropy_penalty", "entropy"),
+        ):
+            if getattr(self, name) is not None:
+                given[setting] = expect.nonnegative(name, getattr(self, name))
+        if self.dropout is not None:
+            given["dropout"] = expect.nonnegative("dropout", self.dropout)
+            if given["dropout"] >= 1.0:
+                raise ValueError(f"dropout must be a share below 1, got {self.dropout!r}")
+        if self._top:
+            given["top"] = self._top
+            if self.entropy_penalty is not None:
+                raise ValueError("top_k and entropy_penalty must not be given together; choose one of them")
+        return given
 
     @property
     def _top(self) -> int:
         """Tokens that a prediction is made from; 0 for all."""
-        raise NotImplementedError
+        return 0 if self.top_k is None else expect.whole("top_k", self.top_k, 1)
+
+    @property
+    def _chosen_solver(self) -> str:
+        if self.solver != "auto":
+            return self.solver
+        vectorizer = getattr(self, "vectorizer_", None)
+        return "sgd" if getattr(vectorizer, "ngram_range", (1, 1))[1] > 1 else "adagrad"
+
+    def _count(self, rows: TextRows, labels: ClassLabels, weights: np.ndarray, more: bool = False) -> None:
+        """Occurrences per class, which `statistics_` and the start are made of, and the classes' shares."""
+        counts = rows.counts(labels.codes, weights, len(labels.classes))
+        shares = np.bincount(labels.codes, weights=weights, minlength=len(labels.classes))
+        self._counts = self._counts + counts if more else counts
+        self._shares = self._shares + shares if more else shares
+
+    def _held_out(self, rows: TextRows, labels: ClassLabels, seed: int) -> tuple[np.ndarray, np.ndarray]:
+        every = np.arange(len(rows))
+        try:
+            own, held = train_test_split(
+                every, test_size=self.validation_fraction, random_state=seed, stratify=labels.codes
+            )
+        except ValueError as error:
+            raise ValueError(
+                f"validation_fraction must leave texts of each class in both parts, got "
+                f"{self.validation_fraction!r} ({error}); give early_stopping=False or more texts"
+            ) from None
+        return np.sort(own), np.sort(held)
+
+    # -- predictions --------------------------------------------------------------------------------------
 
     def decision_function(self, X: Any) -> np.ndarray:
         """Scores: log-odds (n,) of the second of two classes, or one column per class."""
@@ -165,311 +513,6 @@ class Scoring:
         if hasattr(self, "feature_names_in_"):
             return self.feature_names_in_
         return np.array([f"x{j}" for j in range(self.n_features_in_)], dtype=object)
-
-
-def _canonical(X: Any) -> Any:
-    """A matrix as CSR with each token once in a row, and no zeros; a user's own is left as it is."""
-    from scipy.sparse import csr_matrix, issparse
-
-    made = csr_matrix(X, copy=issparse(X))
-    made.sum_duplicates()
-    made.eliminate_zeros()
-    return made
-
-
-EPOCHS, RATE = 20, 1e-3
-
-
-def train_full(
-    rows: TextRows,
-    labels: ClassLabels,
-    d: int,
-    epochs: int | None,
-    lr: float | None,
-    seed: int,
-    report: Report | None,
-) -> EmbeddingTraining:
-    """Train E, p and v on texts of two classes that hold a token; the others say nothing to this model."""
-    if len(labels.classes) != 2:
-        raise ValueError(
-            f'solver="embeddings" must have labels of two classes, got {len(labels.classes)}; take "sgd"'
-        )
-    matrix = csr_matrix(rows.arrays, shape=(len(rows), rows.columns))
-    held = matrix.getnnz(axis=1) > 0
-    corpus = Corpus.from_counts(matrix[held], 2 * labels.codes[held] - 1)
-    passes = EPOCHS if epochs is None else epochs
-    progress = None if report is None else lambda done, total: report(done, total, None, None)
-    return train_embeddings(
-        corpus,
-        expect.whole("dimension", d, 1),
-        AdamW(RATE if lr is None else lr),
-        epochs=passes,
-        rng=seed,
-        progress=progress,
-    )
-
-
-SOLVERS = ("auto", "sgd", "adagrad", "embeddings")
-
-LARGEST_LOGIT, LARGEST = 300.0, 1e100  # of attention and values: sums over a text stay floats
-
-
-class AttentionClassifier(Scoring, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-    """A text classifier: each token has a logit of attention and a value per class; a score is a mean.
-
-    The score of a text for a class is the mean of its tokens' values, weighed by the softmax of their logits:
-    paper A's one-layer model, trained on E p and E v, which is all that the loss sees of embeddings. Texts
-    may be strings, lists of words, or rows of a matrix of counts that are not negative. With two classes the
-    score is the log-odds of ``classes_[1]``. Every text also holds the background, a token whose logit is 0:
-    a text without a known token has its value, ``background_``, as score.
-
-    Args:
-        vectorizer: an object with CountVectorizer's interface; `NgramVectorizer` by default.
-        ngram_range, min_df: those of the default vectorizer.
-        solver: "sgd" begins at the classes' log-count ratios, "adagrad" at zero; "embeddings" trains the full
-            model with E, for two classes; "auto" is the first with n-grams and the second without.
-        epochs: passes over the texts; by default 5 to 8, more for small corpora.
-        lr, attention_lr: learning rates of values and of logits; the solver's own by default.
-        dropout: share of tokens that a step leaves out; 0.3, or 0 where texts have fewer than 20, by default.
-        top_k: number of tokens per text to predict from, the ones that contribute most; two more passes
-            are trained on these tokens alone. None reads all tokens.
-        entropy_penalty: weight of a penalty on the entropy of attention, for example 0.1. Excludes ``top_k``.
-        class_weight: None, "balanced" or a weight per class.
-        early_stopping, validation_fraction, patience: hold out a part, end after so many passes without a
-            better score on it, and keep the best.
-        dimension: of the embeddings of the solver "embeddings".
-        warm_start: begin where the last fit ended, with its vocabulary.
-        checkpoint: a file that keeps the state after each pass; the same fit goes on from it, bit for bit.
-        random_state: seed of orders and dropout.
-        n_jobs: threads for vectorising and predicting, all cores by default. Results do not depend on it.
-        verbose: whether each pass is told.
-
-    >>> import hardmax as hm
-    >>> texts = ["good film", "a good one", "bad film", "a bad one"] * 5
-    >>> model = hm.text.AttentionClassifier(ngram_range=(1, 1)).fit(texts, ["+", "+", "-", "-"] * 5)
-    >>> model.predict(["so good", "so bad"]).tolist()
-    ['+', '-']
-    """
-
-    _counts: np.ndarray  # (columns, classes)
-    _shares: np.ndarray  # (classes,)
-    _corpus: Corpus | str
-
-    def __init__(
-        self,
-        *,
-        vectorizer: Any = None,
-        ngram_range: tuple[int, int] = (1, 2),
-        min_df: float = 2,
-        solver: str = "auto",
-        epochs: int | None = None,
-        lr: float | None = None,
-        attention_lr: float | None = None,
-        dropout: float | None = None,
-        top_k: int | None = None,
-        entropy_penalty: float | None = None,
-        class_weight: Any = None,
-        early_stopping: bool = False,
-        validation_fraction: float = 0.1,
-        patience: int = 2,
-        dimension: int = 128,
-        warm_start: bool = False,
-        checkpoint: str | PathLike[str] | None = None,
-        random_state: Any = 0,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-    ) -> None:
-        self.vectorizer = vectorizer
-        self.ngram_range = ngram_range
-        self.min_df = min_df
-        self.solver = solver
-        self.epochs = epochs
-        self.lr = lr
-        self.attention_lr = attention_lr
-        self.dropout = dropout
-        self.top_k = top_k
-        self.entropy_penalty = entropy_penalty
-        self.class_weight = class_weight
-        self.early_stopping = early_stopping
-        self.validation_fraction = validation_fraction
-        self.patience = patience
-        self.dimension = dimension
-        self.warm_start = warm_start
-        self.checkpoint = checkpoint
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
-
-    # -- training -----------------------------------------------------------------------------------------
-
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Train on texts (or lists of words, or counts) and their labels."""
-        return self._fit(X, y, sample_weight, printed(time.monotonic()) if self.verbose else None)
-
-    def _fit(self, X: Any, y: Any, sample_weight: Any, report: Report | None) -> Self:
-        before = self._state if self.warm_start and hasattr(self, "_state") else None
-        given = self._options()
-        rows = self._rows(X, learn=before is None)
-        labels = read_labels(y, len(rows))
-        if before is not None and not np.array_equal(labels.classes, self.classes_):
-            raise ValueError(
-                f"y must hold the classes of the first fit, {self.classes_.tolist()}, for a warm start"
-            )
-        weights = read_weights(X, len(rows), sample_weight, self.class_weight, labels)
-        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        self.classes_ = labels.classes
-        self._count(rows, labels, weights)
-        self._corpus = corpus_of(rows, labels.codes, len(labels.classes))
-        if self._chosen_solver == "embeddings":
-            return self._fit_embeddings(rows, labels, seed, report)
-        settings = usual(self._chosen_solver, rows, **given)
-        state = before or State.begin(settings.rule, self._counts, self._shares)
-        chosen, part, score = np.arange(len(rows)), rows, None
-        if self.early_stopping:
-            chosen, held = self._held_out(rows, labels, seed)
-            part, aside = rows.take(chosen), rows.take(held)
-
-            def score(state: State) -> float:
-                found = self._labels(self._scores(aside, state.table, settings.top)[0])
-                return float(np.average(found == labels.codes[held], weights=weights[held]))
-
-        done = train(
-            part,
-            labels.codes[chosen],
-            weights[chosen],
-            state,
-            settings,
-            seed=seed,
-            score=score,
-            patience=expect.whole("patience", self.patience, 1),
-            checkpoint=self.checkpoint,
-            report=report,
-        )
-        return self._finish(done)
-
-    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
-        """One pass at a constant rate over more texts; the first call names all classes.
-
-        The first call decides the vocabulary, too: later texts are read with it. Counts, or a vectorizer
-        that learns nothing (such as HashingVectorizer with alternate_sign=False), have no such limit.
-        """
-        first = not hasattr(self, "_state")
-        if first and classes is None:
-            raise ValueError(
-                "classes must be all labels that will come, got None; give them in the first call"
-            )
-        known = np.unique(np.asarray(classes)) if first else self.classes_
-        if not first and classes is not None and not np.array_equal(np.unique(np.asarray(classes)), known):
-            raise ValueError(f"classes must be those of the first call, {known.tolist()}, got others")
-        if len(known) < 2:
-            raise ValueError(f"classes must be at least two classes, got {known.tolist()}")
-        given = self._options()
-        rows = self._rows(X, learn=first)
-        y = np.asarray(y)
-        if len(y) != len(rows):
-            raise ValueError(f"y must have {len(rows)} labels, one per text, got {len(y)}")
-        odd = next((each for each in y.tolist() if each not in known), None)
-        if odd is not None:
-            raise ValueError(f"y must hold labels of classes, {known.tolist()}, got {odd!r}")
-        labels = ClassLabels(known, np.searchsorted(known, y).astype(np.int64))
-        weights = np.ones(len(rows)) if sample_weight is None else np.array(sample_weight, float)
-        if first:
-            self.classes_ = known
-        self._corpus = "the texts came in parts, and are not kept"
-        self._count(rows, labels, weights, more=not first)
-        given = {**given, "epochs": 1, "constant": True}
-        settings = usual("adagrad" if self.solver == "auto" else self._chosen_solver, rows, **given)
-        state = State.begin(settings.rule, self._counts, self._shares) if first else self._state
-        seed = int(check_random_state(self.random_state).randint(2**31 - 1)) + getattr(self, "_calls", 0)
-        self._calls = getattr(self, "_calls", 0) + 1
-        return self._finish(train(rows, labels.codes, weights, state, settings, seed=seed))
-
-    def _finish(self, done: TrainedPasses) -> Self:
-        self._state = done.state
-        table = done.state.table
-        self.attention_, self.values_, self.background_ = (
-            np.log(table[:-1, 0]),
-            table[:-1, 1:].copy(),
-            table[-1, 1:].copy(),
-        )
-        self.n_iter_ = len(done.losses)
-        self.loss_curve_ = list(done.losses)
-        self.validation_scores_ = list(done.scores)
-        return self._ready()
-
-    def _ready(self) -> Self:
-        """Put together what predictions read; also the end of loading a model."""
-        weights = (self.attention_, LARGEST_LOGIT), (self.values_, LARGEST), (self.background_, LARGEST)
-        if not all(np.abs(each).max(initial=0.0) <= largest for each, largest in weights):  # nan is not, too
-            raise ValueError(
-                f"attention must stay within {LARGEST_LOGIT:g} and values within {LARGEST:g}, the model has "
-                "larger weights; train it with smaller rates"
-            )
-        masses = np.append(np.exp(self.attention_), 1.0)
-        self._model = np.column_stack([masses, np.vstack([self.values_, self.background_])])
-        return self
-
-    def _fit_embeddings(self, rows: TextRows, labels: ClassLabels, seed: int, report: Report | None) -> Self:
-        self.embeddings_ = train_full(rows, labels, self.dimension, self.epochs, self.lr, seed, report)
-        self.attention_ = self.embeddings_.a.copy()
-        self.values_, self.background_ = self.embeddings_.c[:, None].copy(), np.zeros(1)
-        self.n_iter_, self.loss_curve_, self.validation_scores_ = self.embeddings_.epochs, [], []
-        return self._ready()
-
-    def _options(self) -> dict[str, Any]:
-        """Settings as they are given, each looked at."""
-        expect.one_of("solver", self.solver, SOLVERS)
-        given: dict[str, Any] = {}
-        if self.epochs is not None:
-            given["epochs"] = expect.whole("epochs", self.epochs, 1)
-        for name, setting in (
-            ("lr", "rate"),
-            ("attention_lr", "attention_rate"),
-            ("entropy_penalty", "entropy"),
-        ):
-            if getattr(self, name) is not None:
-                given[setting] = expect.nonnegative(name, getattr(self, name))
-        if self.dropout is not None:
-            given["dropout"] = expect.nonnegative("dropout", self.dropout)
-            if given["dropout"] >= 1.0:
-                raise ValueError(f"dropout must be a share below 1, got {self.dropout!r}")
-        if self._top:
-            given["top"] = self._top
-            if self.entropy_penalty is not None:
-                raise ValueError("top_k and entropy_penalty must not be given together; choose one of them")
-        return given
-
-    @property
-    def _top(self) -> int:
-        """Tokens that a prediction is made from; 0 for all."""
-        return 0 if self.top_k is None else expect.whole("top_k", self.top_k, 1)
-
-    @property
-    def _chosen_solver(self) -> str:
-        if self.solver != "auto":
-            return self.solver
-        vectorizer = getattr(self, "vectorizer_", None)
-        return "sgd" if getattr(vectorizer, "ngram_range", (1, 1))[1] > 1 else "adagrad"
-
-    def _count(self, rows: TextRows, labels: ClassLabels, weights: np.ndarray, more: bool = False) -> None:
-        """Occurrences per class, which `statistics_` and the start are made of, and the classes' shares."""
-        counts = rows.counts(labels.codes, weights, len(labels.classes))
-        shares = np.bincount(labels.codes, weights=weights, minlength=len(labels.classes))
-        self._counts = self._counts + counts if more else counts
-        self._shares = self._shares + shares if more else shares
-
-    def _held_out(self, rows: TextRows, labels: ClassLabels, seed: int) -> tuple[np.ndarray, np.ndarray]:
-        every = np.arange(len(rows))
-        try:
-            own, held = train_test_split(
-                every, test_size=self.validation_fraction, random_state=seed, stratify=labels.codes
-            )
-        except ValueError as error:
-            raise ValueError(
-                f"validation_fraction must leave texts of each class in both parts, got "
-                f"{self.validation_fraction!r} ({error}); give early_stopping=False or more texts"
-            ) from None
-        return np.sort(own), np.sort(held)
 
     # -- what it learned ----------------------------------------------------------------------------------
 

@@ -20,7 +20,7 @@ from hardmax._lib import expect
 from hardmax._lib.files import whole_text
 from hardmax._lib.terminal import html, page
 from hardmax.text import kernels as compiled
-from hardmax.text.counting.tokens import read_documents, tokens_of
+from hardmax.text.counting.vectorizer import read_documents, tokens_of
 from hardmax.text.statistics import class_number, values_for
 
 if TYPE_CHECKING:
@@ -72,11 +72,7 @@ class Shown(ABC):
 
 
 def bar(share: float, width: int = 12) -> str:
-    """A number from -1 to 1 as a bar of signs.
-
-    >>> bar(0.5), bar(-1.0, 4)
-    ('++++++', '----')
-    """
+    """A number from -1 to 1 as a bar of signs."""
     return ("+" if share > 0 else "-") * round(abs(share) * width)
 
 

@@ -10,8 +10,7 @@ import numpy as np
 
 from hardmax import __version__
 from hardmax._lib.archive import Arrays, decoded, demand, digest, encoded, read_arrays, refused, write_arrays
-from hardmax.text.counting.ngrams import Level
-from hardmax.text.counting.vectorizer import NgramVectorizer
+from hardmax.text.counting.vectorizer import Level, NgramVectorizer
 
 if TYPE_CHECKING:
     from hardmax.text.classifier import AttentionClassifier

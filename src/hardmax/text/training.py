@@ -204,13 +204,16 @@ class TrainedPasses:
 Report = Callable[[int, int, float | None, float | None], None]  # pass, passes, loss, held-out score
 
 
-def passes(n: int, usual: int) -> int:
+def passes(n: int, usual: int, share: float = 1.0) -> int:
     """How many times through n texts: at least as usual, and more often where they are few.
 
-    >>> passes(25_000, 5), passes(1000, 5), passes(10, 5)
-    (5, 20, 100)
+    ``share`` is that of texts that count, by their weights. Passes beyond separation undo weights: the limit
+    of training depends on the texts alone.
+
+    >>> passes(25_000, 5), passes(1000, 5), passes(10, 5), passes(2060, 5, share=0.11)
+    (5, 20, 100, 1)
     """
-    return min(MOST_EPOCHS, max(usual, -(-ENOUGH // max(1, n))))
+    return max(1, round(share * min(MOST_EPOCHS, max(usual, -(-ENOUGH // max(1, n))))))
 
 
 def train(
@@ -294,9 +297,15 @@ def printed(start: float) -> Report:
     return report
 
 
-def usual(solver: str, rows: TextRows, **given: Any) -> Settings:
-    """The settings of a solver for these texts, with those that are given instead of its own."""
+def usual(solver: str, rows: TextRows, weights: np.ndarray, **given: Any) -> Settings:
+    """The settings of a solver for these texts, with those that are given instead of its own.
+
+    Adagrad begins at zero, and needs its passes whatever the weights are.
+    """
     own = USUAL[solver]
     few = len(rows.data) < FEW * len(rows)
-    own = replace(own, epochs=passes(len(rows), own.epochs), dropout=0.0 if few else own.dropout)
+    positive = weights[weights > 0]
+    share = positive.mean() ** 2 / np.mean(positive**2) if own.rule == compiled.SGD else 1.0
+    epochs = passes(len(rows), own.epochs, share)
+    own = replace(own, epochs=epochs, dropout=0.0 if few else own.dropout)
     return replace(own, **{name: value for name, value in given.items() if value is not None})

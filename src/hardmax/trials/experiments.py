@@ -43,24 +43,14 @@ STEP = Normalized(RATE)
 
 
 def rule_parameters(name: Any) -> tuple[str, ...]:
-    """Return the parameters of an optimizer as stores name them.
-
-    >>> from hardmax.trials.experiments import rule_parameters
-    >>> rule_parameters("Mirror")
-    ('rate', 'decay', 'power', 'normalized')
-    """
+    """Return the parameters of an optimizer as stores name them."""
     if name not in RULES:
         raise ValueError(f"optimizer must be one of {', '.join(RULES)}, got {name!r:.60}")
     return tuple(STORED.get(each.name, each.name) for each in fields(RULES[name]))
 
 
 def rule_of(parameters: Mapping[str, Any]) -> Optimizer:
-    """The rule that a cell asks for; normalised gradient descent by default.
-
-    >>> from hardmax.trials.experiments import rule_of
-    >>> rule_of({"experiment": "sphere", "rule": "Adam", "rate": 0.01, "betas": "0.9 0.99"})
-    Adam(lr=0.01, decay=0.0, betas=(0.9, 0.99), eps=1e-08)
-    """
+    """The rule that a cell asks for; normalised gradient descent by default."""
     name = parameters.get("rule", "Normalized")
     stored = rule_parameters(name)
     given = {"rate": RATE, **{each: parameters[each] for each in stored if each in parameters}}
@@ -119,28 +109,14 @@ def compare(
             warnings.simplefilter("ignore")  # rates beyond a threshold are part of the question
             runs = train(problems, step, steps=steps, workers=1)
         chosen[name] = [str(run.selection) for run in runs]
-        for row, reached in zip(rows, _reached(runs, step.norm), strict=True):
-            row[name] = reached
+        best = _directions(runs, [run.selection.sets for run in runs], 1, step.norm)
+        for row, run, each in zip(rows, runs, best, strict=True):
+            row[name] = each is not None and bool(each.margin_gap(run.p) <= REACHED)
     for at, row in enumerate(rows):
         told = {name: chosen[name][at] for name in BY_OPTIMIZER}
         row |= {f"{name}_parts": told[name] != told[BASE] for name in BY_OPTIMIZER if name != BASE}
         row["any_parts"] = len(set(told.values())) > 1
     return rows
-
-
-def _reached(runs: Sequence[Run], norm: str) -> list[bool]:
-    """Whether each run is at the max margin of what it selects; not where tokens tie or none is found."""
-    selections = [run.selection for run in runs]
-    clear = [at for at, each in enumerate(selections) if all(len(tied) == 1 for tied in each.sets)]
-    found = max_margin(
-        [runs[at].problem for at in clear], [selections[at].tokens for at in clear], workers=1, norm=norm
-    )
-    reached = [False] * len(runs)
-    for at, best in zip(clear, found, strict=True):
-        reached[at] = bool(
-            best.is_certified and best.p is not None and best.margin_gap(runs[at].p) <= REACHED
-        )
-    return reached
 
 
 def trials(parameters: Mapping[str, Any], seeds: Sequence[int]) -> list[dict[str, bool]]:
@@ -256,14 +232,7 @@ class PointBlock:
 
 
 def blocks(paths: Sequence[Run]) -> Iterator[PointBlock]:
-    """Group trajectories by the layout of their problems, in blocks of limited size.
-
-    >>> import hardmax as hm
-    >>> from hardmax.trials.experiments import blocks
-    >>> problems = [hm.data.sphere(2, 3, d, rng=0) for d in (2, 5, 2)]
-    >>> [block.members for block in blocks(hm.train(problems, hm.optim.Normalized(1.0), steps=10))]
-    [[0, 2], [1]]
-    """
+    """Group trajectories by the layout of their problems, in blocks of limited size."""
     groups: dict[tuple[bytes, int], list[int]] = {}
     for i, path in enumerate(paths):
         groups.setdefault((path.problem.offsets.tobytes(), path.problem.d), []).append(i)
@@ -372,11 +341,13 @@ def _columns(
     if "deficit" in measure:
         columns["deficit"] = [
             math.nan if each is None or not p.any() else each.margin_gap(p)
-            for p, each in zip(block.points, _directions(block, selections, workers, step.norm), strict=True)
+            for p, each in zip(
+                block.points, _directions(block.paths, selections, workers, step.norm), strict=True
+            )
         ]
     if set(measure) <= columns.keys():
         return columns
-    best = _directions(block, selections, workers)
+    best = _directions(block.paths, selections, workers)
     gaps = block.score_gaps(best)
     locally = saturated & (gaps > 0.0)
     columns |= {
@@ -400,7 +371,7 @@ def _columns(
 
 
 def _directions(
-    block: PointBlock,
+    runs: Sequence[Run],
     selections: Sequence[tuple[tuple[int, ...], ...]],
     workers: int | None,
     norm: str = "l2",
@@ -408,7 +379,7 @@ def _directions(
     """p_mm of every selection in a norm; None where tokens tie or nothing is known of it."""
     unique = [at for at, sets in enumerate(selections) if all(len(tied) == 1 for tied in sets)]
     found = max_margin(
-        [block.paths[at].problem for at in unique],
+        [runs[at].problem for at in unique],
         [[t for (t,) in selections[at]] for at in unique],
         workers=workers,
         norm=norm,

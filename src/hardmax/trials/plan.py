@@ -125,7 +125,7 @@ def _plan(path: Path, content: Mapping[str, Any], allow: Sequence[str]) -> Plan:
     else:
         batched = content.get("batched", False)
         if not isinstance(batched, bool):
-            raise ValueError(f"batched must be true or false, got {_short(batched)}")
+            raise ValueError(f"batched must be true or false, got {expect._short(batched)}")
         function = _own(path, content["function"], allow)
     grid = _grid(content, fixed)
     if function == BUILT_IN:
@@ -138,7 +138,7 @@ def _plan(path: Path, content: Mapping[str, Any], allow: Sequence[str]) -> Plan:
         expect.whole(name, value, 0 if name == "retries" else 1)
     files = content.get("data_files", [])
     if not isinstance(files, list):
-        raise ValueError(f"data_files must be a list of files, got {_short(files)}")
+        raise ValueError(f"data_files must be a list of files, got {expect._short(files)}")
     options["data_files"] = [path.parent / _text("data_files", name) for name in files]
     trials = expect.whole("trials", content.get("trials"), 1)
     seed = expect.whole("seed", content.get("seed", 0))
@@ -148,18 +148,13 @@ def _plan(path: Path, content: Mapping[str, Any], allow: Sequence[str]) -> Plan:
 def built_in_cells(
     experiment: str, grid: Mapping[str, Any] | Sequence[Mapping[str, Any]]
 ) -> dict[str, Any] | list[dict[str, Any]]:
-    """Return the grid of a built-in experiment as a sweep takes it, checked.
-
-    >>> from hardmax.trials.plan import built_in_cells
-    >>> built_in_cells("sphere", {"d": [2, 5], "lr": 0.1})
-    {'experiment': 'sphere', 'd': [2, 5], 'rate': 0.1}
-    """
+    """Return the grid of a built-in experiment as a sweep takes it, checked."""
     from hardmax.trials.experiments import EXPERIMENTS
 
     if experiment not in EXPERIMENTS:
         raise ValueError(
             "function must be 'module:name', 'file.py:name' or a built-in experiment, got "
-            f"{_short(experiment)}; the experiments are {', '.join(EXPERIMENTS)}"
+            f"{expect._short(experiment)}; the experiments are {', '.join(EXPERIMENTS)}"
         )
     cells: dict[str, Any] | list[dict[str, Any]]
     if isinstance(grid, Mapping):
@@ -206,7 +201,7 @@ def _axis(name: str, values: Any) -> list[Any]:
         return [_worded(name, value) for value in values] if isinstance(values, list) else [values]
     if set(values) != {"from", "to"}:
         raise ValueError(
-            f"grid.{name} must be a list of values or {{ from = a, to = b }}, got {_short(values)}"
+            f"grid.{name} must be a list of values or {{ from = a, to = b }}, got {expect._short(values)}"
         )
     first, last = (expect.whole(f"grid.{name}.{end}", values[end]) for end in ("from", "to"))
     return list(range(first, min(last, first + MOST) + 1))  # more than a grid may have: it refuses them
@@ -215,7 +210,7 @@ def _axis(name: str, values: Any) -> list[Any]:
 def _table(key: str, content: Mapping[str, Any]) -> dict[str, Any]:
     table = content.get(key, {})
     if not isinstance(table, dict):
-        raise ValueError(f"{key} must be a table, [{key}], got {_short(table)}")
+        raise ValueError(f"{key} must be a table, [{key}], got {expect._short(table)}")
     return table if key == "grid" else {name: _worded(name, value) for name, value in table.items()}
 
 
@@ -266,11 +261,7 @@ def _is_defined(function: Function, folder: Path) -> bool:
     return file is not None and Path(os.path.realpath(file)).is_relative_to(folder)
 
 
-def _short(value: Any) -> str:
-    return expect._short(value)
-
-
 def _text(key: str, value: Any) -> str:
     if not isinstance(value, str):
-        raise ValueError(f"{key} must be text, got {_short(value)}")
+        raise ValueError(f"{key} must be text, got {expect._short(value)}")
     return value

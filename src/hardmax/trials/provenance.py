@@ -46,12 +46,7 @@ def named(function: Function | str) -> tuple[Function, str | None]:
 
 @functools.cache
 def load(name: str) -> Function:
-    """The function that ``name`` stands for.
-
-    >>> from hardmax.trials.provenance import load
-    >>> load("math:hypot")(3, 4)
-    5.0
-    """
+    """The function that ``name`` stands for."""
     where, _, path = name.rpartition(":")
     if not where or not path:
         raise ValueError(f"function must be 'module:name' or 'path/to/file.py:name', got {name!r}")
@@ -158,10 +153,6 @@ def provenance(function: Function, data_files: Iterable[str | os.PathLike[str]] 
     """What is known about this process and the code it runs.
 
     Everything under ``code`` decides the rows; two sessions that differ in it are not the same experiment.
-
-    >>> from hardmax.trials.provenance import provenance
-    >>> sorted(provenance(len)["code"])
-    ['data files', 'function source', 'hardmax', 'hardmax source', 'numba', 'numpy', 'python', 'scipy']
     """
     return {
         "code": {

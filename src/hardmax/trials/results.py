@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
-import heapq
+import csv
+import itertools
 import json
 import os
 import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from operator import attrgetter
 from typing import Any
 
 import numpy as np
 
 from hardmax._lib.arguments import check_arguments
+from hardmax._lib.extras import install
+from hardmax._lib.files import whole, whole_text
 from hardmax._lib.terminal import html
-from hardmax.trials.export import write_csv, write_parquet
 from hardmax.trials.grid import Parameters, cell_key, seeds
 from hardmax.trials.provenance import Function, identity, named
 from hardmax.trials.store import Store
-from hardmax.trials.summary import CellSummary, TrialPart, failures_of, summarize, summary_of, told
+from hardmax.trials.summary import CellSummary, Collected, failures_of, kind_of, summary_of, told
 from hardmax.trials.work import DONE, FAILED, call, checked
 
+CHUNK = 50_000  # rows of a Parquet row group
 UNKNOWN = "FILE.py:NAME"  # in the command of a trial whose function only the reader knows
 
 
@@ -95,12 +97,12 @@ class Sweep:
     @property
     def done(self) -> int:
         """Trials that returned a row."""
-        return self.store.counts()[0]
+        return sum(done for _, done, _ in self.store.counts())
 
     @property
     def failed(self) -> int:
         """Trials that raised, or whose worker died again and again."""
-        return self.store.counts()[1]
+        return sum(failed for _, _, failed in self.store.counts())
 
     @property
     def total(self) -> int:
@@ -110,7 +112,7 @@ class Sweep:
     @property
     def remaining(self) -> int:
         """Trials that were not run yet."""
-        return self.total - sum(self.store.counts())
+        return self.total - sum(done + failed for _, done, failed in self.store.counts())
 
     @property
     def parameters(self) -> list[str]:
@@ -127,8 +129,9 @@ class Sweep:
 
     def rows(self) -> Iterator[dict[str, Any]]:
         """One dict for each trial that was run: parameters, trial, seed, status, results."""
-        for parameters, trial, seed, status, row in self._read("trial, seed, status, row"):
-            yield {**parameters, "trial": trial, "seed": seed, "status": status, **row}
+        for row in self._rows_with_errors():
+            del row["error"]
+            yield row
 
     def failures(self) -> Iterator[Failure]:
         """The trials that failed."""
@@ -171,12 +174,21 @@ class Sweep:
         unknown = [name for name in by or () if name not in self.parameters]
         if unknown:
             raise ValueError(f"by must name parameters ({', '.join(self.parameters)}), got {unknown[0]!r}")
-        return summarize(self.parts(), by, [of] if isinstance(of, str) else of)
+        of = [of] if isinstance(of, str) else of
+        collected = Collected(self.store, by)
+        missing = [name for name in of or () if name not in collected.kinds]
+        if collected.kinds and missing:
+            raise ValueError(f"of must name results ({', '.join(collected.kinds)}), got {missing[0]!r}")
+        return collected.summaries(collected.kinds if of is None else of)
 
     def to_csv(self, path: str | os.PathLike[str]) -> None:
         """Write all rows as CSV: nan and inf as such, None and what is missing as nothing."""
-
-        write_csv(self, path)
+        names = list(self._columns())
+        with whole_text(path) as file:
+            writer = csv.writer(file)
+            writer.writerow(names)
+            for row in self._rows_with_errors():
+                writer.writerow([_cell_text(row.get(name)) for name in names])
 
     def to_frame(self) -> Any:
         """All rows as a pandas DataFrame, in the order of `rows`; pandas itself is for you to install."""
@@ -187,27 +199,45 @@ class Sweep:
         return pandas.DataFrame.from_records(list(self.rows()))
 
     def to_parquet(self, path: str | os.PathLike[str]) -> None:
-        """Write all rows as Parquet (needs the extra `export`)."""
+        """Write all rows as Parquet (needs the extra `export`).
 
-        write_parquet(self, path)
+        Columns are typed; one whose results have different kinds is written as JSON texts.
+        """
+        try:
+            import pyarrow as pa
+            import pyarrow.parquet as pq
+        except ImportError as error:
+            raise ValueError(f"Parquet needs pyarrow ({error}): {install('export')}") from error
+        types = {name: _arrow_type(pa, kinds) for name, kinds in self._columns().items()}
+        mixed = {name for name, kind in types.items() if kind is None}
+        schema = pa.schema([(name, kind or pa.string()) for name, kind in types.items()])
+        rows = self._rows_with_errors()
+        with whole(path) as file, pq.ParquetWriter(file, schema) as writer:
+            while chunk := list(itertools.islice(rows, CHUNK)):
+                for row in chunk:
+                    row.update({name: json.dumps(row[name]) for name in mixed & row.keys()})
+                writer.write_table(pa.Table.from_pylist(chunk, schema=schema))
 
-    def _read(self, columns: str) -> Iterator[tuple[Any, ...]]:
-        """The parameters of each trial and these columns."""
-        cell, parameters = -1, {}
-        for found, *values in self.store.select(f"cell, {columns}"):
-            if found != cell:
-                cell, parameters = found, self.store.parameters(found)
-            yield (parameters, *values)
+    def _columns(self) -> dict[str, set[type]]:
+        """Names of all columns, in the order in which they first occur, with the kinds of their values."""
+        kinds: dict[str, set[type]] = {}
+        for parameters in self.cells():
+            for name, value in parameters.items():
+                kinds.setdefault(name, set()).add(kind_of(value))
+        kinds |= {"trial": {int}, "seed": {int}, "status": {str}}
+        for name, own in Collected(self.store).kinds.items():
+            kinds.setdefault(name, set()).update(own)
+        return kinds | ({"error": {str}} if self.failed else {})
 
-    def parts(self) -> Iterator[TrialPart]:
-        """What a summary is made of, cell by cell: tallies of batches and numbers of failures."""
-        tallies = (TrialPart({}, cell, done, 0, columns) for cell, done, columns in self.store.tallies())
-        failures = (TrialPart({}, cell, 0, failed, ()) for cell, failed in self.store.failures().items())
-        cell, parameters = -1, {}
-        for part in heapq.merge(tallies, failures, key=attrgetter("cell")):
-            if part.cell != cell:
-                cell, parameters = part.cell, self.store.parameters(part.cell)
-            yield part._replace(parameters=parameters)
+    def _rows_with_errors(self) -> Iterator[dict[str, Any]]:
+        """Rows as `rows` has them, with the error of those that failed, or None."""
+        number, parameters = -1, {}
+        for cell, trial, seed, status, row, error in self.store.select(
+            "cell, trial, seed, status, row, error"
+        ):
+            if cell != number:
+                number, parameters = cell, self.store.parameters(cell)
+            yield {**parameters, "trial": trial, "seed": seed, "status": status, **row, "error": error}
 
     def _command(self, cell: int, trial: int, parameters: Parameters, seed: int) -> str:
         if self.store.path is None:
@@ -269,3 +299,20 @@ def function_of(sweep: Sweep, function: Function | str | None = None) -> Functio
     if identity(made, name) != noted:
         raise ValueError(f"function must be that of the sweep, {noted!a:.60}, got {identity(made, name)!r}")
     return made
+
+
+def _arrow_type(pa: Any, kinds: set[type]) -> Any:
+    kinds = kinds - {type(None)}
+    if kinds == {bool}:
+        return pa.bool_()
+    if kinds == {int}:
+        return pa.int64()
+    if kinds <= {int, float} and kinds:
+        return pa.float64()
+    return pa.string() if kinds <= {str} else None
+
+
+def _cell_text(value: Any) -> Any:
+    if value is None:
+        return ""
+    return str(value).lower() if isinstance(value, bool) else value

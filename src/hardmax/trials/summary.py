@@ -6,14 +6,13 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from hardmax._lib.terminal import columns
-from hardmax.trials.export import columns as columns_of
 from hardmax.trials.grid import Parameters, cell_key
-from hardmax.trials.tally import Column, Names
+from hardmax.trials.store import Store
 
 if TYPE_CHECKING:
     from hardmax.trials.results import Sweep
@@ -121,61 +120,103 @@ def spread(values: Sequence[float] | np.ndarray) -> Spread:
 
 
 @dataclass
+class _Column:
+    """One result of the trials of a group."""
+
+    true: int = 0
+    flags: int = 0
+    numbers: list[np.ndarray] = field(default_factory=list)
+    texts: Counter[str] = field(default_factory=Counter)
+
+    def add(self, values: Sequence[Any]) -> set[type]:
+        """Count more values, and return their kinds; an integer beyond 64 bits has the kind object."""
+        kinds = set(map(type, values))
+        if bool in kinds:
+            flags = [value for value in values if value is True or value is False]
+            self.true += sum(flags)
+            self.flags += len(flags)
+        if kinds & {int, float}:
+            plain = kinds <= {int, float}
+            numbers = np.array(
+                values if plain else [value for value in values if type(value) in (int, float)], np.float64
+            )
+            self.numbers.append(numbers)
+            if int in kinds and np.nanmax(np.abs(numbers)) > NARROW:
+                kinds = set(map(kind_of, values))
+        if str in kinds:
+            self.texts.update(value for value in values if type(value) is str)
+        return kinds
+
+    def summary(self, name: str) -> dict[str, Proportion | Spread]:
+        """What the values amount to, each part under its name."""
+        of: dict[str, Proportion | Spread] = {}
+        if self.flags:
+            key = f"{name} is true" if self.numbers else name  # so that neither hides the other
+            of[key] = Proportion(self.true, self.flags)
+        if self.numbers:
+            of[name] = spread(np.concatenate(self.numbers))
+        for text in sorted(self.texts):
+            of[f"{name} = {text}"] = Proportion(self.texts[text], self.texts.total())
+        return of
+
+
+NARROW = 2.0**62  # numbers up to this size are 64-bit integers for certain, if they are integers
+
+
+def kind_of(value: Any) -> type:
+    """The kind of a scalar."""
+    return object if type(value) is int and not -(2**63) <= value < 2**63 else type(value)
+
+
+@dataclass
 class _Group:
     parameters: Parameters
     done: int = 0
     failed: int = 0
-    columns: dict[str, list[Column]] = field(default_factory=dict)
-
-    def close(self, names: Iterable[str]) -> CellSummary:
-        of: dict[str, Proportion | Spread] = {}
-        for name in names:
-            parts = self.columns.get(name, [])
-            flags = sum(part.flags for part in parts)
-            numbers = [part.numbers for part in parts if len(part.numbers)]
-            if flags:
-                key = f"{name} is true" if numbers else name  # so that neither hides the other
-                of[key] = Proportion(sum(part.true for part in parts), flags)
-            if numbers:
-                of[name] = spread(np.concatenate(numbers))
-            texts: Counter[str] = Counter()
-            for part in parts:
-                texts.update(part.texts)
-            for text in sorted(texts):
-                of[f"{name} = {text}"] = Proportion(texts[text], texts.total())
-        return CellSummary(self.parameters, self.done, self.failed, of)
+    columns: dict[str, _Column] = field(default_factory=dict)
 
 
-class TrialPart(NamedTuple):
-    """Some trials of a cell: its parameters and number, how many are done and failed, and their columns."""
+class Collected:
+    """The results of a sweep by some of its parameters, and the kinds of each in the order of the rows."""
 
-    parameters: Parameters
-    cell: int
-    done: int
-    failed: int
-    columns: Sequence[Column]
+    def __init__(self, store: Store, by: Sequence[str] | None = None) -> None:
+        self.kinds: dict[str, set[type]] = {}
+        self.groups: dict[str, _Group] = {}
+        group_of: dict[int, _Group] = {}
+        for cell, done, failed in store.counts():
+            parameters = store.parameters(cell)
+            chosen = parameters if by is None else {name: parameters.get(name) for name in by}
+            group = group_of[cell] = self.groups.setdefault(cell_key(chosen), _Group(chosen))
+            group.done += done
+            group.failed += failed
+        for cell, rows in store.chunks():
+            values: dict[str, list[Any]] = {}
+            for row in rows:
+                for name, value in row.items():
+                    if name in values:
+                        values[name].append(value)
+                    else:
+                        values[name] = [value]
+            columns = group_of[cell].columns
+            for name, column in values.items():
+                self.kinds.setdefault(name, set()).update(columns.setdefault(name, _Column()).add(column))
 
-
-def summarize(
-    parts: Iterable[TrialPart], by: Sequence[str] | None, of: Sequence[str] | None
-) -> list[CellSummary]:
-    """Summarise parts of cells, which come in order, by some of the parameters."""
-    groups: dict[str, _Group] = {}
-    names = Names()
-    for part in parts:
-        chosen = part.parameters if by is None else {name: part.parameters.get(name) for name in by}
-        group = groups.setdefault(cell_key(chosen), _Group(chosen))
-        group.done += part.done
-        group.failed += part.failed
-        for column in part.columns:
-            names.see(part.cell, column)
-            if of is None or column.name in of:
-                group.columns.setdefault(column.name, []).append(column)
-    known = names.in_order()
-    unknown = [name for name in of or () if name not in known]
-    if known and unknown:
-        raise ValueError(f"of must name results ({', '.join(known)}), got {unknown[0]!r}")
-    return [group.close(known if of is None else of) for group in groups.values()]
+    def summaries(self, names: Iterable[str]) -> list[CellSummary]:
+        """The groups with these results."""
+        return [
+            CellSummary(
+                group.parameters,
+                group.done,
+                group.failed,
+                {
+                    key: value
+                    for name in names
+                    if name in group.columns
+                    for key, value in group.columns[name].summary(name).items()
+                },
+            )
+            for group in self.groups.values()
+        ]
 
 
 CELLS = 60  # lines of the table
@@ -199,9 +240,8 @@ def failures_of(found: Sweep, command: str | None = None) -> list[dict[str, Any]
 
 def summary_of(found: Sweep, of: Sequence[str] | None = None) -> list[dict[str, Any]]:
     """Every cell with its results: those named, or all that are not texts."""
-
-    shared = (*found.parameters, "trial", "seed", "status", "error")
-    own = {name: kinds for name, kinds in columns_of(found).items() if name not in shared}
+    collected = Collected(found.store)
+    own = {name: kinds for name, kinds in collected.kinds.items() if name not in found.parameters}
     for name in of or ():
         if own and name not in own:
             raise ValueError(f"of must be a result of the trials ({', '.join(own)}), got {name!r}")
@@ -213,7 +253,7 @@ def summary_of(found: Sweep, of: Sequence[str] | None = None) -> list[dict[str, 
             "failed": cell.failed,
             "results": {name: _numbers(value) for name, value in cell.of.items()},
         }
-        for cell in found.summary(of=chosen)
+        for cell in collected.summaries(chosen)
     ]
 
 

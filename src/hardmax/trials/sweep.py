@@ -3,41 +3,26 @@
 from __future__ import annotations
 
 import os
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from hardmax._lib import expect
 from hardmax._lib.arguments import check_arguments
-from hardmax._lib.pool import WorkerDied
 from hardmax._lib.progress import Progress
-from hardmax.trials.backends import Backend, check_place, open_backend
-from hardmax.trials.backends.local import Here
-from hardmax.trials.grid import Grid, cell_key, seeds
+from hardmax.trials.backends import Backend, Here, check_place, open_backend
+from hardmax.trials.grid import Grid
 from hardmax.trials.plan import BUILT_IN, built_in_cells
 from hardmax.trials.provenance import Function, identity, named, provenance, refuse_while_loading, source_hash
 from hardmax.trials.results import Sweep
+from hardmax.trials.spread import BEAT, Flights
 from hardmax.trials.store import Store
-from hardmax.trials.work import (
-    FAILED,
-    Batch,
-    First,
-    Job,
-    Pace,
-    Report,
-    Sizes,
-    TrialClock,
-    TrialOutcome,
-    report,
-)
+from hardmax.trials.work import FAILED, Batch, First, Job, Pace, Sizes, TrialClock, TrialOutcome, Watcher
 
 MOST = 10**15  # trials of a cell
 WORKERS = 10_000
 BATCH = 1_000_000  # trials, whose rows are held in memory
-BEAT = 1.0  # seconds after which progress is reported although no batch has ended
-LOST = "the worker died while it ran this trial"
 
 
 @check_arguments
@@ -100,45 +85,6 @@ def sweep(
     >>> [str(cell.of["heads"]) for cell in result.summary()]
     ['12 of 200 (3.1% to 10.2%)', '105 of 200 (45.3% to 59.6%)']
     """
-    watch = None if progress is None else lambda pace: progress(pace.done + pace.failed, pace.total)
-    return watched_sweep(
-        function,
-        grid,
-        trials,
-        store=store,
-        rng=rng,
-        batched=batched,
-        backend=backend,
-        address=address,
-        workers=workers,
-        batch=batch,
-        retries=retries,
-        watch=watch,
-        data_files=data_files,
-        retry_failed=retry_failed,
-        allow_changes=allow_changes,
-    )
-
-
-def watched_sweep(
-    function: Function | str,
-    grid: Mapping[str, Any] | Sequence[Mapping[str, Any]],
-    trials: int,
-    *,
-    store: str | os.PathLike[str] | None = None,
-    rng: int = 0,
-    batched: bool = False,
-    backend: str = "local",
-    address: str | None = None,
-    workers: int | None = None,
-    batch: int | None = None,
-    retries: int = 2,
-    watch: Callable[[Pace], object] | None = None,
-    data_files: Iterable[str | os.PathLike[str]] = (),
-    retry_failed: bool = False,
-    allow_changes: bool = False,
-) -> Sweep:
-    """Run a sweep as `sweep` does; ``watch`` also receives the rate and the seconds that remain."""
     refuse_while_loading()
     trials = _at_most(MOST, "trials", expect.whole("trials", trials, 1))
     seed = expect.whole("rng", rng)
@@ -155,7 +101,7 @@ def watched_sweep(
     try:
         plan = {"function": identity(made, name), "load": name, "seed": seed, "batched": bool(batched)}
         session = opened.begin(plan, cells, trials, record, allow_changes)
-        done, failed = opened.counts()
+        done, failed = (sum(row[at] for row in opened.counts()) for at in (1, 2))
         failed = 0 if retry_failed else failed
         total = trials * opened.cell_count
         if done + failed < total:
@@ -164,11 +110,11 @@ def watched_sweep(
             else:
                 job = Job(name, source_hash(made), bool(batched), seed)
                 pool = open_backend(backend, job, workers, address)
-            clock = TrialClock(done, failed, total)
+            missing = _missing(opened, trials, sizes, retry_failed)
+            first = First(alone=address is None and not isinstance(pool, Here))
+            flights = Flights(pool, lambda: next(missing, None), seed, retries, first)
             try:
-                first = First(alone=address is None and not isinstance(pool, Here))
-                drive = _Drive(opened, session, pool, sizes, clock, watch, seed, retries, first)
-                drive.run(_missing(opened, trials, sizes, retry_failed))
+                _drive(flights, opened, session, sizes, TrialClock(done, failed, total), progress)
             finally:
                 pool.close()
         opened.end(session)
@@ -209,86 +155,34 @@ def _missing(store: Store, trials: int, sizes: Sizes, again: bool) -> Iterator[B
                 start = end
 
 
-@dataclass(frozen=True, eq=False)
-class _Flight:
-    """A batch on its way: how often its worker died, and how often while it held this trial alone."""
+def _drive(
+    flights: Flights, store: Store, session: int, sizes: Sizes, clock: TrialClock, progress: Progress | None
+) -> None:
+    """Run all batches; if something stops this, record those that are finished and pass it on."""
 
-    batch: Batch
-    deaths: int = 0
-    alone: int = 0
+    def record(batch: Batch, outcomes: list[TrialOutcome], attempts: int) -> Pace:
+        store.record(session, batch.cell, outcomes, attempts)
+        failed = sum(outcome.status == FAILED for outcome in outcomes)
+        return clock.count(len(outcomes) - failed, failed)
 
+    def show(pace: Pace) -> None:
+        pace = pace._replace(compiling=flights.first.compiles)
+        if isinstance(progress, Watcher):
+            progress.see(pace)
+        elif progress is not None:
+            progress(pace.done + pace.failed, pace.total)
 
-@dataclass(frozen=True, eq=False)
-class _Drive:
-    """The loop of the driver: submit, wait, record."""
-
-    store: Store
-    session: int
-    pool: Backend
-    sizes: Sizes
-    clock: TrialClock
-    watch: Callable[[Pace], object] | None
-    seed: int
-    retries: int
-    first: First
-
-    def run(self, missing: Iterator[Batch]) -> None:
-        """Run all batches; if something stops this, record those that are finished and pass it on."""
-        again: deque[_Flight] = deque()
-        flights: dict[Any, _Flight] = {}
-        try:
-            while True:
-                while len(flights) < (1 if self.first.is_alone() else self.pool.capacity):
-                    flight = again.popleft() if again else _fly(next(missing, None))
-                    if flight is None:
-                        break
-                    flights[self.pool.submit(flight.batch)] = flight
-                if not flights:
-                    return
-                finished = self.pool.wait(flights, BEAT)
-                for handle in finished:
-                    self._settle(handle, flights[handle], again)
-                    del flights[handle]
-                    self.first.ends()
-                if not finished:
-                    self._count(0, 0)  # whoever watches may stop a sweep whose trials never end
-        except BaseException:  # an interrupt, an error of a worker's machine, or what the callback raised
-            silent = replace(self, watch=None)
-            with suppress(Exception):
-                for handle in self.pool.wait(flights, 0.0) if flights else ():
-                    silent._settle(handle, flights[handle], again)
-            raise
-
-    def _settle(self, handle: Any, flight: _Flight, again: deque[_Flight]) -> None:
-        batch = flight.batch
-        try:
-            said = self.pool.report(handle)
-        except WorkerDied as death:
-            if len(batch) > 1:
-                # Halving finds the guilty trial with the fewest further deaths, and is a retry of the others.
-                again.extendleft(_Flight(half, flight.deaths + 1) for half in batch.halves())
-            elif flight.alone < self.retries:
-                again.appendleft(_Flight(batch, flight.deaths + 1, flight.alone + 1))
-            else:
-                self._record(flight, report([self._lost(batch, str(death))]))
-            return
-        self.sizes.measure(batch.cell, len(batch), sum(outcome.seconds for outcome in said.outcomes))
-        self._record(flight, said)
-
-    def _record(self, flight: _Flight, said: Report) -> None:
-        self.store.record(self.session, flight.batch.cell, said, flight.deaths + 1)
-        failed = sum(outcome.status == FAILED for outcome in said.outcomes)
-        self._count(len(said.outcomes) - failed, failed)
-
-    def _count(self, done: int, failed: int) -> None:
-        pace = self.clock.count(done, failed)._replace(compiling=self.first.compiles)
-        if self.watch is not None:
-            self.watch(pace)
-
-    def _lost(self, batch: Batch, how: str) -> TrialOutcome:
-        (seed,) = seeds(self.seed, cell_key(batch.parameters), batch.start, batch.stop)
-        return TrialOutcome(batch.start, seed, FAILED, None, LOST, how, float("nan"))
-
-
-def _fly(batch: Batch | None) -> _Flight | None:
-    return None if batch is None else _Flight(batch)
+    try:
+        while flights.fill():
+            none = True
+            for batch, outcomes, attempts in flights.settle(BEAT):
+                none = False
+                sizes.measure(batch.cell, len(batch), sum(outcome.seconds for outcome in outcomes))
+                show(record(batch, outcomes, attempts))
+            if none:
+                show(clock.count(0, 0))  # whoever watches may stop a sweep whose trials never end
+    except BaseException:  # an interrupt, an error of a worker's machine, or what the callback raised
+        with suppress(Exception):
+            for settled in flights.settle(0.0):
+                record(*settled)
+        raise

@@ -1,4 +1,4 @@
-"""What a worker does: run a batch of trials of one cell and say what became of each; how long that takes."""
+"""What a worker does: run a batch of trials of one cell and report what became of each; the time it takes."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import pickle
 import sys
 import time
 import traceback
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -15,7 +16,6 @@ from typing import Any, NamedTuple
 
 from hardmax.trials.grid import RESERVED, Parameters, cell_key, scalar, seeds
 from hardmax.trials.provenance import Function, load, source_hash
-from hardmax.trials.tally import Tally, tally
 
 DONE, FAILED = "done", "failed"
 
@@ -44,20 +44,6 @@ class TrialOutcome(NamedTuple):
     error: str | None
     traceback: str | None
     seconds: float
-
-
-class Report(NamedTuple):
-    """What a worker says of a batch: what became of each trial, and the tally of those that are done."""
-
-    outcomes: list[TrialOutcome]
-    tally: Tally | None
-
-
-def report(outcomes: list[TrialOutcome]) -> Report:
-    """Outcomes of one cell with their tally, from the rows as they were written down."""
-    done = [outcome for outcome in outcomes if outcome.status == DONE]
-    rows = json.loads(f"[{','.join(outcome.row or '' for outcome in done)}]")
-    return Report(outcomes, tally([outcome.trial for outcome in done], rows))
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,7 +75,7 @@ class Job:
     seed: int
 
 
-def run_job(job: Job, batch: Batch) -> Report:
+def run_job(job: Job, batch: Batch) -> list[TrialOutcome]:
     """Run a batch in a worker, on one thread."""
     return run_batch(_worker_function(job.name, job.source), job.batched, job.seed, batch)
 
@@ -99,7 +85,7 @@ def run_packed(job: Job, batch: Batch) -> bytes:
     return pickle.dumps(run_job(job, batch))
 
 
-def run_batch(function: Function, batched: bool, seed: int, batch: Batch) -> Report:
+def run_batch(function: Function, batched: bool, seed: int, batch: Batch) -> list[TrialOutcome]:
     """Run a batch: one call if the function takes several seeds, and one call for each trial otherwise.
 
     If the one call raises, or does not return one row for each seed, its trials are run one by one: then only
@@ -118,8 +104,8 @@ def run_batch(function: Function, batched: bool, seed: int, batch: Batch) -> Rep
         if whole:
             each = (time.perf_counter() - start) / len(own)
             judged = enumerate(zip(own, rows, strict=True), batch.start)
-            return report([_judge(trial, s, row, batch.parameters, each) for trial, (s, row) in judged])
-    return report([_run_alone(function, batched, batch, t, s) for t, s in enumerate(own, batch.start)])
+            return [_judge(trial, s, row, batch.parameters, each) for trial, (s, row) in judged]
+    return [_run_alone(function, batched, batch, t, s) for t, s in enumerate(own, batch.start)]
 
 
 def call(function: Function, batched: bool, parameters: Parameters, seed: int) -> Any:
@@ -226,6 +212,18 @@ class Pace(NamedTuple):
     compiling: bool = False
 
 
+class Watcher(ABC):
+    """A callback of `sweep` that receives the `Pace` instead of two counts."""
+
+    @abstractmethod
+    def see(self, pace: Pace) -> None:
+        """Take note of a finished batch, or of a second in which none ended; an exception stops the sweep."""
+
+    def __call__(self, done: int, total: int) -> None:
+        """Watch something that has only counts."""
+        self.see(Pace(done, 0, total, 0.0, float("inf")))
+
+
 class First:
     """The first batch runs alone while its worker compiles, so that the other workers find the kernels.
 
@@ -275,7 +273,9 @@ class Sizes:
         return max(1, min(fits, GROWTH * self.last))
 
     def measure(self, cell: int, trials: int, seconds: float) -> None:
-        """Learn from a finished batch."""
+        """Learn from a finished batch; a trial whose worker died has no time."""
+        if seconds != seconds:
+            return
         self.seconds = seconds / trials
         self.last = trials
         self.known = self.known or cell == self.cell

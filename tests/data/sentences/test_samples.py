@@ -114,7 +114,7 @@ def test_ids_are_tokens_in_increasing_order_or_positions_in_the_vocabulary():
         ([[0.5]], None, "got float"),
         ([[-1, 2]], None, "ids from 0 to 9223372036854775807"),
         ([[1, 2**70]], None, "ids from 0 to 9223372036854775807"),
-        ([[1, 3]], ["a", "b"], "ids below 2"),
+        ([[1, 3]], ["a", "b"], "ids from 0 to 1"),
         (["a c"], ["a", "b"], "lacks 'c'"),
         (["a b"], ["a", "a", "b"], "'a' twice"),
         ([3], None, r"sentences\[0\]"),

@@ -65,7 +65,7 @@ def train(message: Mapping[str, Any]) -> dict[str, Any]:
     trained = hm.embeddings.minibatch.train_embeddings(
         corpus, D, hm.optim.AdamW(rate), epochs=epochs, batch=BATCH, rng=SEED, workers=1
     )
-    totals, x = corpus.statistics.total, corpus.posterior_difference
+    totals, x = corpus.total, corpus.posterior_difference
     return {
         "words": corpus.vocabulary,
         "counts": totals,

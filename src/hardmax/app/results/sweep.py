@@ -19,6 +19,7 @@ from hardmax._lib.extras import install
 from hardmax._lib.terminal import DONE, INCOMPLETE, INTERRUPTED, NOT_AS_EXPECTED, visible
 from hardmax.app.results.result import Result
 from hardmax.app.results.session import session, spared, writable
+from hardmax.trials.work import Pace, Watcher
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from hardmax.trials.plan import Plan
     from hardmax.trials.provenance import Function
     from hardmax.trials.results import Sweep
-    from hardmax.trials.work import Pace
 
 LINE = 30.0  # seconds between lines of progress where no bar can be drawn
 
@@ -282,8 +282,8 @@ def sweep_file(
     """
     from hardmax.trials.plan import read_plan
     from hardmax.trials.results import Sweep
-    from hardmax.trials.store.errors import sqlite_errors
-    from hardmax.trials.sweep import watched_sweep as run
+    from hardmax.trials.store import sqlite_errors
+    from hardmax.trials.sweep import sweep as run
 
     allow, of = ([] if names is None else [*names] for names in (allow, of))
     with session().stdout_free():
@@ -311,7 +311,7 @@ def sweep_file(
                 batched=plan.batched,
                 backend=backend,
                 address=address,
-                watch=watch.see,
+                progress=watch,
                 retry_failed=retry_failed,
                 allow_changes=allow_changes,
                 **plan.options,
@@ -366,7 +366,7 @@ class _OutOfTime(Exception):
     """The seconds given are over."""
 
 
-class _Watch:
+class _Watch(Watcher):
     """Shows progress, and stops the sweep when its time is over."""
 
     def __init__(self, bar: Bar, seconds: float | None) -> None:
@@ -374,22 +374,22 @@ class _Watch:
         self.end = None if seconds is None else time.monotonic() + seconds
         self.next_line = time.monotonic() + LINE
 
-    def see(self, progress: Pace) -> None:
+    def see(self, pace: Pace) -> None:
         """Take note of a finished batch."""
-        settled = progress.done + progress.failed
-        if progress.compiling:
-            pace = "compiling kernels"
-        elif math.isfinite(progress.remaining):
-            pace = f"{progress.rate:,.3g} trials/s, {_duration(progress.remaining)} left"
+        settled = pace.done + pace.failed
+        if pace.compiling:
+            speed = "compiling kernels"
+        elif math.isfinite(pace.remaining):
+            speed = f"{pace.rate:,.3g} trials/s, {_duration(pace.remaining)} left"
         else:
-            pace = "none finished yet"
-        failed = f", {progress.failed:,} failed" if progress.failed else ""
-        self.bar.rename(f"{settled:,} of {progress.total:,} trials{failed}, {pace}")
-        self.bar.to(settled, progress.total)
+            speed = "none finished yet"
+        failed = f", {pace.failed:,} failed" if pace.failed else ""
+        self.bar.rename(f"{settled:,} of {pace.total:,} trials{failed}, {speed}")
+        self.bar.to(settled, pace.total)
         if not self.bar.allowed and time.monotonic() >= self.next_line:
             self.next_line = time.monotonic() + LINE
             session().say(self.bar.what)
-        if self.end is not None and time.monotonic() >= self.end and settled < progress.total:
+        if self.end is not None and time.monotonic() >= self.end and settled < pace.total:
             raise _OutOfTime
 
 

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,7 +12,8 @@ import numpy as np
 from hardmax._lib import expect
 from hardmax._lib.models import made
 from hardmax._lib.scales import Scale, read_scale
-from hardmax.data.corpora.statistics import TokenStatistics, assumption_4
+from hardmax.data.corpora.statistics import assumption_4
+from hardmax.data.tokens import distinct_words, number_tokens, token_lists
 from hardmax.problem import Problem
 from hardmax.problem.keys import Dense
 from hardmax.problem.losses import LossFunction, as_loss
@@ -44,6 +43,8 @@ class Corpus:
     (('good', 'film', 'bad'), [[2, 1, 0], [0, 2, 1]])
     >>> corpus, corpus.T
     (Corpus(n=2, S=3, nnz=4), 3)
+    >>> corpus.signed.tolist(), corpus.completely_positive.tolist()
+    ([2, -1, -1], [0])
     """
 
     tokens: np.ndarray  # (nnz,) intp
@@ -68,8 +69,13 @@ class Corpus:
         >>> hm.Corpus.from_sequences([[0, 1, 1], [2, 0, 3]], [1, -1]).counts.tolist()
         [1, 2, 1, 1, 1]
         """
-        flat, sizes = _flattened(sequences)
-        tokens, words = _numbered(flat, vocabulary)
+        lists = list(token_lists("sequences", sequences))
+        if not lists:
+            raise ValueError("sequences must hold at least one sequence, got none")
+        sizes = np.array([len(tokens) for tokens in lists])
+        _refuse_empty(sizes, "sequences[{}]")
+        flat = [token for tokens in lists for token in tokens]
+        tokens, words = number_tokens("sequences", flat, vocabulary, LARGEST_TOKEN)
         S = int(tokens.max()) + 1 if words is None else len(words)
         places = np.repeat(np.arange(len(sizes)), sizes)
         slots, counts = np.unique(places * S + tokens, return_counts=True)
@@ -101,7 +107,7 @@ class Corpus:
         n, S = matrix.shape
         if n == 0:
             raise ValueError("M must have at least one row, got none")
-        words = None if vocabulary is None else _words(vocabulary)
+        words = None if vocabulary is None else distinct_words(vocabulary)
         if words is not None and len(words) != S:
             raise ValueError(f"vocabulary must hold {S} words, one per column of M, got {len(words)}")
         return cls._made(matrix.indices, matrix.data, np.diff(matrix.indptr), y, S, words)
@@ -116,9 +122,7 @@ class Corpus:
         S: int,
         words: tuple[str, ...] | None,
     ) -> Corpus:
-        if (sizes == 0).any():
-            k = int(np.argmin(sizes))
-            raise ValueError(f"sequence {k} is empty: every sequence needs at least one token; drop it")
+        _refuse_empty(sizes)
         if (amount := float(counts.sum(dtype=float))) > MOST_TOKENS:
             raise ValueError(f"M must hold at most 2^53 tokens in all, got about {amount:.3g}; scale it down")
         offsets = np.concatenate([[0], np.cumsum(sizes)])
@@ -201,61 +205,69 @@ class Corpus:
 
     # -- statistics ---------------------------------------------------------------------------------------
 
+    @property
+    def statistics(self) -> Corpus:
+        """The corpus itself: its counts and sets of tokens, as version 0.2 named them together."""
+        return self
+
     @cached_property
-    def statistics(self) -> TokenStatistics:
-        """How often each token occurs, and with which labels; the properties below are taken from it."""
-        signed = self.per_token(self.per_slot(self.signs) * self.weights)
-        total = self.per_token(self.weights)
-        share = self.per_slot(self.signs / self.lengths) * self.weights
-        # With one length the two normalisations are one, and integers keep its zeros exact.
-        constant = self.lengths.min() == self.lengths.max()
-        mean = signed / total.sum() if constant else self.per_token(share) / self.n
-        return TokenStatistics(signed.astype(np.int64), total.astype(np.int64), mean)
+    def signed(self) -> np.ndarray:
+        """Signed count of every token, the sum of y m_s(X); sets of tokens are decided on these integers."""
+        return self.per_token(self.per_slot(self.signs) * self.weights).astype(np.int64)
+
+    @cached_property
+    def total(self) -> np.ndarray:
+        """Count of every token, the sum of m_s(X)."""
+        return self.per_token(self.weights).astype(np.int64)
 
     @property
     def alpha(self) -> np.ndarray:
         """alpha_s, the signed count over the number of all tokens: nT where all lengths are T (A-DATA-1)."""
-        return self.statistics.alpha
+        return self.signed / self.total.sum()
 
-    @property
+    @cached_property
     def alpha_per_sequence(self) -> np.ndarray:
         """Mean of y m_s(X) / T_X, which the first step of training learns; alpha if all lengths are equal."""
-        return self.statistics.alpha_per_sequence
+        if self.lengths.min() == self.lengths.max():  # integers keep its zeros exact
+            return self.alpha
+        return self.per_token(self.per_slot(self.signs / self.lengths) * self.weights) / self.n
 
     @property
     def posterior_difference(self) -> np.ndarray:
         """Signed count over count, in [-1, 1]; nan for a token that never occurs (A-DATA-2)."""
-        return self.statistics.posterior_difference
+        out = np.full(self.S, np.nan)
+        np.divide(self.signed, self.total, out=out, where=self.total > 0)
+        return out
 
     @property
     def frequency(self) -> np.ndarray:
-        """Share of a token among all tokens."""
-        return self.statistics.frequency
+        """Share of a token among all tokens; alpha is the posterior difference times it."""
+        return self.total / self.total.sum()
 
     @property
     def positive(self) -> np.ndarray:
         """Tokens with alpha > 0 (A-DEF-7)."""
-        return self.statistics.positive
+        return np.flatnonzero(self.signed > 0)
 
     @property
     def negative(self) -> np.ndarray:
         """Tokens with alpha < 0."""
-        return self.statistics.negative
+        return np.flatnonzero(self.signed < 0)
 
     @property
     def irrelevant(self) -> np.ndarray:
         """Tokens that occur, with alpha = 0."""
-        return self.statistics.irrelevant
+        return np.flatnonzero((self.signed == 0) & (self.total > 0))
 
     @property
     def completely_positive(self) -> np.ndarray:
         """Tokens that occur in sequences with label +1 only."""
-        return self.statistics.completely_positive
+        return np.flatnonzero((self.signed == self.total) & (self.total > 0))
 
     @property
     def completely_negative(self) -> np.ndarray:
         """Tokens that occur in sequences with label -1 only."""
-        return self.statistics.completely_negative
+        return np.flatnonzero((self.signed == -self.total) & (self.total > 0))
 
     @property
     def important(self) -> np.ndarray:
@@ -330,50 +342,7 @@ def _frozen(array: np.ndarray) -> np.ndarray:
     return array
 
 
-def _flattened(sequences: Iterable[Any]) -> tuple[list[Any], np.ndarray]:
-    """All tokens in one list, and the number of tokens of each sequence."""
-    listed = []
-    for k, sequence in enumerate(expect.sequences("sequences", sequences)):
-        tokens = sequence.split() if isinstance(sequence, str) else expect.values(sequence)
-        if tokens is None:
-            raise ValueError(
-                f"sequences[{k}] must be a string or a list of words or numbers, got {sequence!r:.60}"
-            )
-        listed.append(tokens)
-        if not tokens:
-            raise ValueError(f"sequences[{k}] is empty: every sequence needs at least one token; drop it")
-    if not listed:
-        raise ValueError("sequences must hold at least one sequence, got none")
-    return [token for sequence in listed for token in sequence], np.array([len(s) for s in listed])
-
-
-def _words(vocabulary: Sequence[str]) -> tuple[str, ...]:
-    words = tuple(vocabulary)
-    if not words or not all(isinstance(word, str) for word in words):
-        raise ValueError(f"vocabulary must be a list of words, got {vocabulary!r:.60}")
-    if len(set(words)) < len(words):
-        twice = Counter(words).most_common(1)[0][0]
-        raise ValueError(f"vocabulary must hold every word once, got {twice!r} twice")
-    return words
-
-
-def _numbered(flat: list[Any], vocabulary: Sequence[str] | None) -> tuple[np.ndarray, tuple[str, ...] | None]:
-    """Token numbers, and the words they stand for where these are known."""
-    words = None if vocabulary is None else _words(vocabulary)
-    kinds = {type(token) for token in flat}
-    if all(issubclass(kind, str) for kind in kinds):
-        words = tuple(dict.fromkeys(flat)) if words is None else words
-        number = {word: x for x, word in enumerate(words)}
-        missing = next((word for word in flat if word not in number), None)
-        if missing is not None:
-            raise ValueError(f"vocabulary must hold every word of the sequences, it lacks {missing!r}")
-        return np.fromiter((number[word] for word in flat), np.intp, len(flat)), words
-    odd = next((kind for kind in kinds if kind is bool or not issubclass(kind, Integral)), None)
-    if odd is not None:
-        came = next(token for token in flat if type(token) is odd)
-        raise ValueError(f"sequences must hold words only or token numbers only, got also {came!r}")
-    least, most = min(flat), max(flat)
-    last = LARGEST_TOKEN if words is None else len(words) - 1
-    if least < 0 or most > last:
-        raise ValueError(f"sequences must hold token numbers from 0 to {last}, got {least} to {most}")
-    return np.array(flat, dtype=np.intp), words
+def _refuse_empty(sizes: np.ndarray, name: str = "sequence {}") -> None:
+    if (sizes == 0).any():
+        where = name.format(int(np.argmin(sizes)))
+        raise ValueError(f"{where} is empty: every sequence needs at least one token; drop it")

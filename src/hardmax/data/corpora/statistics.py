@@ -1,4 +1,4 @@
-"""What a corpus says about its tokens: signed frequencies, and whether Assumption 4 holds."""
+"""Whether Assumption 4 of paper A holds for a corpus."""
 
 from __future__ import annotations
 
@@ -11,69 +11,6 @@ from hardmax._lib.arguments import check_arguments
 
 if TYPE_CHECKING:
     from hardmax.data.corpora.corpus import Corpus
-
-
-@dataclass(frozen=True, eq=False)
-class TokenStatistics:
-    """Integer counts of every token, and what follows from them.
-
-    ``signed`` is the sum of y_k m_s(X_k), ``total`` the sum of m_s(X_k). Classes are decided on these
-    integers, never on quotients; a token that does not occur belongs to none.
-
-    >>> import hardmax as hm
-    >>> corpus = hm.Corpus.from_sequences([[0, 1, 1], [2, 0, 3], [3, 3, 1], [2, 2, 0]], [1, -1, 1, -1])
-    >>> found = corpus.statistics
-    >>> found.signed.tolist(), found.total.tolist()
-    ([-1, 3, -3, 1], [3, 3, 3, 3])
-    >>> found.completely_positive.tolist(), found.positive.tolist()
-    ([1], [1, 3])
-    """
-
-    signed: np.ndarray  # (S,) int64
-    total: np.ndarray  # (S,) int64
-    alpha_per_sequence: np.ndarray  # (S,) mean of y m_s(X) / T_X
-
-    @property
-    def alpha(self) -> np.ndarray:
-        """Average signed frequency, equation (3), with the number of all tokens for nT."""
-        return self.signed / self.total.sum()
-
-    @property
-    def frequency(self) -> np.ndarray:
-        """Share of a token among all tokens; alpha = posterior_difference * frequency."""
-        return self.total / self.total.sum()
-
-    @property
-    def posterior_difference(self) -> np.ndarray:
-        """Equation (37): 1 for a token of positive sequences only; nan for a token that never occurs."""
-        out = np.full(len(self.total), np.nan)
-        np.divide(self.signed, self.total, out=out, where=self.total > 0)
-        return out
-
-    @property
-    def positive(self) -> np.ndarray:
-        """Tokens with alpha > 0."""
-        return np.flatnonzero(self.signed > 0)
-
-    @property
-    def negative(self) -> np.ndarray:
-        """Tokens with alpha < 0."""
-        return np.flatnonzero(self.signed < 0)
-
-    @property
-    def irrelevant(self) -> np.ndarray:
-        """Tokens that occur, with alpha = 0."""
-        return np.flatnonzero((self.signed == 0) & (self.total > 0))
-
-    @property
-    def completely_positive(self) -> np.ndarray:
-        """Tokens of sequences with label +1 only."""
-        return np.flatnonzero((self.signed == self.total) & (self.total > 0))
-
-    @property
-    def completely_negative(self) -> np.ndarray:
-        """Tokens of sequences with label -1 only."""
-        return np.flatnonzero((self.signed == -self.total) & (self.total > 0))
 
 
 @dataclass(frozen=True)
@@ -134,10 +71,9 @@ def assumption_4(corpus: Corpus) -> Assumption4:
         k = int(np.argmax(T[0] != T))
         text = f"sequence {k} has {T[k]} tokens and sequence 0 has {T[0]}"
         return Assumption4(None, Assumption4Witness("length", k, (), text))
-    found = corpus.statistics
     decided = np.zeros(corpus.S, dtype=bool)
-    decided[found.completely_positive] = decided[found.completely_negative] = True
-    relevant = (found.signed != 0) & ~decided
+    decided[corpus.completely_positive] = decided[corpus.completely_negative] = True
+    relevant = (corpus.signed != 0) & ~decided
     # One pass over the slots; the first sequence at odds is looked at again, for the witness.
     sums = [
         np.add.reduceat(x[corpus.tokens] * corpus.counts, corpus.offsets[:-1]) for x in (decided, relevant)
@@ -154,7 +90,7 @@ def _witness(corpus: Corpus, k: int, decided: np.ndarray, relevant: np.ndarray) 
     mixed = tokens[relevant[tokens]]
     if mixed.size:
         s = int(mixed[0])
-        signed, total = corpus.statistics.signed[s], corpus.statistics.total[s]
+        signed, total = corpus.signed[s], corpus.total[s]
         seen = f"signed count {signed} of {total}"
         text = f"{corpus.word(s)!r} is neither irrelevant nor in sequences of one label only ({seen})"
         return Assumption4Witness("relevant", k, (s,), f"sequence {k}: {text}")

@@ -72,24 +72,13 @@ class Decoded(Iterator[str]):
 
 
 def line_ends(content: bytes) -> int:
-    """How many lines end in it, by \\n, \\r or both together.
-
-    >>> from hardmax.data.sentences.gathering import line_ends
-    >>> line_ends(b"a\\nb\\rc\\r\\nd")
-    3
-    """
+    """How many lines end in it, by \\n, \\r or both together."""
     returns = content.count(b"\r")
     return content.count(b"\n") + (returns - content.count(b"\r\n") if returns else 0)
 
 
 def gather(pieces: Iterable[str], max_length: int | None, punctuation: str = KEEP) -> Sentences:
-    """The sentences of a text, one per line; of each the first `max_length` tokens, the others are counted.
-
-    >>> from hardmax.data.sentences.gathering import gather
-    >>> text = gather(["a b\\nb", "b a b ", "b a\\n"], max_length=3)
-    >>> text.vocabulary, text.words(1), text.cut_tokens
-    (('a', 'b', 'bb'), ['bb', 'a', 'b'], 2)
-    """
+    """The sentences of a text, one per line; tokens behind the first `max_length` of each are counted."""
     made, word = _Making(max_length, punctuation), ""
     for piece in pieces:
         text = word + piece

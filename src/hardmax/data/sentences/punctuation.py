@@ -21,22 +21,12 @@ def checked(punctuation: str) -> str:
 
 
 def is_mark(letter: str) -> bool:
-    """Whether a character is a punctuation mark by Unicode's categories.
-
-    >>> from hardmax.data.sentences.punctuation import is_mark
-    >>> is_mark("."), is_mark("»"), is_mark("$"), is_mark("a")
-    (True, True, False, False)
-    """
+    """Whether a character is a punctuation mark by Unicode's categories."""
     return unicodedata.category(letter).startswith("P")
 
 
 def bare(word: str) -> str:
-    """The word without the marks at its ends.
-
-    >>> from hardmax.data.sentences.punctuation import bare
-    >>> bare("(don't)."), bare("...")
-    ("don't", '')
-    """
+    """The word without the marks at its ends."""
     low, high = 0, len(word)
     while low < high and is_mark(word[low]):
         low += 1

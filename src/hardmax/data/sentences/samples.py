@@ -50,13 +50,7 @@ class Trie:
 
     @classmethod
     def build(cls, sentences: Sentences) -> Trie:
-        """Number the prefixes length by length: two are equal if their parents and last tokens are.
-
-        >>> from hardmax.data.sentences.samples import Trie
-        >>> from hardmax.nexttoken import Sentences
-        >>> Trie.build(Sentences.from_lists(["a b", "a c"])).parent.tolist()
-        [-1, 0, 0]
-        """
+        """Number the prefixes length by length: two are equal if their parents and last tokens are."""
         V, starts = len(sentences.vocabulary), sentences.offsets[:-1]
         lengths = np.diff(sentences.offsets)
         longest = int(lengths.max(initial=0))
@@ -96,16 +90,7 @@ class Trie:
         return nodes[np.lexsort((self.depth[nodes], self.first[nodes]))]
 
     def frequencies(self, *, uniform: bool = False) -> NDArray[np.float64]:
-        """pi of each sample: its share of all samples, or with `uniform` of those with its sentence alone.
-
-        >>> from hardmax.data.sentences.samples import Trie
-        >>> from hardmax.nexttoken import Sentences
-        >>> trie = Trie.build(Sentences.from_lists(["a b", "a b", "a c", "b a"]))
-        >>> trie.frequencies().tolist()
-        [0.5, 0.25, 0.25]
-        >>> trie.frequencies(uniform=True).round(4).tolist()
-        [0.3333, 0.1667, 0.5]
-        """
+        """pi of each sample: its share of all samples, or with `uniform` of those with its sentence alone."""
         count = self.count[self.samples].astype(np.float64)
         if not uniform:
             return count / count.sum()
@@ -116,12 +101,6 @@ class Trie:
     def contents(self, nodes: NDArray[np.int64]) -> tuple[NDArray[np.int64], ...]:
         """Distinct tokens in order of first appearance, their multiplicities, and offsets, of the sentences
         whose next tokens are `nodes`.
-
-        >>> from hardmax.data.sentences.samples import Trie
-        >>> from hardmax.nexttoken import Sentences
-        >>> trie = Trie.build(Sentences.from_lists(["a b a c"]))
-        >>> [column.tolist() for column in trie.contents(trie.samples[-1:])]
-        [[0, 1], [2, 1], [0, 2]]
         """
         room = int(self.depth[nodes].sum()) - len(nodes)
         tokens, counts = np.empty((2, room), dtype=np.int64)
@@ -224,13 +203,7 @@ class Samples:
 
     @classmethod
     def from_trie(cls, trie: Trie, *, uniform: bool = False) -> Samples:
-        """All samples of a trie.
-
-        >>> from hardmax.data.sentences.samples import Trie
-        >>> from hardmax.nexttoken import Samples, Sentences
-        >>> Samples.from_trie(Trie.build(Sentences.from_lists(["a b b"]))).query.tolist()
-        [0, 1]
-        """
+        """All samples of a trie."""
         nodes = trie.samples
         if not len(nodes):
             raise ValueError(

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from numbers import Integral
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hardmax._lib.expect import sequences, values, whole
+from hardmax._lib.expect import whole
+from hardmax.data.tokens import number_tokens, token_lists
 
 # A relation (query, above, below) is one int64, so the cube of the vocabulary's size has to fit.
 LARGEST_VOCABULARY = 2_000_000
@@ -87,64 +87,24 @@ class Sentences:
         if max_length is not None:
             whole("max_length", max_length, least=2)
         split, cut, cut_tokens = [], 0, 0
-        for i, sentence in enumerate(sequences("sentences", sentences)):
-            kept, lost = _shorten(sentence, i, max_length)
+        for sentence in token_lists("sentences", sentences):
+            kept = sentence[:max_length]
             if kept:
                 split.append(kept)
-                cut, cut_tokens = cut + (lost > 0), cut_tokens + lost
+                cut += len(sentence) > len(kept)
+                cut_tokens += len(sentence) - len(kept)
         if not split:
             raise ValueError("sentences must hold at least one sentence with a token in it, got none")
         flat = [token for each in split for token in each]
-        kinds: set[type] = set(map(type, flat))
-        if kinds == {str}:
-            tokens, words = _number_words(flat, vocabulary)
-        elif all(issubclass(kind, Integral) and not issubclass(kind, bool) for kind in kinds):
-            tokens, words = _number_ids(flat, vocabulary)
-        else:
-            names = ", ".join(sorted(kind.__name__ for kind in kinds))
-            raise ValueError(f"sentences must hold tokens that are all words or all integer ids, got {names}")
+        listed = None if vocabulary is None else list(map(str, vocabulary))
+        tokens, words = number_tokens("sentences", flat, listed, np.iinfo(np.int64).max)
+        if words is None:
+            distinct, tokens = np.unique(tokens, return_inverse=True)
+            words = tuple(map(str, distinct.tolist()))
         if len(words) > LARGEST_VOCABULARY:
             raise ValueError(
                 f"sentences must have at most {LARGEST_VOCABULARY:,} distinct tokens, got {len(words):,}; "
                 "split the text into fewer kinds of tokens"
             )
         offsets = np.concatenate([[0], np.cumsum([len(each) for each in split])]).astype(np.int64)
-        return cls(tokens, offsets, words, max_length, cut, cut_tokens)
-
-
-def _shorten(sentence: Any, i: int, max_length: int | None) -> tuple[list[Any], int]:
-    """The tokens of a sentence that are kept, and the number of those that are not."""
-    tokens = sentence.split() if isinstance(sentence, str) else values(sentence)
-    if tokens is None:
-        raise ValueError(f"sentences[{i}] must be a string or a list of words or ids, got {sentence!r:.60}")
-    kept = tokens[:max_length]
-    return kept, len(tokens) - len(kept)
-
-
-def _number_words(flat: list[str], vocabulary: Sequence[str] | None) -> tuple[NDArray[np.int64], Any]:
-    words = tuple(dict.fromkeys(flat)) if vocabulary is None else tuple(vocabulary)
-    number = {word: x for x, word in enumerate(words)}
-    if len(number) < len(words):
-        twice = next(word for x, word in enumerate(words) if number[word] != x)
-        raise ValueError(f"vocabulary must have every word once, got {twice!r} twice")
-    try:
-        return np.fromiter(map(number.__getitem__, flat), np.int64, len(flat)), words
-    except KeyError as error:
-        raise ValueError(
-            f"vocabulary must hold every word of the sentences, it lacks {error.args[0]!r}"
-        ) from None
-
-
-def _number_ids(flat: list[Any], vocabulary: Sequence[str] | None) -> tuple[NDArray[np.int64], Any]:
-    largest = np.iinfo(np.int64).max
-    if min(flat) < 0 or max(flat) > largest:
-        raise ValueError(f"sentences must be token ids from 0 to {largest}, got {min(flat)} to {max(flat)}")
-    ids = np.array(flat, dtype=np.int64)
-    if vocabulary is None:
-        distinct, tokens = np.unique(ids, return_inverse=True)
-        return tokens.astype(np.int64), tuple(map(str, distinct.tolist()))
-    if ids.max() >= len(vocabulary):
-        raise ValueError(
-            f"sentences must be ids below {len(vocabulary)}, the vocabulary's size, got {ids.max()}"
-        )
-    return ids, tuple(map(str, vocabulary))
+        return cls(tokens.astype(np.int64), offsets, words, max_length, cut, cut_tokens)

@@ -6,8 +6,11 @@ Every step says what it left out: `TextReport`.
 from __future__ import annotations
 
 import heapq
+import itertools
+import sys
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import Future
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,9 +18,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from hardmax._lib.archive import Arrays
-from hardmax.data.reviews import read_reviews
+from hardmax._lib.parallel import cores
+from hardmax._lib.pool import Pool, WorkerDied
+from hardmax.data.reviews.reading import read_reviews
+from hardmax.data.text import words
 from hardmax.data.text.cache import Cache, digest_of, digest_of_files, packed, unpacked
-from hardmax.data.text.workers import TextWorkers
 
 
 @dataclass(frozen=True)
@@ -83,6 +88,48 @@ class TextReport:
         width = max((len(number) for _, number in shown), default=0)
         lines = [f"{what:<28}{number:>{width}}" for what, number in shown]
         return "\n".join([*lines, *(f"note: {note}" for note in self.notes)])
+
+
+class TextWorkers:
+    """``count`` processes, one for each core by default, started when there are two blocks to share.
+
+    The tasks of `words.py` hold Python's lock, and so gain nothing from threads.
+    """
+
+    def __init__(self, count: int | None) -> None:
+        self.count = count or cores()
+        self._pool = Pool(self.count, [sys.executable, "-P", words.__file__])
+
+    def __enter__(self) -> TextWorkers:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._pool.close()
+
+    def run(self, task: str, blocks: Iterable[list[str]]) -> Iterator[Any]:
+        """The task's answer to every block, in their order; a few blocks are taken in advance."""
+        blocks = iter(blocks)
+        first = list(itertools.islice(blocks, 2))
+        if self.count == 1 or len(first) < 2:
+            yield from map(words.TASKS[task], itertools.chain(first, blocks))
+            return
+        waiting: deque[Future[Any]] = deque()
+        for block in itertools.chain(first, blocks):
+            waiting.append(self._pool.submit((task, block)))
+            if len(waiting) > 2 * self.count:
+                yield _answer(waiting.popleft())
+        while waiting:
+            yield _answer(waiting.popleft())
+
+
+def _answer(asked: Future[Any]) -> Any:
+    try:
+        return asked.result()
+    except WorkerDied as death:
+        raise OSError(
+            f"a worker ended ({death}), perhaps for want of memory; what is finished is in the cache: "
+            "call again, with fewer workers"
+        ) from None
 
 
 # Characters of a chunk: some tenths of a second of work.
@@ -183,10 +230,10 @@ def gather(
                 waiting.append((number, block))
                 yield [review.text for review in block]
 
-    for words, numbers, sizes in workers.run("split", missing()):
+    for distinct, numbers, sizes in workers.run("split", missing()):
         number, block = waiting.popleft()
         found[number] = Chunk(
-            words,
+            distinct,
             np.array(numbers, np.int32),
             np.array(sizes, np.int32),
             np.array([review.label for review in block], np.int8),

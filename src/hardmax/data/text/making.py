@@ -21,9 +21,8 @@ from hardmax._lib.progress import Progress, by_share
 from hardmax.data.corpora.corpus import Corpus
 from hardmax.data.reviews import find_reviews
 from hardmax.data.text.cache import Cache, digest_of, narrow, packed, unpacked
-from hardmax.data.text.gathering import Chunk, Source, TextReport, gather
+from hardmax.data.text.gathering import Chunk, Source, TextReport, TextWorkers, gather
 from hardmax.data.text.words import plain
-from hardmax.data.text.workers import TextWorkers
 
 WORDS = "words"
 BLOCK = 5000  # words stemmed at a time

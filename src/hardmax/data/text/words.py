@@ -1,7 +1,7 @@
 """Texts to words (A-DATA-6, steps 1 and 3): what is done to every character, and to every distinct word.
 
-Workers run this file as a program, see `workers.py`. It therefore imports nothing else of the package, which
-would take longer to load than the work of a worker takes.
+Workers run this file as a program, see `gathering.TextWorkers`. It therefore imports nothing else of the
+package, which would take longer to load than the work of a worker takes.
 """
 
 from __future__ import annotations

@@ -1,10 +1,20 @@
-"""NgramVectorizer: counts of words and n-grams as a sparse matrix, by compiled loops on all cores."""
+"""NgramVectorizer: counts of words and n-grams as a sparse matrix, by compiled loops on all cores.
+
+Level 1 is the words, known by their hashes; level n the n-grams, known by the numbers of the two (n-1)-grams
+that they begin and end with, so that an n-gram can only be kept if both of these are. Numbers fall with the
+documents that hold an n-gram, ties in order of appearance: what is used often is close together.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+import unicodedata
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Self
+from itertools import pairwise
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from scipy.sparse import csr_matrix
@@ -14,11 +24,242 @@ from sklearn.utils.validation import check_is_fitted
 from hardmax._lib import expect
 from hardmax._lib.parallel import cores
 from hardmax.text.counting import kernels as compiled
-from hardmax.text.counting.ngrams import Bounds, Level, build, find
-from hardmax.text.counting.tokens import Tokens, mapped, read_documents, tokens_of
 
 DOCUMENTS = 2048  # that one thread takes at a time
 MOST_GRAM = 8
+PIECE = 1 << 22  # bytes of text that one thread takes at a time
+_OTHER = re.compile(r"[^\x00-\x7f\w]+")  # signs of other alphabets are gaps, as those of ASCII are
+
+
+@dataclass(frozen=True, eq=False)
+class Tokens:
+    """The hashes of all tokens, one document after the other, and how to spell those at some positions."""
+
+    hashes: np.ndarray  # (N,) uint64
+    offsets: np.ndarray  # (n + 1,) int64, of the documents
+    spell: Callable[[np.ndarray], list[str]]
+
+    @property
+    def documents(self) -> np.ndarray:
+        """The document of each token."""
+        return np.repeat(np.arange(len(self.offsets) - 1, dtype=np.int32), np.diff(self.offsets))
+
+
+def mapped(function: Callable[..., Any], jobs: Iterable[Any], workers: int) -> list[Any]:
+    """What a function gives for each job, in their order, on some threads."""
+
+    def quietly(job: Any) -> Any:
+        with np.errstate(over="ignore"):  # hashes overflow on purpose, which plain Python would tell
+            return function(job)
+
+    if workers == 1:
+        return [quietly(job) for job in jobs]
+    with ThreadPoolExecutor(workers) as pool:
+        return list(pool.map(quietly, jobs))
+
+
+def read_texts(texts: Sequence[str], workers: int) -> Tokens:
+    """Lower-case words, with inner apostrophes, and each ! and ?; tags of HTML and other signs are gaps."""
+    coded = [_coded(text) for text in texts]
+    sizes = np.fromiter(map(len, coded), np.int64, len(coded))
+    pieces = (np.cumsum(sizes) - sizes) // PIECE
+    bounds = [0, *(np.flatnonzero(np.diff(pieces)) + 1).tolist(), len(coded)] if coded else [0]
+    kinds, lower = compiled.byte_kinds(), compiled.lower_bytes()
+
+    def split(bound: tuple[int, int]) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, bytes]:
+        whole = b"".join(coded[bound[0] : bound[1]])
+        ends = np.cumsum(sizes[bound[0] : bound[1]])
+        hashes, starts = np.empty(len(whole), np.uint64), np.empty(len(whole), np.int32)
+        stops, counts = np.empty(len(whole), np.int32), np.empty(len(ends), np.int64)
+        text = np.frombuffer(whole, np.uint8)
+        found = compiled.split(text, ends, kinds, lower, hashes, starts, stops, counts)
+        return hashes[:found].copy(), starts[:found].copy(), stops[:found].copy(), counts, whole
+
+    done = mapped(split, list(pairwise(bounds)), workers)
+    first = np.cumsum([0, *(len(each[0]) for each in done)])
+
+    def spell(positions: np.ndarray) -> list[str]:
+        words = [""] * len(positions)
+        piece = np.searchsorted(first, positions, side="right") - 1
+        for k, (_, starts, stops, _, whole) in enumerate(done):
+            chosen = np.flatnonzero(piece == k)
+            at = positions[chosen] - first[k]
+            for where, start, stop in zip(
+                chosen.tolist(), starts[at].tolist(), stops[at].tolist(), strict=True
+            ):
+                words[where] = whole[start:stop].decode().lower()
+        return words
+
+    return Tokens(
+        np.concatenate([np.empty(0, np.uint64), *(each[0] for each in done)]),
+        np.concatenate([[0], np.cumsum(np.concatenate([np.empty(0, np.int64), *(e[3] for e in done)]))]),
+        spell,
+    )
+
+
+def read_lists(lists: Sequence[Sequence[str]]) -> Tokens:
+    """Tokens as they are given, upper case and all."""
+    number: dict[str, int] = {}
+    flat = [number.setdefault(token, len(number)) for tokens in lists for token in tokens]
+    words = list(number)
+    coded = [word.encode("utf-8", "surrogatepass") for word in words]
+    hashes = np.empty(len(words), np.uint64)
+    ends = np.cumsum([0, *map(len, coded)])[1:]
+    with np.errstate(over="ignore"):
+        compiled.whole_hashes(np.frombuffer(b"".join(coded), np.uint8), ends, hashes)
+    places = np.array(flat, np.intp)
+    offsets = np.cumsum([0, *map(len, lists)])
+    return Tokens(hashes[places], offsets, lambda positions: [words[k] for k in places[positions]])
+
+
+def read_documents(X: Any, name: str = "X") -> list[Any]:
+    """Raw texts, or lists of words; one kind for all. What is neither is refused by its place."""
+    if isinstance(X, str | bytes):
+        raise ValueError(f"{name} must be a list of texts, got one text; put it into a list")
+    if X is None or not hasattr(X, "__iter__"):
+        raise ValueError(f"{name} must be a list of texts, got {type(X).__name__}")
+    documents = list(expect.sequences(name, X))
+    if any(isinstance(each, str) for each in documents):
+        odd = next((k for k, each in enumerate(documents) if not isinstance(each, str)), None)
+        if odd is not None:
+            raise ValueError(
+                f"{name}[{odd}] must be a text as others are, got {documents[odd]!r:.40}; "
+                "give an empty one where there is none"
+            )
+        return documents
+    for k, each in enumerate(documents):
+        words = expect.values(each)
+        if words is None:
+            raise ValueError(f"{name}[{k}] must be a text or a list of words, got {each!r:.40}; give words")
+        odd = next((word for word in words if not isinstance(word, str)), None)
+        if odd is not None:
+            raise ValueError(f"{name}[{k}] must be a list of words, got {odd!r:.40} in it; give words only")
+        documents[k] = words
+    return documents
+
+
+def tokens_of(documents: Sequence[Any], workers: int) -> Tokens:
+    """The tokens of documents that `read_documents` gave."""
+    if all(isinstance(each, str) for each in documents):
+        return read_texts(documents, workers)
+    return read_lists(documents)
+
+
+def _coded(text: str) -> bytes:
+    if text.isascii():
+        return text.encode()
+    lower = unicodedata.normalize("NFC", text).lower().replace("’", "'")
+    return _OTHER.sub(" ", lower).encode()
+
+
+@dataclass(frozen=True, eq=False)
+class Level:
+    """The n-grams of one length that are kept: their keys, and the documents of each."""
+
+    keys: np.ndarray  # (S,) uint64
+    frequency: np.ndarray  # (S,) int32
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    def table(self) -> np.ndarray:
+        """Where a key is looked up: a power of two of places, at most half of them taken."""
+        table = np.zeros(1 << max(4, (2 * len(self.keys) - 1).bit_length()), np.int32)
+        with np.errstate(over="ignore"):
+            compiled.fill(self.keys, len(self.keys), table)
+        return table
+
+
+def pairs(numbers: np.ndarray, documents: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The keys of the next level, and where there are any."""
+    keys, present = np.zeros(numbers.size, np.uint64), np.zeros(numbers.size, np.bool_)
+    compiled.pair_keys(numbers, documents, keys, present)
+    return keys, present
+
+
+def build(
+    tokens: Tokens, levels: int, bounds: tuple[int, int], workers: int
+) -> tuple[list[Level], np.ndarray, list[np.ndarray]]:
+    """The levels of a vocabulary, the numbers (levels, N) of the n-grams, and where each is first.
+
+    ``bounds`` are on the documents that hold an n-gram which is kept.
+    """
+    documents = tokens.documents
+    numbers = np.full((levels, len(tokens.hashes)), -1, np.int32)
+    # Words are few and most of them common, so one table does; pairs are many, and go shard by shard.
+    found = _numbered(
+        _Keys(tokens.hashes, documents, None, [slice(0, len(documents))]), bounds, 1, numbers[0]
+    )
+    kept, firsts = [found[0]], [found[1]]
+    for level in range(1, levels):
+        keys = _sharded(*pairs(numbers[level - 1], documents), documents)
+        one, first = _numbered(keys, bounds, workers, numbers[level])
+        kept.append(one)
+        firsts.append(first)
+    return kept, numbers, firsts
+
+
+class _Keys(NamedTuple):
+    """Keys and their documents in parts, and the position of each among all tokens; None for the same."""
+
+    keys: np.ndarray
+    documents: np.ndarray
+    positions: np.ndarray | None
+    parts: list[slice]
+
+
+def _sharded(keys: np.ndarray, present: np.ndarray, documents: np.ndarray) -> _Keys:
+    """The keys that are present, by shards that have none in common."""
+    sizes = np.zeros(compiled.SHARDS, np.int64)
+    with np.errstate(over="ignore"):
+        compiled.shard_sizes(keys, present, sizes)
+        ends = np.cumsum(sizes)
+        positions, own_keys = np.empty(ends[-1], np.int32), np.empty(ends[-1], np.uint64)
+        own_documents = np.empty(ends[-1], np.int32)
+        compiled.shard(keys, documents, present, ends - sizes, positions, own_keys, own_documents)
+    parts = [slice(end - size, end) for end, size in zip(ends.tolist(), sizes.tolist(), strict=True)]
+    return _Keys(own_keys, own_documents, positions, parts)
+
+
+def _numbered(
+    given: _Keys, bounds: tuple[int, int], workers: int, out: np.ndarray
+) -> tuple[Level, np.ndarray]:
+    """Number the keys that are kept, into ``out``; also the position of the first of each."""
+
+    def count(part: slice) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        own, first, frequency = (np.empty(part.stop - part.start, np.int32) for _ in range(3))
+        found = compiled.number(given.keys[part], given.documents[part], own, first, frequency)
+        return own, first[:found] + np.int32(part.start), frequency[:found].copy()
+
+    counted = mapped(count, given.parts, workers)
+    first = np.concatenate([each[1] for each in counted])  # places among the keys
+    frequency = np.concatenate([each[2] for each in counted])
+    position = first if given.positions is None else given.positions[first]
+    chosen = np.flatnonzero((frequency >= bounds[0]) & (frequency <= bounds[1]))
+    chosen = chosen[np.lexsort((position[chosen], -frequency[chosen]))]
+    rank = np.full(len(first), -1, np.int32)
+    rank[chosen] = np.arange(len(chosen), dtype=np.int32)
+    begin = np.cumsum([0, *(len(each[1]) for each in counted)])
+
+    def place(k: int) -> None:
+        part = given.parts[k]
+        where = part if given.positions is None else given.positions[part]
+        out[where] = rank[begin[k] : begin[k + 1]][counted[k][0]]
+
+    mapped(place, range(len(given.parts)), workers)
+    return Level(given.keys[first[chosen]], frequency[chosen]), position[chosen]
+
+
+def find(tokens: Tokens, levels: list[Level], tables: list[np.ndarray]) -> np.ndarray:
+    """The numbers (levels, N) of the n-grams of new tokens, -1 for those that are not kept."""
+    numbers = np.full((len(levels), len(tokens.hashes)), -1, np.int32)
+    keys, present, documents = tokens.hashes, np.ones(len(tokens.hashes), np.bool_), tokens.documents
+    with np.errstate(over="ignore"):
+        for k, (level, table) in enumerate(zip(levels, tables, strict=True)):
+            if k:
+                keys, present = pairs(numbers[k - 1], documents)
+            compiled.look_up(keys, present, level.keys, table, numbers[k])
+    return numbers
 
 
 class NgramVectorizer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
@@ -129,7 +370,7 @@ class NgramVectorizer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             self.__dict__.pop(name, None)
         _, most = _lengths(self.ngram_range)
         tokens = tokens_of(documents, workers(self.n_jobs))
-        bounds = Bounds(
+        bounds = (
             _frequency("min_df", self.min_df, len(documents)),
             _frequency("max_df", self.max_df, len(documents)),
         )

@@ -1,15 +1,20 @@
-"""Where batches run. A backend submits, waits and tells; retries and results are the sweep's business."""
+"""Where batches run. A backend submits and reports; retries and results are the sweep's business."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import pickle
+from concurrent.futures import Future
 from typing import Any, Protocol
 
+from hardmax._lib.compiling import Compiled
 from hardmax._lib.extras import install
-from hardmax.trials.backends.local import Local
-from hardmax.trials.work import Batch, Job, Report
+from hardmax._lib.parallel import cores
+from hardmax._lib.pool import Pool, command, serve
+from hardmax.trials.provenance import Function
+from hardmax.trials.work import ONE_THREAD, Batch, Job, TrialOutcome, run_batch, run_job
 
 BACKENDS = ("local", "dask", "ray")
+Handle = Future[Any]
 
 
 class Backend(Protocol):
@@ -19,21 +24,63 @@ class Backend(Protocol):
     def capacity(self) -> int:
         """How many batches to keep submitted, so that no worker waits."""
 
-    def submit(self, batch: Batch) -> Any:
-        """Hand over a batch; the handle returned stands for its report."""
+    def submit(self, batch: Batch) -> Handle:
+        """Hand over a batch."""
 
-    def wait(self, handles: Collection[Any], seconds: float | None = None) -> list[Any]:
-        """The handles that are finished, as soon as there is one, or none after so many seconds."""
-
-    def report(self, handle: Any) -> Report:
-        """What became of a finished batch; WorkerDied if its worker did not live to tell."""
+    def report(self, handle: Handle) -> list[TrialOutcome]:
+        """What became of a finished batch; WorkerDied if its worker did not live to report it."""
 
     def close(self) -> None:
         """Stop at once what this backend started."""
 
 
+class Local:
+    """Workers on this machine, one for each core by default."""
+
+    def __init__(self, job: Job, workers: int | None) -> None:
+        self.job = job
+        self.pool = Pool(workers or cores(), command(__name__), ONE_THREAD)
+        self.capacity = 2 * self.pool.size  # the next batch is there when one is finished
+        self.close = self.pool.close
+
+    def submit(self, batch: Batch) -> Handle:
+        """Queue a batch for the next free worker."""
+        return self.pool.submit((self.job, batch))
+
+    def report(self, handle: Handle) -> list[TrialOutcome]:
+        """What the worker answered."""
+        answer = handle.result()
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+
+class Here:
+    """The plain loop behind the same seam, for debugging and for notebooks."""
+
+    capacity = 1
+
+    def __init__(self, function: Function, batched: bool, seed: int) -> None:
+        self.function = function
+        self.batched = batched
+        self.seed = seed
+
+    def submit(self, batch: Batch) -> Handle:
+        """Run the batch now."""
+        handle: Handle = Future()
+        handle.set_result(run_batch(self.function, self.batched, self.seed, batch))
+        return handle
+
+    def report(self, handle: Handle) -> list[TrialOutcome]:
+        """What became of the batch."""
+        return handle.result()
+
+    def close(self) -> None:
+        """Nothing was started."""
+
+
 def check_place(backend: str, address: str | None) -> None:
-    """Refuse a backend that there is not, or that has no address."""
+    """Refuse an unknown backend, or an address for the local one."""
     if backend not in BACKENDS:
         raise ValueError(f"backend must be one of {', '.join(BACKENDS)}, got {backend!r}")
     if backend == "local" and address is not None:
@@ -56,3 +103,18 @@ def open_backend(name: str, job: Job, workers: int | None, address: str | None) 
         raise ValueError(
             f"backend {name!r} needs a package that is missing ({error}): {install('cluster')}"
         ) from error
+
+
+def main() -> None:
+    """Answer batches of the local backend until standard input is closed."""
+    Compiled.may_say = False  # the driver has spoken
+    serve(_answer)
+
+
+def _answer(message: bytes) -> bytes:
+    job, batch = pickle.loads(message)
+    try:
+        answer: Any = run_job(job, batch)
+    except Exception as error:  # not a trial's: those are outcomes
+        answer = ValueError(f"a worker cannot load {job.name}: {error}")
+    return pickle.dumps(answer)

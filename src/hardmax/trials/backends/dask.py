@@ -5,16 +5,16 @@ from __future__ import annotations
 import logging
 import os
 import pickle
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
+from concurrent.futures import CancelledError, Future
 from contextlib import contextmanager
-from typing import Any
 
 import dask
 import distributed
 
 from hardmax._lib.parallel import cores
 from hardmax._lib.pool import WorkerDied
-from hardmax.trials.work import ONE_THREAD, Batch, Job, Report, run_packed
+from hardmax.trials.work import ONE_THREAD, Batch, Job, TrialOutcome, run_packed
 
 # Retries are the sweep's: it halves a batch that kills its worker. With one batch for each thread and none in
 # advance, a death is blamed on the batch that ran.
@@ -45,31 +45,24 @@ class Dask:
             raise ValueError(
                 f"address: no dask scheduler answers at {address} ({error}); start one with `dask scheduler`"
             ) from error
+        self.executor = self.client.get_executor(pure=False)
 
     @property
     def capacity(self) -> int:
         """One batch for each thread of the workers that there are now."""
         return self.workers or max(1, sum(self.client.nthreads().values()))
 
-    def submit(self, batch: Batch) -> Any:
+    def submit(self, batch: Batch) -> Future[bytes]:
         """Hand a batch to the scheduler."""
-        return self.client.submit(run_packed, self.job, batch, pure=False)
+        return self.executor.submit(run_packed, self.job, batch)
 
-    def wait(self, handles: Collection[Any], seconds: float | None = None) -> list[Any]:
-        """The finished ones, as soon as there is one."""
-        with self.client.as_current():
-            try:
-                return list(distributed.wait(list(handles), seconds, return_when="FIRST_COMPLETED").done)
-            except TimeoutError:
-                return []
-
-    def report(self, handle: Any) -> Report:
+    def report(self, handle: Future[bytes]) -> list[TrialOutcome]:
         """What the worker answered."""
         try:
             return pickle.loads(handle.result())
         except distributed.KilledWorker as error:
             raise WorkerDied(f"dask: {error.last_worker.address}") from error
-        except distributed.CancelledError as error:
+        except (CancelledError, TypeError) as error:  # dask's executor raises TypeError for a lost future
             raise OSError(f"the dask cluster is gone ({error}); what is finished is in the store") from error
 
     def close(self) -> None:

@@ -12,8 +12,8 @@ import pickle
 import re
 import secrets
 import socket
-import time
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterable, Iterator
+from concurrent.futures import Future
 from contextlib import contextmanager
 from typing import Any
 
@@ -24,12 +24,11 @@ import ray
 
 from hardmax._lib.parallel import cores
 from hardmax._lib.pool import WorkerDied, search_path
-from hardmax.trials.work import ONE_THREAD, Batch, Job, Report, run_packed
+from hardmax.trials.work import ONE_THREAD, Batch, Job, TrialOutcome, run_packed
 
 WITH_TOKENS = (2, 59)  # the first version that asks for a token on a node of this machine by default
 PATIENCE = 10  # seconds to wait for a cluster, where ray itself waits for minutes
 NEEDED = ("gcs_server", "raylet")  # processes of a node without which it does nothing
-LOOK = 1.0  # seconds between two looks at the processes of a node that was started here
 OBJECT_STORE = 100 * 2**20  # bytes; reports are small
 
 
@@ -73,24 +72,14 @@ class Ray:
         self._refuse_dead()
         return 2 * (self.workers or max(1, int(ray.cluster_resources().get("CPU", 1))))
 
-    def submit(self, batch: Batch) -> Any:
+    def submit(self, batch: Batch) -> Future[bytes]:
         """Hand a batch to ray."""
-        return self.remote.remote(self.job, batch)
+        return self.remote.remote(self.job, batch).future()
 
-    def wait(self, handles: Collection[Any], seconds: float | None = None) -> list[Any]:
-        """The finished ones, as soon as there is one."""
-        end = float("inf") if seconds is None else time.monotonic() + seconds
-        while True:
-            left = max(0.0, end - time.monotonic())
-            done = ray.wait(list(handles), num_returns=1, timeout=min(LOOK, left))[0]
-            if done or left <= LOOK:
-                return done
-            self._refuse_dead()
-
-    def report(self, handle: Any) -> Report:
+    def report(self, handle: Future[bytes]) -> list[TrialOutcome]:
         """What the worker answered."""
         try:
-            return pickle.loads(ray.get(handle))
+            return pickle.loads(handle.result())
         except ray.exceptions.RayTaskError as error:
             raise error.cause from error
         except ray.exceptions.RayError as error:
