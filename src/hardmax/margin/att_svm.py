@@ -157,11 +157,6 @@ def best_max_margins(
 
     There is one selection without ties, else one for every combination of tied tokens. Solutions in
     ``known``, by their selection, are not computed again.
-
-    >>> import hardmax as hm
-    >>> from hardmax.margin.att_svm import best_max_margins
-    >>> [(tokens, best.status) for tokens, best in best_max_margins(hm.data.example("B-FIG-8"))]
-    [((0, 0), 'certified')]
     """
     need_problem(problem)
     rows, known = AttentionRows(problem), known or {}
@@ -180,11 +175,6 @@ class AttentionRows:
     """The rows k_selected - k_t of a problem, by input and selected token; partial selections are allowed.
 
     ``names`` are the tokens of each input, without copies; what is selected must be one of them.
-
-    >>> import hardmax as hm
-    >>> from hardmax.margin.att_svm import AttentionRows
-    >>> AttentionRows(hm.data.example("B-FIG-8")).constraints([(1, 0)]).labels
-    ((1, 1),)
     """
 
     def __init__(self, problem: Problem) -> None:
@@ -268,14 +258,7 @@ class AttentionRows:
 
 
 def distinct_tokens(problem: Problem) -> Ints:
-    """Table row -> the first row known to be the same token; only a Gram matrix hides that two rows are one.
-
-    >>> import numpy as np, hardmax as hm
-    >>> from hardmax.margin.att_svm import distinct_tokens
-    >>> gram = np.array([[2.0, 2.0, 1.0], [2.0, 2.0, 1.0], [1.0, 1.0, 3.0]])
-    >>> distinct_tokens(hm.Problem.from_gram(gram, [[0, 2]], [[1, 0]])).tolist()
-    [0, 0, 2]
-    """
+    """Table row -> the first row known to be the same token; only a Gram matrix hides that two rows are one."""
     if problem.gram is None:
         return np.arange(problem.table.shape[0])
     squares = np.diag(problem.gram)

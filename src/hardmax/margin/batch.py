@@ -23,12 +23,7 @@ _CHUNK = 64
 
 
 def measured_each(A: Floats, h: Floats, equal: Bools, norms: Floats, p: Floats, weights: Floats) -> Measured:
-    """`measure` of each of a stack of problems in l2, (B, m, d), at its p and multipliers.
-
-    >>> one = np.ones((1, 1))
-    >>> measured_each(2 * one[None], one, one < 0, 2 * one, one / 2, one / 4).kkt.tolist()
-    [0.0]
-    """
+    """`measure` of each of a stack of problems in l2, (B, m, d), at its p and multipliers."""
     Mp, sizes = np.zeros(h.shape), np.ones((len(A), 3))
     combine_each(A, p, weights, Mp, sizes)
     return measure(Mp, h, equal, weights, norms, sizes[:, 0], sizes[:, 1], sizes[:, 2], A.shape[2])
@@ -45,11 +40,6 @@ def solve_batch(
     A serial kernel takes each problem by itself, so the results do not depend, to the bit, on the batch or on
     the number of workers. What it cannot certify goes to the norm's `solve`, with exact arithmetic behind it,
     and so do all problems in norms other than l1, l2 and linf.
-
-    >>> from hardmax.margin.batch import solve_batch
-    >>> first, second = solve_batch([[[2.0, 0.0]], [[0.0, 4.0]]])
-    >>> first.margin, second.margin
-    (2.0, 4.0)
     """
     if isinstance(problems, Sequence) and all(isinstance(c, Constraints) for c in problems):
         return _solve_list([c for c in problems if isinstance(c, Constraints)], workers, norm_of(norm))

@@ -74,11 +74,7 @@ def certificate_of(best: MaxMargin) -> dict[str, Any]:
 
 
 def texts(values: Any) -> list[str]:
-    """Numbers as a certificate has them.
-
-    >>> texts([0.5])
-    ['0x1.0000000000000p-1']
-    """
+    """Numbers as a certificate has them."""
     return [float(x).hex() for x in np.ravel(values)]
 
 
@@ -339,13 +335,7 @@ class MaxMargin:
 
 
 def from_exact(constraints: Constraints, exact: Exact) -> MaxMargin:
-    """The result that a rational answer stands for.
-
-    >>> from hardmax.margin.exact import decide
-    >>> rows = Constraints.dense([[4.0]])
-    >>> from_exact(rows, decide(rows)).margin
-    4.0
-    """
+    """The result that a rational answer stands for."""
     weights = np.array([to_float(x) for x in exact.multipliers])
     if not exact.feasible:
         top = max(exact.multipliers, key=abs)

@@ -64,11 +64,6 @@ def solve(constraints: Constraints, exact: bool = False) -> MaxMargin:
     an honest measurement. A float answer is certified only if it proves the margin to a relative 1e-9. All
     else, and every infeasible verdict, goes to rational arithmetic if there are at most 200 rows; with more
     the answer may be "undecided", with the interval that is known. ``exact=True`` asks for rationals.
-
-    >>> solve(Constraints.dense([[1.0, 0.0], [-2.0, 1.0]])).p.round(12).tolist()
-    [1.0, 3.0]
-    >>> solve(Constraints.dense([[1.0, 0.0], [-2.0, 0.0]])).farkas.tolist()
-    [1.0, 0.5]
     """
     if not constraints.h.any():
         return from_exact(constraints, rational.zero(constraints))
@@ -104,11 +99,7 @@ def solve(constraints: Constraints, exact: bool = False) -> MaxMargin:
 
 
 def settle(constraints: Constraints, start: list[int]) -> MaxMargin | None:
-    """The rational solution of a problem that has one, if it is small; by its Gram matrix if it has one.
-
-    >>> settle(Constraints.dense([[2.0]]), []).exact.tight
-    (True,)
-    """
+    """The rational solution of a problem that has one, if it is small; by its Gram matrix if it has one."""
     if constraints.count > EXACT_ROWS:
         return None
     if constraints.origin is not None:
@@ -122,11 +113,7 @@ def settle(constraints: Constraints, start: list[int]) -> MaxMargin | None:
 
 
 def exactly(best: MaxMargin) -> rational.Exact | None:
-    """The rational form of a certified solution, if it has one or is small enough to get one.
-
-    >>> exactly(solve(Constraints.dense([[2.0]]))).norm_squared
-    Fraction(1, 4)
-    """
+    """The rational form of a certified solution, if it has one or is small enough to get one."""
     if best.exact is not None and best.constraints.origin is None:
         return best.exact
     assert best.multipliers is not None
@@ -283,11 +270,7 @@ def correction(problem: Scaled, Mp: Floats, error: Floats) -> tuple[float, Bools
 
 
 def proves(measured: Measured, tolerance: float = TOLERANCE) -> Any:
-    """Whether a measurement certifies optimality, for one problem or for each of a batch.
-
-    >>> bool(proves(Measured(kkt=1e-15, lower=1.0, upper=1.0 + 1e-12)))
-    True
-    """
+    """Whether a measurement certifies optimality, for one problem or for each of a batch."""
     narrow = measured.lower >= (1 - tolerance) * measured.upper
     return (measured.kkt <= tolerance) & (measured.lower > 0) & narrow
 
@@ -308,11 +291,7 @@ def _refute(constraints: Constraints, rows: Ints) -> rational.Exact | None:
 
 
 def kept(scaled: Floats, values: Floats) -> Any:
-    """Whether undoing the scaling kept all digits: multipliers grow like 1/row^2 and may leave the floats.
-
-    >>> kept(np.ones((2, 1)), np.array([[1e300], [np.inf]])).tolist()
-    [True, False]
-    """
+    """Whether undoing the scaling kept all digits: multipliers grow like 1/row^2 and may leave the floats."""
     inside = np.isfinite(values) & (np.abs(values) >= np.finfo(np.float64).tiny)
     return np.all((scaled == 0) | inside, axis=-1)
 
@@ -332,11 +311,7 @@ def unscaled(
 
 @dataclass(frozen=True)
 class Euclidean(Norm):
-    """l2, of vectors and, as the Frobenius norm, of matrices: the norm of gradient descent.
-
-    >>> L2.value([3.0, 4.0]), L2.step([3.0, 4.0]).tolist()
-    (5.0, [0.6, 0.8])
-    """
+    """l2, of vectors and, as the Frobenius norm, of matrices: the norm of gradient descent."""
 
     inner_product = True
     name, power = "l2", 2.0

@@ -68,14 +68,6 @@ def probe(
         workers: threads; as many as there are cores by default.
         rng: seed of the random heads.
         progress: called as ``progress(done, total)`` with numbers of heads.
-
-    >>> import torch, hardmax as hm
-    >>> from hardmax.torch.prober import probe
-    >>> _ = torch.manual_seed(0)
-    >>> layer = torch.nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)
-    >>> found = probe(layer, torch.randn(6, 5, 8), null=19)
-    >>> len(found.heads), found.texts
-    (2, 6)
     """
     settings = ProbeSettings(
         expect.whole("queries", queries, 1), expect.whole("null", null, 1), seed=expect.whole("rng", rng)
@@ -192,11 +184,7 @@ def _refuse(
 
 
 def default_texts() -> list[str]:
-    """Sixty-four English sentences of a dozen words or more.
-
-    >>> len(default_texts())
-    64
-    """
+    """Sixty-four English sentences of a dozen words or more."""
     return resources.files("hardmax.torch.probing").joinpath("texts.txt").read_text("utf-8").splitlines()
 
 

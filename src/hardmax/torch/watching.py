@@ -50,15 +50,6 @@ def captured(
     """Pass what every call of the layers inside the block showed to ``note``; None where it showed nothing.
 
     At most ``max_inputs`` inputs of a batch are looked at.
-
-    >>> import torch
-    >>> from hardmax.torch import attention_layers
-    >>> from hardmax.torch.watching import captured
-    >>> model = torch.nn.MultiheadAttention(8, 2, batch_first=True)
-    >>> x = torch.randn(3, 5, 8)
-    >>> with captured(attention_layers(model), lambda layer, seen: print(seen.logits.shape)):
-    ...     _ = model(x, x, x)
-    torch.Size([3, 2, 5, 5])
     """
     with ExitStack() as stack:
         for layer in layers:

@@ -106,10 +106,6 @@ def solve_corner(
     """p and multipliers of a corner from its system; t, and whether it is proved to be the only optimum.
 
     ``p`` comes as the signs of its shares in l1, and in linf as its entries of +-1, with 0 for the free ones.
-
-    >>> p, weights, one = np.array([1.0, 0.0]), np.zeros(1), np.ones(1)
-    >>> solve_corner(np.array([[2.0, 1.0]]), one, True, p, one > 0, weights), p.tolist(), weights.tolist()
-    ((2.0, True), [1.0, 0.0], [1.0])
     """
     m, d = A.shape
     W, F, rows, n = np.zeros(m, np.int64), np.zeros(d, np.int64), 0, 1
@@ -375,12 +371,6 @@ def solve_each(
 
     ``weights`` receive the multipliers, h.l = 1. ``strict`` says where it is proved that p is the only
     optimum and that its tight rows are those with a multiplier; ``t`` is zero where nothing was found.
-
-    >>> A, h = np.array([[[2.0, 1.0], [0.0, 1.0]]]), np.ones((1, 2))
-    >>> p, weights, t, strict = np.zeros((1, 2)), np.zeros((1, 2)), np.zeros(1), np.zeros(1, np.bool_)
-    >>> solve_each(A, h, True, p, weights, t, strict)
-    >>> p.tolist(), weights.tolist(), t.tolist(), strict.tolist()
-    ([[0.0, 1.0]], [[0.5, 0.5]], [1.0], [False])
     """
     B, m, d = A.shape
     a, tight = np.empty((m, d)), np.zeros(m, np.bool_)
@@ -415,11 +405,6 @@ def at_corners(A: Floats, h: Floats, equal: Bools, norm: Power, workers: int = 1
     """Rows (B, m, d), bounds and equalities (B, m): problems with equalities or wild numbers are not found.
 
     A serial kernel takes each problem by itself, so the results do not depend, to the bit, on the stack.
-
-    >>> from hardmax.margin.norms import norm
-    >>> one = np.ones((1, 1))
-    >>> at_corners(np.array([[[2.0, 1.0]]]), one, one < 0, norm("l1")).p.tolist()
-    [[0.5, 0.0]]
     """
     B, m, d = A.shape
     sizes = np.abs(A).max(axis=2, initial=0.0)

@@ -47,12 +47,7 @@ class Vertex(NamedTuple):
 
 
 class Polyhedron:
-    """All x with ``rows_j . x <= bounds_j``, or ``=`` where ``equal[j]``; rows are integers.
-
-    >>> square = Polyhedron([[1, 0], [-1, 0], [0, 1], [0, -1]], [1, 1, 1, 1], [False] * 4)
-    >>> square.climb([1, 2], [0, 0]).x
-    [1, 1]
-    """
+    """All x with ``rows_j . x <= bounds_j``, or ``=`` where ``equal[j]``; rows are integers."""
 
     def __init__(self, rows: Sequence[Sequence[int]], bounds: Sequence[Any], equal: Sequence[bool]) -> None:
         self.width = len(rows[0])
@@ -82,11 +77,7 @@ class Polyhedron:
         return [names[k] for k in independent_columns(columns)]
 
     def vertex(self, rows: Iterable[int]) -> tuple[list[Any], list[int]] | None:
-        """The point at which these rows are tight and the rows that fix it, if it is one of the polyhedron.
-
-        >>> Polyhedron([[1], [-1]], [1, 1], [False, False]).vertex([1])
-        ([-1], [1])
-        """
+        """The point at which these rows are tight and the rows that fix it, if it is one of the polyhedron."""
         working = self.independent([*(j for j, e in enumerate(self.equal) if e), *rows])
         if len(working) < self.width:
             return None
@@ -313,13 +304,7 @@ def face_of(
     p: Sequence[Any],
     weights: Sequence[Any],
 ) -> Face:
-    """The face of the vertex p with its multipliers, for integer rows and bounds times the margin.
-
-    >>> from hardmax.margin.norms import norm
-    >>> rows = fmpz_mat([[1, 1]])
-    >>> face_of(norm("l1"), rows, [fmpq(1)], [False], [fmpq(1), fmpq(0)], [fmpq(1)]).dim
-    1
-    """
+    """The face of the vertex p with its multipliers, for integer rows and bounds times the margin."""
     m, d = rows.nrows(), rows.ncols()
     table = [[rows[j, k] for k in range(d)] for j in range(m)]
     u = [sum((w * row[k] for w, row in zip(weights, table, strict=True) if w), fmpq(0)) for k in range(d)]
@@ -362,11 +347,7 @@ _NEAR = 1e-7  # a slack or a multiplier, for rows and p of size 1, that may stan
 
 
 class Polyhedral(Power):
-    """l1 or linf: of several optimal p the shortest in l2 is given, with the face of all.
-
-    >>> Polyhedral(np.inf).solve(Constraints.dense([[1.0, 1.0]])).p.tolist()
-    [0.5, 0.5]
-    """
+    """l1 or linf: of several optimal p the shortest in l2 is given, with the face of all."""
 
     strictly_convex, is_polyhedral = False, True
 
@@ -451,22 +432,14 @@ class Polyhedral(Power):
 
 
 def only_optimum(best: MaxMargin) -> MaxMargin:
-    """The same solution, which is proved to be the only one, and tight where it has multipliers.
-
-    >>> only_optimum(Polyhedral(1.0).solve(Constraints.dense([[2.0, 1.0]]))).unique
-    True
-    """
+    """The same solution, which is proved to be the only one, and tight where it has multipliers."""
     tight = np.asarray(best.multipliers) > 0
     best.__dict__.update(unique=True, enclosure=Tight(tight, tight))  # where cached_property looks
     return best
 
 
 def is_small(constraints: Constraints) -> bool:
-    """Whether l1 and linf are solved in fractions.
-
-    >>> is_small(Constraints.dense([[2.0, 1.0]]))
-    True
-    """
+    """Whether l1 and linf are solved in fractions."""
     return constraints.count <= EXACT_ROWS and math.prod(constraints.shape) <= EXACT_WIDTH
 
 
@@ -474,10 +447,6 @@ def solve_polyhedral(constraints: Constraints, norm: Power, tight: Iterable[int]
     """The shortest p in l1 or linf of a problem that has one; of several the shortest in l2, with the face.
 
     ``tight`` are lines of the program that are believed to be tight (`tight_lines`); they only save time.
-
-    >>> best = solve_polyhedral(Constraints.dense([[1.0, 1.0], [1.0, 0.0]]), Polyhedral(np.inf))
-    >>> best.exact.p, best.margin, best.face.dim
-    ((Fraction(1, 1), Fraction(0, 1)), 1.0, 1)
     """
     rows, _, power = integer_rows(constraints)
     bounds, h_power = integers(constraints.h)
@@ -529,13 +498,7 @@ def _program(norm: Power, rows: Any, bounds: list[int]) -> tuple[list[list[int]]
 
 
 def tight_lines(scaled: Scaled, norm: Power, p: Floats, weights: Floats) -> list[int]:
-    """Lines of the program that are tight at a float solution, those with a multiplier first.
-
-    >>> from hardmax.margin.solve import scale
-    >>> scaled = scale(Constraints.dense([[2.0, 1.0]]))
-    >>> tight_lines(scaled, Polyhedral(1.0), np.ldexp([0.5, 0.0], scaled.b), np.array([0.125]))
-    [0, 2, 3, 4, 5]
-    """
+    """Lines of the program that are tight at a float solution, those with a multiplier first."""
     A, h, m = scaled.A, scaled.h, len(scaled.h)
     with np.errstate(all="ignore"):
         q, u, size, other = p / norm.value(p), weights @ A, norm.value(p), norm.dual.value(weights @ A)
@@ -555,13 +518,7 @@ def tight_lines(scaled: Scaled, norm: Power, p: Floats, weights: Floats) -> list
 
 
 def by_highs(A: Floats, h: Floats, equal: Bools, norm: Power) -> tuple[Floats, Floats]:
-    """p and multipliers of one problem by scipy's solver, N*(A'l) = N(p); zeros if it has none.
-
-    >>> from hardmax.margin.norms import norm
-    >>> one = np.ones(1)
-    >>> by_highs(np.array([[2.0, 1.0]]), one, one < 0, norm("l1"))[0].tolist()
-    [0.5, 0.0]
-    """
+    """p and multipliers of one problem by scipy's solver, N*(A'l) = N(p); zeros if it has none."""
     from scipy.optimize import linprog
 
     m, d = A.shape

@@ -28,11 +28,6 @@ def scores(weights: Floats, visible: Bools, ids: Ints | None = None) -> dict[str
 
     A kind counts where it is something of its own: the token before is not the first, and none of them is the
     query itself. Kinds that the mask does not allow are left out.
-
-    >>> import numpy as np
-    >>> previous = np.eye(4, k=-1)[None]; previous[0, 0, 0] = 1.0
-    >>> scores(previous, np.tri(4, dtype=bool)[None])["previous"]
-    1.0
     """
     texts, length = weights.shape[:2]
     asks = visible.sum(axis=2) > 1
@@ -72,11 +67,7 @@ def induction(weights: Floats, visible: Bools, period: Ints) -> float:
 
 
 def named(found: dict[str, float]) -> tuple[str, ...]:
-    """The kinds with half of the weight or more, the largest first: a sink may be an induction head too.
-
-    >>> named({"first": 0.7, "previous": 0.1, "induction": 0.8}), named({"first": 0.2})
-    (('induction', 'first'), ())
-    """
+    """The kinds with half of the weight or more, the largest first: a sink may be an induction head too."""
     return tuple(sorted((kind for kind in found if found[kind] >= LEAST), key=lambda kind: -found[kind]))
 
 

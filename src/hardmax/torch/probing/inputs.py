@@ -26,11 +26,6 @@ class Inputs:
 
     ``x`` (S, T, d), ``z`` (S, T, e); ``visible[s, i, t]``: query i of text s may look at token t. Where
     ``angles`` are given, rows are those of the lift x (x) z (x) (cos, sin of theta_f (i - t)).
-
-    >>> import numpy as np
-    >>> one = Inputs(np.ones((1, 2, 3)), np.ones((1, 2, 2)), np.ones((1, 2, 2), bool))
-    >>> one.texts, one.length, one.representative.tolist()  # two equal tokens are one
-    (1, 2, [[True, False]])
     """
 
     x: Floats
@@ -118,11 +113,6 @@ class HeadWeights:
 
     ``offsets[s, i, t]`` are additive position terms. A head that is not bilinear in x and z (its queries or
     keys are normalised) has the logits given, and only its hardness is known.
-
-    >>> import numpy as np
-    >>> two = Inputs(np.eye(2)[None], np.eye(2)[None], np.ones((1, 2, 2), bool))
-    >>> HeadWeights(two, np.eye(2), 3 * np.eye(2)).logits[0].tolist()
-    [[3.0, 0.0], [0.0, 3.0]]
     """
 
     inputs: Inputs
@@ -182,23 +172,14 @@ class HeadWeights:
 
 
 def singular_values(key: Floats, query: Floats) -> Floats:
-    """Those of key' query that are not zero by its shape, by QR of both: the product is never formed.
-
-    >>> singular_values(np.array([[3.0, 0.0, 4.0]]), np.array([[0.0, 2.0]])).tolist()
-    [10.0]
-    """
+    """Those of key' query that are not zero by its shape, by QR of both: the product is never formed."""
     left, right = np.asarray(np.linalg.qr(key.T, mode="r")), np.asarray(np.linalg.qr(query.T, mode="r"))
     R = left @ right.T
     return np.asarray(np.linalg.svd(R, compute_uv=False))
 
 
 def turned(vectors: Floats, position: Floats) -> Floats:
-    """Vectors (S, T, h) rotated in the planes (f, f + h/2) by the angles (T, h/2); the rest of h stays.
-
-    >>> import numpy as np
-    >>> turned(np.array([[[1.0, 0.0]]]), np.array([[np.pi / 2]])).round(12).tolist()
-    [[[0.0, 1.0]]]
-    """
+    """Vectors (S, T, h) rotated in the planes (f, f + h/2) by the angles (T, h/2); the rest of h stays."""
     half = position.shape[1]
     a, b, rest = vectors[..., :half], vectors[..., half : 2 * half], vectors[..., 2 * half :]
     c, s = np.cos(position), np.sin(position)

@@ -202,12 +202,7 @@ def _positive(place: Path, of: dict[str, Any], name: str, default: Any = None) -
 
 
 def unpaired(weight: torch.Tensor, heads: int) -> torch.Tensor:
-    """Rows of queries or keys from adjacent pairs, which GGUF rotates, to halves, which transformers rotates.
-
-    >>> import torch
-    >>> unpaired(torch.arange(8.0)[:, None], 2)[:, 0].tolist()
-    [0.0, 2.0, 1.0, 3.0, 4.0, 6.0, 5.0, 7.0]
-    """
+    """Rows of queries or keys from adjacent pairs, which GGUF rotates, to halves, which transformers rotates."""
     return weight.unflatten(0, (heads, -1, 2)).transpose(1, 2).flatten(0, 2).contiguous()
 
 

@@ -22,11 +22,6 @@ class Margin:
 
     ``status`` is "certified", "infeasible" (``farkas`` are weights of rows that cancel: no W of any rank) or
     "undecided".
-
-    >>> import numpy as np
-    >>> found = by_gram(np.array([[4.0, 0.0], [0.0, 4.0]]))
-    >>> found.status, round(found.margin, 12)
-    ('certified', 1.414213562373)
     """
 
     status: str

@@ -40,11 +40,7 @@ def random_tokens(inputs: Inputs, queries: Ints, rng: np.random.Generator) -> In
 
 
 def rank_p(value: float, null: Floats) -> float:
-    """The share of chance that is at least as large, the value itself counted: never below 1/(n + 1).
-
-    >>> rank_p(0.9, np.array([0.1, 0.2, 0.95]))
-    0.5
-    """
+    """The share of chance that is at least as large, the value itself counted: never below 1/(n + 1)."""
     known = null[~np.isnan(null)]
     if np.isnan(value) or not known.size:
         return np.nan
@@ -52,11 +48,7 @@ def rank_p(value: float, null: Floats) -> float:
 
 
 def benjamini_hochberg(p: Floats) -> Floats:
-    """The smallest rate of false discoveries at which each is one; nan stays nan and does not count.
-
-    >>> benjamini_hochberg(np.array([0.01, 0.04, 0.03, np.nan])).round(6).tolist()
-    [0.03, 0.04, 0.04, nan]
-    """
+    """The smallest rate of false discoveries at which each is one; nan stays nan and does not count."""
     found = np.full(len(p), np.nan)
     known = np.flatnonzero(~np.isnan(p))
     order = known[np.argsort(-p[known], kind="stable")]

@@ -21,12 +21,6 @@ class Choices:
 
     Twins count as one token. Arrays are (S, T); a query that sees fewer than two different tokens has a gap
     of nan.
-
-    >>> import numpy as np
-    >>> two = Inputs(np.eye(2)[None], np.eye(2)[None], np.ones((1, 2, 2), bool))
-    >>> found = choices(two, np.array([[[3.0, 0.0], [0.0, 3.0]]]))
-    >>> found.top.tolist(), found.gap.tolist(), round(float(found.mass[0, 0]), 4)
-    ([[0, 1]], [[3.0, 3.0]], 0.9526)
     """
 
     top: Ints
@@ -65,14 +59,7 @@ def choices(inputs: Inputs, logits: Floats) -> Choices:
 
 @dataclass(frozen=True, eq=False)
 class QueryRows:
-    """Rows of chosen queries: query, selected token and rival of each, as places in the flattened batch.
-
-    >>> import numpy as np
-    >>> two = Inputs(np.eye(2)[None], np.eye(2)[None], np.ones((1, 2, 2), bool))
-    >>> rows = rows_of(two, np.array([0, 1]), np.array([0, 1]))
-    >>> rows.gram().tolist()
-    [[2.0, -0.0], [-0.0, 2.0]]
-    """
+    """Rows of chosen queries: query, selected token and rival of each, as places in the flattened batch."""
 
     inputs: Inputs
     queries: Ints  # chosen queries, flat places

@@ -97,13 +97,7 @@ class Heads:
 
 
 def null_notes(null: int) -> list[str]:
-    """Return a warning if the rank among ``null`` random heads cannot reach the level of the summary.
-
-    >>> null_notes(9)
-    ['9 random heads cannot reach p = 0.05: the least p is 1/10; set null to 19 or more (99 by default)']
-    >>> null_notes(19)
-    []
-    """
+    """Return a warning if the rank among ``null`` random heads cannot reach the level of the summary."""
     fewest = round(1 / LEVEL) - 1
     if null >= fewest:
         return []
