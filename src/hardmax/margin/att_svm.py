@@ -258,7 +258,7 @@ class AttentionRows:
 
 
 def distinct_tokens(problem: Problem) -> Ints:
-    """Table row -> the first row known to be the same token; only a Gram matrix hides that two rows are one."""
+    """Table row -> the first row known to be the same token; only a Gram matrix hides such twins."""
     if problem.gram is None:
         return np.arange(problem.table.shape[0])
     squares = np.diag(problem.gram)

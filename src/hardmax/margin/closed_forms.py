@@ -139,7 +139,7 @@ def kq_multipliers(edges: Sequence[Edge]) -> list[Fraction]:
 
 
 def blocks(edges: Iterable[Edge]) -> list[Block]:
-    """C-THM-BLOCK: peel off the largest set S of optimal tokens with the least |N(S)|/|S|, again and again."""
+    """C-THM-BLOCK: peel off the largest set S of optimal tokens of least |N(S)|/|S|, again and again."""
     neighbors: dict[Any, dict[Any, None]] = {}
     for o, x in edges:
         neighbors.setdefault(o, {})[x] = None

@@ -32,7 +32,7 @@ def label_svm(features: ArrayLike, labels: ArrayLike, exact: bool = False) -> Ma
 def relaxed_svm(
     rows_by_input: Sequence[ArrayLike], support: Collection[int], exact: bool = False
 ) -> MaxMargin:
-    """B-DEF-14 (10): rows of support inputs ``>= 1``, of the others ``>= 0``; one (rows, d) array per input."""
+    """B-DEF-14 (10): rows of support inputs ``>= 1``, of the others ``>= 0``; a (rows, d) array per input."""
     rows = _StackedRows.of(rows_by_input, support)
     return solve(rows.bounded(rows.supported.astype(np.float64)), exact)
 

@@ -87,7 +87,7 @@ def _left(constraints: Constraints) -> tuple[Any, int]:
 
 
 def independent_columns(matrix: Any) -> list[int]:
-    """Numbers of columns of an integer matrix that are independent and span the others, earlier ones first."""
+    """Columns of an integer matrix that are independent and span the others, earlier ones first."""
     reduced, rank = nmod_mat(matrix, _PRIME).rref()
     pivots, column = [], 0
     for line in range(rank):

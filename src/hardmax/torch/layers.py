@@ -188,6 +188,16 @@ def attention_layers(
     return found
 
 
+def refuse_compiled(model: nn.Module, remedy: str) -> None:
+    """Raise if the model or a module inside it is compiled: hooks do not run in a compiled graph."""
+    for name, module in model.named_modules():
+        if hasattr(module, "_orig_mod") or getattr(module, "_compiled_call_impl", None) is not None:
+            raise ValueError(
+                f"model must not be compiled, but {name or 'the model'} is: hooks do not run inside a "
+                f"compiled graph; {remedy}"
+            )
+
+
 def _looked_for() -> str:
     return ", ".join([*("/".join(names) for names in SEPARATE), *PACKED, *INTERLEAVED])
 

@@ -77,7 +77,7 @@ class Polyhedron:
         return [names[k] for k in independent_columns(columns)]
 
     def vertex(self, rows: Iterable[int]) -> tuple[list[Any], list[int]] | None:
-        """The point at which these rows are tight and the rows that fix it, if it is one of the polyhedron."""
+        """The point at which these rows are tight and the rows that fix it; None outside the polyhedron."""
         working = self.independent([*(j for j, e in enumerate(self.equal) if e), *rows])
         if len(working) < self.width:
             return None

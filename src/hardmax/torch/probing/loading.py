@@ -202,7 +202,7 @@ def _positive(place: Path, of: dict[str, Any], name: str, default: Any = None) -
 
 
 def unpaired(weight: torch.Tensor, heads: int) -> torch.Tensor:
-    """Rows of queries or keys from adjacent pairs, which GGUF rotates, to halves, which transformers rotates."""
+    """Rows of queries or keys from adjacent pairs, as GGUF rotates, to halves, as transformers does."""
     return weight.unflatten(0, (heads, -1, 2)).transpose(1, 2).flatten(0, 2).contiguous()
 
 
