@@ -20,10 +20,9 @@ from hardmax._lib.arguments import check_arguments
 from hardmax._lib.parallel import cores, serial_blas
 from hardmax._lib.progress import Progress
 from hardmax.torch.layers import AttentionLayer, attention_layers
-from hardmax.torch.probing.as_heads import finite, heads_of
 from hardmax.torch.probing.heads import NULL, ProbedHead, ProbeSettings, probe_head
-from hardmax.torch.probing.rows import QUERIES
-from hardmax.torch.probing.seeing import Sight, see
+from hardmax.torch.probing.inputs import QUERIES
+from hardmax.torch.probing.seeing import Sight, finite, heads_of, see
 from hardmax.torch.probing.tables import Heads, corrected, null_notes
 
 LENGTH = 12  # tokens of a text: rows are 64 queries times the tokens each can see

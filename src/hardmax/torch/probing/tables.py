@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 
 from hardmax._lib.notebook import table
-from hardmax.torch.probing.heads import NULL, STATISTICS, ProbedHead, Selected
-from hardmax.torch.probing.null import benjamini_hochberg
+from hardmax.torch.probing.heads import NULL, STATISTICS, ProbedHead, Selected, benjamini_hochberg
 
 KINDS = ("all", "inner")
 LEVEL = 0.05  # of p and of the false discovery rate
