@@ -265,7 +265,7 @@ def distinct_tokens(problem: Problem) -> Ints:
     return np.argmax(squares[:, None] + squares[None] - 2 * problem.gram == 0, axis=1)
 
 
-SAME = 1e-7  # minimisers this near to each other, relatively, are one where only floats know them
+SAME = 1e-7  # minimizers this near to each other, relatively, are one where only floats know them
 
 
 @dataclass(frozen=True, eq=False)
@@ -290,7 +290,7 @@ class SetMaxMargin:
 
     @property
     def p_norm(self) -> float:
-        """Length of the minimisers."""
+        """Length of the minimizers."""
         return min((best.p_norm for best in self.solutions), default=np.inf)
 
     @property
@@ -300,7 +300,7 @@ class SetMaxMargin:
 
     @property
     def minimizers(self) -> tuple[Floats, ...]:
-        """The distinct minimisers."""
+        """The distinct minimizers."""
         found: list[MaxMargin] = []
         for best in self.solutions:
             if not any(_same(best, other) for other in found):
@@ -312,7 +312,7 @@ class SetMaxMargin:
 def set_max_margin(
     problem: Problem, sets: Selection | Iterable[Iterable[int]] | None = None, *, exact: bool = False
 ) -> SetMaxMargin:
-    """Minimise |p| so that in each input some token of its set beats every token outside the set by 1.
+    """Minimize |p| so that in each input some token of its set beats every token outside the set by 1.
 
     ``sets`` are the best-scoring tokens, ties included, if absent. Exact: a depth-first search over the
     choices of one token per set, cut where a partial choice is already longer than the best full one.
@@ -394,7 +394,7 @@ def _compare(a: MaxMargin, b: MaxMargin) -> int:
 
 
 def _same(a: MaxMargin, b: MaxMargin) -> bool:
-    """Whether two minimisers are one vector."""
+    """Whether two minimizers are one vector."""
     first, second = exactly(a), exactly(b)
     if first is not None and second is not None and first.p is not None:
         return bool(first.p == second.p)

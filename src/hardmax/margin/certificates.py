@@ -28,7 +28,7 @@ BITS = 90  # of a bound, in the units that matrices are rounded to
 
 
 class Ball(ABC):
-    """What a certificate's norm must know; `hm.margin.register` takes one for a norm of one's own.
+    """What a certificate's norm must know; `hm.margin.register` takes one for a custom norm.
 
     >>> import hardmax as hm
     >>> sorted(hm.margin.Ball.__abstractmethods__)
@@ -46,7 +46,7 @@ class Ball(ABC):
 
     @abstractmethod
     def at_most(self, x: Vector, bound: Fraction, inner: Inner) -> bool:
-        """Whether the norm of x is proved to be at most the bound; no is no proof of the contrary."""
+        """Whether the norm of x is proved to be at most the bound; False does not prove the contrary."""
 
     def length(self, x: Vector) -> Fraction:
         """The norm of x, where it is rational: zero of zero."""
@@ -257,7 +257,7 @@ def _vector(texts: list[str]) -> Vector:
 
 
 def _fraction(text: str) -> Fraction:
-    """A fraction or a decimal number; one of a billion digits, which 1e999999999 is, would take for ever."""
+    """A fraction or a decimal number; one of a billion digits, which 1e999999999 is, would take forever."""
     mantissa, _, exponent = text.lower().partition("e")
     if len(mantissa) > 2 * MOST_DIGITS + 2 or (exponent and not abs(float(exponent)) <= MOST_DIGITS):
         raise ValueError(f"expected numbers of at most {MOST_DIGITS:,} digits, got {text[:20]!r} and so on")

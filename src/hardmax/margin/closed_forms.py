@@ -43,7 +43,7 @@ class Block:
 def ov_star(collocation: Sequence[int]) -> MaxMargin:
     """C-DEF-OVSTAR: ``W_ov*[v, x] = [v = n(x)] - 1/V``, exact; ``collocation[x]`` is n(x).
 
-    A row, labelled (x, v), asks the token n(x) to beat v under x by 1. Every row is tight, with multiplier
+    A row, labeled (x, v), asks the token n(x) to beat v under x by 1. Every row is tight, with multiplier
     1/V.
     """
     V = len(collocation)
@@ -63,7 +63,7 @@ def ov_star(collocation: Sequence[int]) -> MaxMargin:
 def kq_star(edges_by_query: Mapping[int, Iterable[tuple[int, int]]], V: int) -> MaxMargin:
     """C-DEF-KQSTAR: ``W_kq*[token, query]``, exact; each query brings its edges (optimal, non-optimal).
 
-    A row is labelled (query, optimal, non-optimal). `hardmax.nexttoken.star.KqStar` has the same on the
+    A row is labeled (query, optimal, non-optimal). `hardmax.nexttoken.star.KqStar` has the same on the
     pairs that occur, for large vocabularies and for confused tokens.
     """
     p, weights = [Fraction(0)] * (V * V), []
@@ -159,7 +159,7 @@ def blocks(edges: Iterable[Edge]) -> list[Block]:
 
 
 def _tightest(neighbors: dict[Any, dict[Any, None]]) -> list[Any]:
-    """The largest S that minimises |N(S)|/|S|: Dinkelbach's iteration, each step one minimum cut."""
+    """The largest S that minimizes |N(S)|/|S|: Dinkelbach's iteration, each step one minimum cut."""
     inside = list(neighbors)
     if len(inside) == 1:
         return inside
@@ -171,7 +171,7 @@ def _tightest(neighbors: dict[Any, dict[Any, None]]) -> list[Any]:
 
 
 def _cut(neighbors: dict[Any, dict[Any, None]], a: int, b: int) -> tuple[list[Any], int]:
-    """The largest S that minimises b|N(S)| - a|S|, and the minimum: a cut of source -a- o - x -b- sink."""
+    """The largest S that minimizes b|N(S)| - a|S|, and the minimum: a cut of source -a- o - x -b- sink."""
     tops = list(neighbors)
     lows = list(dict.fromkeys(x for near in neighbors.values() for x in near))
     at = {x: 1 + len(tops) + i for i, x in enumerate(lows)}
@@ -201,7 +201,7 @@ class Classes:
         self._parent: dict[int, int] = {}
 
     def __getitem__(self, token: int) -> int:
-        """The token that stands for its class."""
+        """The token that represents its class."""
         while self._parent.get(token, token) != token:
             token = self._parent[token]
         return token
@@ -253,7 +253,7 @@ class ImportantOnly:
     """A-LEM-3P for d to infinity: ``solution`` is M^+ 1 over the initial embeddings, all rows held at 1.
 
     ``is_max_margin`` says whether it is p_hat, by the Gale condition |N(J)|/n_c >= |J|/n_r; where it fails,
-    ``witness`` is a set of important tokens with too few neighbours in its component.
+    ``witness`` is a set of important tokens with too few neighbors in its component.
     """
 
     solution: MaxMargin

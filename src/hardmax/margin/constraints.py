@@ -38,9 +38,9 @@ def _index(name: str, value: ArrayLike, lowest: int, count: int) -> Ints:
 
 @dataclass(frozen=True, eq=False)
 class Constraints:
-    """Minimise |p| subject to ``row_j . p >= h_j``, or ``row_j . p = h_j`` where ``equal[j]``.
+    """Minimize |p| subject to ``row_j . p >= h_j``, or ``row_j . p = h_j`` where ``equal[j]``.
 
-    A row is a pair of tokens, ``table[plus] - table[minus]`` (``minus = -1`` stands for the zero vector), or
+    A row is a pair of tokens, ``table[plus] - table[minus]`` (``minus = -1`` is the zero vector), or
     the outer product of such a pair with ``right[right_of]`` when the unknown is a matrix W. If only the
     tokens' Gram matrix is known, ``table`` is None and the solution comes back as coefficients of the rows.
     A table made from a Gram matrix keeps it as ``origin``: where rounding leaves a doubt, it decides.

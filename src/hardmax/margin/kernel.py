@@ -67,7 +67,7 @@ def _project(Q: Floats, k: int, row: Floats, left: Floats, coefficients: Floats)
             for x in range(left.shape[0]):
                 left[x] -= c * q[x]
         after = math.sqrt(dot(left, left))
-        if after > 0.1 * before:  # little cancelled, so the remainder is orthogonal to rounding
+        if after > 0.1 * before:  # little canceled, so the remainder is orthogonal to rounding
             break
         before = after
     return after

@@ -29,14 +29,6 @@ def label_svm(features: ArrayLike, labels: ArrayLike, exact: bool = False) -> Ma
     return solve(Constraints.dense(Y[:, None] * r), exact)
 
 
-def relaxed_svm(
-    rows_by_input: Sequence[ArrayLike], support: Collection[int], exact: bool = False
-) -> MaxMargin:
-    """B-DEF-14 (10): rows of support inputs ``>= 1``, of the others ``>= 0``; a (rows, d) array per input."""
-    rows = _StackedRows.of(rows_by_input, support)
-    return solve(rows.bounded(rows.supported.astype(np.float64)), exact)
-
-
 @dataclass(frozen=True, eq=False)
 class InterpolatedMaxMargin:
     """Where p tends when the norm of v grows like rho times that of p: direction q*(rho) and its margin m.

@@ -106,7 +106,7 @@ def row_rank(constraints: Constraints) -> int:
 
 
 def bracket(norm_squared: Fraction) -> tuple[float, float]:
-    """Neighbouring floats around the margin 1/sqrt(norm_squared), exactly."""
+    """Neighboring floats around the margin 1/sqrt(norm_squared), exactly."""
     if norm_squared == 0:
         return math.inf, math.inf
     near = root(1 / norm_squared)

@@ -221,7 +221,7 @@ class MaxMargin:
     def coefficients(self) -> Floats | None:
         """Weights of the rows with ``p = sum_j c_j row_j``: the multipliers; the solution in Gram form.
 
-        None in other norms than l2, where p is no combination of the rows.
+        None in other norms than l2, where p is not a combination of the rows.
         """
         return self.multipliers if self.norm == "l2" else None
 
@@ -335,7 +335,7 @@ class MaxMargin:
 
 
 def from_exact(constraints: Constraints, exact: Exact) -> MaxMargin:
-    """The result that a rational answer stands for."""
+    """The result of a rational answer."""
     weights = np.array([to_float(x) for x in exact.multipliers])
     if not exact.feasible:
         top = max(exact.multipliers, key=abs)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
@@ -26,6 +27,7 @@ from hardmax.margin.engines import (
     polish,
     seen_by,
 )
+from hardmax.margin.kernel import FOUND, SKIPPED, active_sets, combine_each
 from hardmax.margin.measure import EPS, Measured, Tight, enclose, enclose_gram, measure, rounding
 from hardmax.margin.registry import Norm, register
 from hardmax.margin.solution import MaxMargin, from_exact
@@ -33,6 +35,8 @@ from hardmax.margin.solution import MaxMargin, from_exact
 EXACT_ROWS = 200  # up to here exact arithmetic settles whatever floats leave open
 FARKAS_ROWS = 600  # a contradiction among this many rows is still checked exactly
 TOLERANCE = 1e-9
+TAME = 1e6  # rows and bounds within this factor of 1 need no scaling
+CHUNK = 64  # problems of a stack that a thread takes at a time
 SPREAD = 20  # rows whose sizes differ by at most this power of two are scaled together
 
 
@@ -309,6 +313,30 @@ def unscaled(
     )
 
 
+def in_chunks(work: Callable[[slice], None], count: int, workers: int) -> None:
+    """Call ``work`` with slices of a stack of this many problems, in threads."""
+    parts = [slice(start, start + CHUNK) for start in range(0, count, CHUNK)]
+    if workers == 1 or len(parts) == 1:
+        for part in parts:
+            work(part)
+    else:
+        with ThreadPoolExecutor(max_workers=workers) as pool:
+            list(pool.map(work, parts))
+
+
+def stacked(
+    own: Norm, problems: list[Constraints], p: Floats, weights: Floats, measured: Measured, good: Bools
+) -> list[MaxMargin]:
+    """The solutions of a stack in a norm, where they are good; the norm's `solve` of the others."""
+    kkt, lower, upper = (np.asarray(x).tolist() for x in measured)
+
+    def solution(b: int, c: Constraints) -> MaxMargin:
+        interval = lower[b], upper[b]
+        return MaxMargin(c, "certified", "float", p[b], weights[b], interval, kkt[b], norm=own.name)
+
+    return [solution(b, c) if good[b] else own.solve(c) for b, c in enumerate(problems)]
+
+
 @dataclass(frozen=True)
 class Euclidean(Norm):
     """l2, of vectors and, as the Frobenius norm, of matrices: the norm of gradient descent."""
@@ -348,6 +376,25 @@ class Euclidean(Norm):
     def solve(self, constraints: Constraints, exact: bool = False) -> MaxMargin:
         """`solve`."""
         return solve(constraints, exact)
+
+    def solve_many(
+        self, problems: list[Constraints], A: Floats, h: Floats, equal: Bools, workers: int
+    ) -> list[MaxMargin]:
+        """By the compiled active-set method, in chunks; what it cannot certify goes to `solve`."""
+        B, m, d = A.shape
+        norms, bounds = np.sqrt(np.einsum("bmd,bmd->bm", A, A)), np.abs(h)
+        tame = (norms > 1 / TAME) & (norms < TAME) & ((h == 0) | (bounds > 1 / TAME)) & (bounds < TAME)
+        found = tame.all(axis=1) & h.any(axis=1)
+        p, weights, verdicts = np.zeros((B, d)), np.zeros((B, m)), np.where(found, FOUND, SKIPPED)
+        Mp, sizes = np.zeros((B, m)), np.ones((B, 3))
+
+        def work(of: slice) -> None:
+            active_sets(A[of], h[of], equal[of], norms[of], p[of], weights[of], verdicts[of])
+            combine_each(A[of], p[of], weights[of], Mp[of], sizes[of])
+
+        in_chunks(work, B, workers)
+        measured = measure(Mp, h, equal, weights, norms, sizes[:, 0], sizes[:, 1], sizes[:, 2], d)
+        return stacked(self, problems, p, weights, measured, (verdicts == FOUND) & proves(measured))
 
     def enclose(self, best: MaxMargin) -> Tight:
         """By intervals for the slacks, or exactly where p is (`margin.measure`)."""

@@ -44,7 +44,7 @@ NORMS = ("q_norm", "query_norm", "q_layernorm", "q_layer_norm", "norm_q", "query
 
 @dataclass(frozen=True)
 class Projection:
-    """Rows of a parameter, read anew each time: a layer in training shows its present weights.
+    """Rows of a parameter, read each time: a layer in training shows its present weights.
 
     Args:
         owner: the module that holds the parameter; its input is what is projected.
@@ -103,7 +103,7 @@ class AttentionLayer:
         value: likewise, or None where a model hides it.
         scale: what logits are multiplied by.
         rotary: queries and keys are turned by their positions, so no single matrix makes the logits.
-        normalized: queries and keys are normalised after the projection: not bilinear.
+        normalized: queries and keys are normalized after the projection: not bilinear.
 
     >>> import torch
     >>> from hardmax.torch import attention_layers
@@ -291,7 +291,7 @@ def _multihead(name: str, module: nn.MultiheadAttention) -> AttentionLayer:
         rows = slice(k * d, (k + 1) * d)
         if module.in_proj_weight is not None:
             return Projection(module, heads, rows, "in_proj_weight", bias)
-        # Inputs of different sizes have weights of their own, and one packed bias.
+        # Inputs of different sizes have separate weights, and one packed bias.
         return _OwnWeight(module, heads, rows, own, bias)
 
     query, key, value = (part(k, f"{c}_proj_weight") for k, c in enumerate("qkv"))

@@ -47,7 +47,7 @@ def probe(
     rng: int = 0,
     progress: Progress | None = None,
 ) -> Heads:
-    """Probe every head: hardness, selection, and its distance to the max margin, beside random heads.
+    """Probe every head: hardness, selection, and its distance to the max margin, compared with random heads.
 
     Args:
         model: a model with attention layers, of PyTorch or `transformers`; it is left as it was.
@@ -115,7 +115,7 @@ def _numbers(model: nn.Module, found: list[AttentionLayer], heads: int | None) -
 def _run(
     jobs: Iterator[Callable[[], ProbedHead]], total: int, workers: int | None, progress: Progress | None
 ) -> list[ProbedHead]:
-    """Heads in order, whatever the number of threads; few are held at a time: each has tables of its own."""
+    """Heads in order, whatever the number of threads; few are held at a time: each has its own tables."""
     count = cores() if workers is None else expect.whole("workers", workers, 1)
     done: list[ProbedHead] = []
     waiting: deque[Future[ProbedHead]] = deque()
@@ -164,7 +164,7 @@ ONE_TOKEN = "texts must have two tokens or more, got one each: there is nothing 
 def _refuse(
     found: list[AttentionLayer], usable: list[int], seen: list[list[Any]], causal: bool | None
 ) -> None:
-    """What cannot be probed, in a sentence."""
+    """Refuse what cannot be probed, with a clear message."""
     if not usable:
         raise ValueError(
             "model must call the projections of its attention layers, got no call of "

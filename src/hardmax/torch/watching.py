@@ -254,7 +254,7 @@ class Watch:
         if seen is None:
             self._tell(
                 layer,
-                f"layer {layer.name} hides its attention weights in a kernel of its own: only its norms are "
+                f"layer {layer.name} hides its attention weights in a fused kernel: only its norms are "
                 "recorded; PyTorch's attention shows them (in transformers attn_implementation='sdpa')",
             )
             return

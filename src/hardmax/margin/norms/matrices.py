@@ -262,7 +262,7 @@ def _with_all(seen: Floats, S: Floats, values: Floats) -> Floats:
     return turned
 
 
-FLAT = 1e-6  # singular values of the tight rows, relative to the largest, that stand for zero
+FLAT = 1e-6  # singular values of the tight rows, relative to the largest, that count as zero
 NARROW = 1e-9  # width up to which a shorter matrix is as good
 ROUNDS = 1_000
 MOST_MOVES = 1_000  # directions in which W may move; beyond, it stays where it is

@@ -1,6 +1,6 @@
 """The norms l_r of the entries of a vector (D-DEF-3), and how problems in 1 < r < inf are solved (D-ALG-1).
 
-Newton's method, a weighted l2 problem per step: minimise sum_k |p_k|^r / r over the rows. With
+Newton's method, a weighted l2 problem per step: minimize sum_k |p_k|^r / r over the rows. With
 g = sum_j l_j row_j, optimality is p = sign(g)|g|^(1/(r-1)).
 With H = (r-1)|p|^(r-2), the quadratic model at p is the problem of the shortest sqrt(H)(x - a), where
 a = p (r-2)/(r-1), over the same rows: an active-set solver takes it, and gives multipliers too. The model is
@@ -163,7 +163,7 @@ def _number(name: Any) -> float | None:
 
 STEPS = 60  # Newton steps for one power
 CONDITION = 1e-14  # ratio of the least to the largest slope that a model may have
-TINY = 1e-6  # an entry of p, relative to the largest, that may stand for zero
+TINY = 1e-6  # an entry of p, relative to the largest, that may be zero
 LARGE = 600.0  # logarithms of multipliers go so far
 GOOD = 1e-14  # relative width at which to stop,
 AFTER = 3  # and for how many steps more: it is the square of the error of p

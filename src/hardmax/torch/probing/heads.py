@@ -158,7 +158,7 @@ KINDS = {
 def scores(weights: Floats, visible: Bools, ids: Ints | None = None) -> dict[str, float]:
     """Mean weight on the first, last, previous, next and same token, over queries that see two or more.
 
-    A kind counts where it is something of its own: the token before is not the first, and none of them is the
+    A kind counts where it is distinct: the token before is not the first, and none of them is the
     query itself. Kinds that the mask does not allow are left out.
     """
     texts, length = weights.shape[:2]
@@ -208,11 +208,11 @@ QUANTILE = 0.1  # of row margins: the smallest one is noise
 
 @dataclass(frozen=True, eq=False)
 class Closeness:
-    """A head beside the max margin of its selection.
+    """A head compared with the max margin of its selection.
 
     ``efficiency``: the 10 % quantile of the row margins over |Pi W|, over the max margin; ``cosine`` of Pi W
     and W_mm; ``agreement``: how often W_mm of one half of the texts picks the token of the other half's
-    queries, beside ``chance``. Numbers are nan where they have no meaning.
+    queries, next to ``chance``. Numbers are nan where they have no meaning.
     """
 
     queries: int
@@ -318,7 +318,7 @@ STATISTICS = ("efficiency", "cosine", "agreement")
 
 @dataclass(frozen=True)
 class Against:
-    """A number beside that of random heads: their median, 5 and 95 %, the rank p-values and q over all heads.
+    """A number and that of random heads: their median, 5 and 95 %, the rank p-values and q over all heads.
 
     ``p`` is small where the head is above them, ``p_low`` where it is below.
     """
@@ -343,7 +343,7 @@ class Against:
 class Selected:
     """The max-margin problem of a head's hard queries, and chance.
 
-    ``null`` has efficiency, cosine and agreement; ``random`` the margin beside those of random selections of
+    ``null`` has efficiency, cosine and agreement; ``random`` the margin next to those of random selections of
     the same queries, and ``separable`` the share of these that some W makes.
     """
 
@@ -465,7 +465,7 @@ def probe_head(
 def probe_selection(
     head: HeadWeights, settings: ProbeSettings, place: tuple[int, int]
 ) -> dict[str, Selected | None]:
-    """The problems with and without first-token sink and self, each beside the same rotated heads."""
+    """The problems with and without first-token sink and self, each compared with the same rotated heads."""
     inputs = head.inputs
     own = head.bilinear(inputs.z @ head.query_factor.T)
     views, real = {"all": head, "inner": head.inner}, {}

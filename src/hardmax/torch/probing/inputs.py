@@ -96,7 +96,7 @@ class Inputs:
 
     @cached_property
     def representative(self) -> Bools:
-        """(S, T): tokens that stand for themselves and their later twins."""
+        """(S, T): tokens that represent themselves and their later twins."""
         return self.twin == np.arange(self.length)
 
     @cached_property
@@ -115,7 +115,7 @@ class HeadWeights:
     """One head: W = W_K' W_Q by its factors, ``scale`` inside W_Q, and fixed terms of the logits.
 
     ``offsets[s, i, t]`` are additive position terms. A head that is not bilinear in x and z (its queries or
-    keys are normalised) has the logits given, and only its hardness is known.
+    keys are normalized) has the logits given, and only its hardness is known.
     """
 
     inputs: Inputs
@@ -255,7 +255,7 @@ class QueryRows:
         return self.products(self.query, self.plus, self.minus)
 
     def products(self, query: Ints, plus: Ints, minus: Ints) -> Floats:
-        """Inner products of the rows with others; ``minus`` -1 stands for no rival."""
+        """Inner products of the rows with others; ``minus`` -1 means no rival."""
         i, length = self.inputs, self.inputs.length
         sides = (self.query, self.plus, self.minus, query, plus, minus)
         return row_products(*sides, i.token_gram, i.query_gram, i.turn, length)

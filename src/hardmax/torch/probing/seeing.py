@@ -209,7 +209,7 @@ def heads_of(
 
 
 def finite(layer: AttentionLayer) -> None:
-    """Refuse weights that are no numbers."""
+    """Refuse weights that are not finite."""
     for name, projection in (("query", layer.query), ("key", layer.key)):
         if not bool(torch.isfinite(projection.weights()).all()):
             raise ValueError(
