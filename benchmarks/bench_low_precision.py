@@ -32,7 +32,7 @@ from hardmax.torch.auditing import _bias
 from hardmax.torch.dot_product import attention_logits
 
 WIDTH, HEADS, LENGTH, LAYERS = 64, 4, 64, 2
-PAGES = sorted((Path(__file__).parents[1] / "docs").glob("*.md"))
+PAGES = sorted((Path(__file__).parents[1] / "docs").rglob("*.md"))
 
 
 def backend(which: SDPBackend) -> Any:

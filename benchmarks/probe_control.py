@@ -20,11 +20,10 @@ from hardmax._lib.extras import install
 def control(name: str, chosen: list[int]) -> None:
     """Probe the rotated heads of some layers of a model, and print how many look trained."""
     from hardmax.torch.prober import LENGTH, _items
-    from hardmax.torch.probing.as_heads import heads_of
     from hardmax.torch.probing.heads import STATISTICS, ProbeSettings, probe_head
     from hardmax.torch.probing.inputs import HeadWeights
     from hardmax.torch.probing.loading import load
-    from hardmax.torch.probing.seeing import see
+    from hardmax.torch.probing.seeing import heads_of, see
 
     model, tokenizer = load(name)
     layers = hm.torch.attention_layers(model)

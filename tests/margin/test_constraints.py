@@ -11,7 +11,7 @@ import pytest
 from hardmax._lib.arrays import cosine_distance
 from hardmax.margin.closed_forms import blocks, important_only, kq_star, ov_star, pattern
 from hardmax.margin.constraints import Constraints
-from hardmax.margin.label_svm import label_svm, relaxed_svm, rho_svm
+from hardmax.margin.label_svm import label_svm, rho_svm
 from hardmax.margin.solve import solve
 
 EYE = np.eye(2)
@@ -45,8 +45,8 @@ EYE = np.eye(2)
         (lambda: Constraints.pairs([[1.7e308], [-1.7e308]], [0], [1]).rows(), "table must have differences"),
         (lambda: label_svm(EYE, [1, 0]), "labels must be 2 values"),
         (lambda: label_svm([1.0], [1]), "features must have one row per input"),
-        (lambda: relaxed_svm([EYE], {1}), "support must be inputs in 0..0"),
-        (lambda: relaxed_svm([], ()), "rows_by_input must be"),
+        (lambda: rho_svm([EYE], [0.0], {1}, 1.0, 1.0), "support must be inputs in 0..0"),
+        (lambda: rho_svm([], [], (), 1.0, 1.0), "rows_by_input must be"),
         (lambda: rho_svm([EYE, EYE], [0.0, 0.0], {0}, 1.0, 1.0), "nu must have positive values"),
         (lambda: rho_svm([EYE, EYE], [0.0], {0}, 1.0, 1.0), "nu must have one value per input"),
         (lambda: rho_svm([EYE], [0.0], {0}, 1.0, -1.0), "rho, Gamma must be at least 0"),

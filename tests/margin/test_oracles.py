@@ -11,7 +11,7 @@ import pytest
 
 from hardmax.margin.closed_forms import important_only, kq_column, kq_star, ov_star, pattern, star_column
 from hardmax.margin.constraints import Constraints
-from hardmax.margin.label_svm import label_svm, relaxed_svm, rho_svm
+from hardmax.margin.label_svm import label_svm, rho_svm
 from hardmax.margin.solve import solve
 
 from .conftest import dot, fractions
@@ -76,9 +76,10 @@ def test_fig3_svms(paper_b: dict[str, Any], part: str) -> None:
     assert data["support"] == S
     rows = [chosen[i] - np.delete(X[i], alpha[i], axis=0) for i in range(3)]
     assert solve(differences(list(X), alpha)).p == pytest.approx(data["p_mm"], abs=1e-9)
-    assert relaxed_svm(rows, S).p == pytest.approx(data["p_relax"], abs=1e-9)
+    nu = np.array(Y) * (chosen @ label.p) - 1
+    relaxed = rho_svm(rows, nu, S, label.margin, rho=np.inf).solution
+    assert relaxed.p == pytest.approx(data["p_relax"], abs=1e-9)
     if part == "b":
-        nu = np.array(Y) * (chosen @ label.p) - 1
         for known in data["rho_interpolated_limit_angle_deg"]:
             got = rho_svm(rows, nu, S, label.margin, known["rho"])
             angle = np.degrees(np.arctan2(got.direction[1], got.direction[0]))

@@ -1,6 +1,9 @@
 """The operator behind exact attention: chunks, sinks, dropout, second derivatives, opcheck, one graph."""
 
 import re
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -214,6 +217,34 @@ def test_long_sequences_form_no_square(monkeypatch):
         operator.attention_backward._init_fn(out, *given, False)
     assert max(sizes) <= operator.CHUNK
     assert len(sizes) > 100  # the operator's own work is seen
+
+
+LONG = """
+import re, time, torch, hardmax as hm
+from pathlib import Path
+
+def kilobytes(name):
+    return int(re.search(name + r":\\s+(\\d+)", Path("/proc/self/status").read_text())[1])
+
+torch.set_num_threads(1)
+small = torch.randn(1, 1, 8, 64, requires_grad=True)
+hm.torch.scaled_dot_product_attention(small, small, small).sum().backward()
+q, k, v = (torch.randn(1, 1, 16384, 64, requires_grad=True) for _ in range(3))
+Path("/proc/self/clear_refs").write_text("5")
+before, begun = kilobytes("VmRSS"), time.process_time()
+hm.torch.scaled_dot_product_attention(q, k, v, is_causal=True).sum().backward()
+print(kilobytes("VmHWM") - before, time.process_time() - begun)
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="memory is measured on Linux only")
+def test_memory_and_time_at_16384_tokens():
+    """Both passes add less than a tenth of one T x T array in float32, which has 1,024 MB."""
+    run = subprocess.run([sys.executable, "-c", LONG], capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr
+    kilobytes, seconds = map(float, run.stdout.split())
+    assert kilobytes / 1024 < 100
+    assert seconds < 60
 
 
 def test_bad_sinks_are_refused():

@@ -74,7 +74,7 @@ def batch(model):
 def dense_check(head):
     """Margin and cosine of a head against matrices that are written out."""
     from hardmax.torch.probing.heads import closeness
-    from hardmax.torch.probing.rows import choices, hard_queries, rows_of
+    from hardmax.torch.probing.inputs import choices, hard_queries, rows_of
 
     i = head.inputs
     found = choices(i, head.logits)
@@ -107,8 +107,7 @@ def test_architectures(make):
     assert {head.why for head in found.heads} == {""}  # all agree with the model's own attention
     assert any(head.all is not None and head.all.status == "certified" for head in found.heads)
     assert ("induction" in found.heads[0].kinds) == (make in (gpt2, llama))
-    from hardmax.torch.probing.as_heads import heads_of
-    from hardmax.torch.probing.seeing import see
+    from hardmax.torch.probing.seeing import heads_of, see
 
     items = (
         [given[b : b + 1] for b in range(8)]

@@ -9,11 +9,29 @@ import hardmax as hm
 from hardmax.margin.constraints import Constraints
 from hardmax.margin.engines import span_of
 from hardmax.torch.probing import heads as names
-from hardmax.torch.probing.heads import STATISTICS, ProbeSettings, closeness, nuclear, picks, probe_head
-from hardmax.torch.probing.inputs import HeadWeights, Inputs, singular_values, turned
-from hardmax.torch.probing.margins import by_gram, margin_of
-from hardmax.torch.probing.null import benjamini_hochberg, random_tokens, rank_p, rotated
-from hardmax.torch.probing.rows import choices, hard_queries, rows_of
+from hardmax.torch.probing.heads import (
+    STATISTICS,
+    ProbeSettings,
+    benjamini_hochberg,
+    by_gram,
+    closeness,
+    margin_of,
+    nuclear,
+    picks,
+    probe_head,
+    random_tokens,
+    rank_p,
+    rotated,
+)
+from hardmax.torch.probing.inputs import (
+    HeadWeights,
+    Inputs,
+    choices,
+    hard_queries,
+    rows_of,
+    singular_values,
+    turned,
+)
 from hardmax.torch.probing.tables import Heads, corrected
 
 

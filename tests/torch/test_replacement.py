@@ -12,7 +12,7 @@ pytestmark = pytest.mark.extra
 
 from torch.nn.functional import scaled_dot_product_attention as imported_alias  # noqa: E402
 
-from hardmax.torch import replacement  # noqa: E402
+from hardmax.torch import multihead, replacement  # noqa: E402
 
 
 @pytest.fixture
@@ -31,8 +31,8 @@ def calls(monkeypatch):
         ("product", torch.nn.functional.scaled_dot_product_attention),
         ("module", torch.nn.functional.multi_head_attention_forward),
     ):
-        ours = replacement.REPLACEMENTS[theirs]
-        monkeypatch.setitem(replacement.REPLACEMENTS, theirs, counting(name, ours))
+        ours = multihead.REPLACEMENTS[theirs]
+        monkeypatch.setitem(multihead.REPLACEMENTS, theirs, counting(name, ours))
     return counts
 
 
@@ -262,6 +262,24 @@ def test_models_that_are_refused():
             hm.torch.exact_attention(model),
         ):
             pass
+        with pytest.raises(ValueError, match=f"must not be compiled, but {name} is.*compile it afterwards"):
+            hm.torch.watch(model)  # it would record nan
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_model_that_is_compiled_inside_the_block_has_exact_attention():
+    calls = []
+
+    def backend(graph, _):
+        calls.extend(str(node.target) for node in graph.graph.nodes if node.op == "call_function")
+        return graph.forward
+
+    model = encoder(1)
+    x = torch.randn(2, 3, 8)
+    with hm.torch.exact_attention(model):
+        out = torch.compile(model, backend=backend)(x)
+    assert "hardmax.attention.default" in calls
+    torch.testing.assert_close(out, model(x))
 
 
 SIZES = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 32}

@@ -322,7 +322,7 @@ class Fused(torch.nn.Module):
 def test_a_kernel_that_hides_its_weights_is_told_once():
     model = Fused()
     seen = hm.torch.watch(model, every=1)
-    with pytest.warns(UserWarning, match="hides its attention weights in a kernel of its own"):
+    with pytest.warns(UserWarning, match="hides its attention weights in a fused kernel"):
         model(torch.randn(2, 3, 8))
     seen.step()
     model(torch.randn(2, 3, 8))  # a second warning would be an error

@@ -157,11 +157,6 @@ def best_max_margins(
 
     There is one selection without ties, else one for every combination of tied tokens. Solutions in
     ``known``, by their selection, are not computed again.
-
-    >>> import hardmax as hm
-    >>> from hardmax.margin.att_svm import best_max_margins
-    >>> [(tokens, best.status) for tokens, best in best_max_margins(hm.data.example("B-FIG-8"))]
-    [((0, 0), 'certified')]
     """
     need_problem(problem)
     rows, known = AttentionRows(problem), known or {}
@@ -180,11 +175,6 @@ class AttentionRows:
     """The rows k_selected - k_t of a problem, by input and selected token; partial selections are allowed.
 
     ``names`` are the tokens of each input, without copies; what is selected must be one of them.
-
-    >>> import hardmax as hm
-    >>> from hardmax.margin.att_svm import AttentionRows
-    >>> AttentionRows(hm.data.example("B-FIG-8")).constraints([(1, 0)]).labels
-    ((1, 1),)
     """
 
     def __init__(self, problem: Problem) -> None:
@@ -268,21 +258,14 @@ class AttentionRows:
 
 
 def distinct_tokens(problem: Problem) -> Ints:
-    """Table row -> the first row known to be the same token; only a Gram matrix hides that two rows are one.
-
-    >>> import numpy as np, hardmax as hm
-    >>> from hardmax.margin.att_svm import distinct_tokens
-    >>> gram = np.array([[2.0, 2.0, 1.0], [2.0, 2.0, 1.0], [1.0, 1.0, 3.0]])
-    >>> distinct_tokens(hm.Problem.from_gram(gram, [[0, 2]], [[1, 0]])).tolist()
-    [0, 0, 2]
-    """
+    """Table row -> the first row known to be the same token; only a Gram matrix hides such twins."""
     if problem.gram is None:
         return np.arange(problem.table.shape[0])
     squares = np.diag(problem.gram)
     return np.argmax(squares[:, None] + squares[None] - 2 * problem.gram == 0, axis=1)
 
 
-SAME = 1e-7  # minimisers this near to each other, relatively, are one where only floats know them
+SAME = 1e-7  # minimizers this near to each other, relatively, are one where only floats know them
 
 
 @dataclass(frozen=True, eq=False)
@@ -307,7 +290,7 @@ class SetMaxMargin:
 
     @property
     def p_norm(self) -> float:
-        """Length of the minimisers."""
+        """Length of the minimizers."""
         return min((best.p_norm for best in self.solutions), default=np.inf)
 
     @property
@@ -317,7 +300,7 @@ class SetMaxMargin:
 
     @property
     def minimizers(self) -> tuple[Floats, ...]:
-        """The distinct minimisers."""
+        """The distinct minimizers."""
         found: list[MaxMargin] = []
         for best in self.solutions:
             if not any(_same(best, other) for other in found):
@@ -329,7 +312,7 @@ class SetMaxMargin:
 def set_max_margin(
     problem: Problem, sets: Selection | Iterable[Iterable[int]] | None = None, *, exact: bool = False
 ) -> SetMaxMargin:
-    """Minimise |p| so that in each input some token of its set beats every token outside the set by 1.
+    """Minimize |p| so that in each input some token of its set beats every token outside the set by 1.
 
     ``sets`` are the best-scoring tokens, ties included, if absent. Exact: a depth-first search over the
     choices of one token per set, cut where a partial choice is already longer than the best full one.
@@ -411,7 +394,7 @@ def _compare(a: MaxMargin, b: MaxMargin) -> int:
 
 
 def _same(a: MaxMargin, b: MaxMargin) -> bool:
-    """Whether two minimisers are one vector."""
+    """Whether two minimizers are one vector."""
     first, second = exactly(a), exactly(b)
     if first is not None and second is not None and first.p is not None:
         return bool(first.p == second.p)

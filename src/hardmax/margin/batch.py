@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -11,24 +10,15 @@ from numpy.typing import ArrayLike
 from hardmax._lib import expect
 from hardmax._lib.parallel import cores
 from hardmax.margin.constraints import Bools, Constraints, Floats
-from hardmax.margin.kernel import FOUND, SKIPPED, active_sets, combine_each
+from hardmax.margin.kernel import combine_each
 from hardmax.margin.measure import Measured, measure
 from hardmax.margin.norms import Norm
 from hardmax.margin.norms import norm as norm_of
 from hardmax.margin.solution import MaxMargin
-from hardmax.margin.solve import L2, proves, solve
-
-_TAME = 1e6  # rows and bounds within this factor of 1 need no scaling
-_CHUNK = 64
 
 
 def measured_each(A: Floats, h: Floats, equal: Bools, norms: Floats, p: Floats, weights: Floats) -> Measured:
-    """`measure` of each of a stack of problems in l2, (B, m, d), at its p and multipliers.
-
-    >>> one = np.ones((1, 1))
-    >>> measured_each(2 * one[None], one, one < 0, 2 * one, one / 2, one / 4).kkt.tolist()
-    [0.0]
-    """
+    """`measure` of each of a stack of problems in l2, (B, m, d), at its p and multipliers."""
     Mp, sizes = np.zeros(h.shape), np.ones((len(A), 3))
     combine_each(A, p, weights, Mp, sizes)
     return measure(Mp, h, equal, weights, norms, sizes[:, 0], sizes[:, 1], sizes[:, 2], A.shape[2])
@@ -45,14 +35,10 @@ def solve_batch(
     A serial kernel takes each problem by itself, so the results do not depend, to the bit, on the batch or on
     the number of workers. What it cannot certify goes to the norm's `solve`, with exact arithmetic behind it,
     and so do all problems in norms other than l1, l2 and linf.
-
-    >>> from hardmax.margin.batch import solve_batch
-    >>> first, second = solve_batch([[[2.0, 0.0]], [[0.0, 4.0]]])
-    >>> first.margin, second.margin
-    (2.0, 4.0)
     """
+    threads = cores() if workers is None else expect.whole("workers", workers, 1)
     if isinstance(problems, Sequence) and all(isinstance(c, Constraints) for c in problems):
-        return _solve_list([c for c in problems if isinstance(c, Constraints)], workers, norm_of(norm))
+        return _solve_list([c for c in problems if isinstance(c, Constraints)], threads, norm_of(norm))
     stacked = np.ascontiguousarray(problems, dtype=np.float64)
     if stacked.ndim != 3 or not np.isfinite(stacked).all():
         raise ValueError(f"problems must be finite rows of shape (B, m, d), got shape {stacked.shape}")
@@ -65,10 +51,10 @@ def solve_batch(
         raise ValueError(f"h must be finite bounds >= 0, got a minimum of {bounds.min()}")
     every, none, plain = np.arange(m), np.full(m, -1), np.zeros(m, dtype=bool)
     made = [Constraints(stacked[b], every, none, bounds[b], plain) for b in range(B)]
-    return _solve_stack(made, stacked, bounds, np.zeros((B, m), dtype=bool), workers, norm_of(norm))
+    return norm_of(norm).solve_many(made, stacked, bounds, np.zeros((B, m), dtype=bool), threads)
 
 
-def _solve_list(problems: list[Constraints], workers: int | None, ball: Norm) -> list[MaxMargin]:
+def _solve_list(problems: list[Constraints], workers: int, ball: Norm) -> list[MaxMargin]:
     """Group by shape; problems known by a Gram matrix only are solved one by one."""
     groups: dict[tuple[int, ...], list[int]] = {}
     for i, c in enumerate(problems):
@@ -81,37 +67,6 @@ def _solve_list(problems: list[Constraints], workers: int | None, ball: Norm) ->
         else:
             rows = np.stack([c.rows() for c in chosen])
             bounds, equal = np.stack([c.h for c in chosen]), np.stack([c.equal for c in chosen])
-            solved = _solve_stack(chosen, rows, bounds, equal, workers, ball)
+            solved = ball.solve_many(chosen, rows, bounds, equal, workers)
         answers.update(zip(members, solved, strict=True))
     return [answers[i] for i in range(len(problems))]
-
-
-def _solve_stack(
-    problems: list[Constraints], A: Floats, h: Floats, equal: Bools, workers: int | None, ball: Norm
-) -> list[MaxMargin]:
-    if ball != L2:
-        return ball.solve_many(problems, A, h, equal, workers or cores())
-    B, m, d = A.shape
-    norms = np.sqrt(np.einsum("bmd,bmd->bm", A, A))
-    tame = (norms > 1 / _TAME) & (norms < _TAME) & ((h == 0) | (np.abs(h) > 1 / _TAME)) & (np.abs(h) < _TAME)
-    found = tame.all(axis=1) & h.any(axis=1)
-    p, weights, verdicts = np.zeros((B, d)), np.zeros((B, m)), np.where(found, FOUND, SKIPPED)
-    Mp, sizes = np.zeros((B, m)), np.ones((B, 3))
-
-    def work(start: int) -> None:
-        of = slice(start, start + _CHUNK)
-        active_sets(A[of], h[of], equal[of], norms[of], p[of], weights[of], verdicts[of])
-        combine_each(A[of], p[of], weights[of], Mp[of], sizes[of])
-
-    count = cores() if workers is None else expect.whole("workers", workers, 1)
-    with ThreadPoolExecutor(max_workers=count) as pool:
-        list(pool.map(work, range(0, B, _CHUNK)))
-    measured = measure(Mp, h, equal, weights, norms, sizes[:, 0], sizes[:, 1], sizes[:, 2], d)
-    good = (verdicts == FOUND) & proves(measured)
-    kkt, lower, upper = (np.asarray(x).tolist() for x in measured)
-    return [
-        MaxMargin(c, "certified", "float", p[b], weights[b], (lower[b], upper[b]), kkt[b])
-        if good[b]
-        else solve(c)
-        for b, c in enumerate(problems)
-    ]

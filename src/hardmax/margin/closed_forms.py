@@ -28,22 +28,14 @@ Edge = tuple[Any, Any]
 
 @dataclass(frozen=True)
 class Block:
-    """A level set of the solution: k optimal tokens at m/(k+m), m non-optimal ones at -k/(k+m).
-
-    >>> blocks([("o", "x")])
-    [Block(optimal=('o',), non_optimal=('x',))]
-    """
+    """A level set of the solution: k optimal tokens at m/(k+m), m non-optimal ones at -k/(k+m)."""
 
     optimal: tuple[Token, ...]
     non_optimal: tuple[Token, ...]
 
     @property
     def values(self) -> tuple[Fraction, Fraction]:
-        """The entries of optimal and non-optimal tokens; Proposition 2's formula on this block alone.
-
-        >>> Block(("o",), ("x", "y")).values
-        (Fraction(2, 3), Fraction(-1, 3))
-        """
+        """The entries of optimal and non-optimal tokens; Proposition 2's formula on this block alone."""
         k, m = len(self.optimal), len(self.non_optimal)
         return Fraction(m, k + m), Fraction(-k, k + m)
 
@@ -51,11 +43,8 @@ class Block:
 def ov_star(collocation: Sequence[int]) -> MaxMargin:
     """C-DEF-OVSTAR: ``W_ov*[v, x] = [v = n(x)] - 1/V``, exact; ``collocation[x]`` is n(x).
 
-    A row, labelled (x, v), asks the token n(x) to beat v under x by 1. Every row is tight, with multiplier
+    A row, labeled (x, v), asks the token n(x) to beat v under x by 1. Every row is tight, with multiplier
     1/V.
-
-    >>> ov_star([1, 0]).fractions.tolist()
-    [[Fraction(-1, 2), Fraction(1, 2)], [Fraction(1, 2), Fraction(-1, 2)]]
     """
     V = len(collocation)
     if any(not 0 <= y < V for y in collocation):
@@ -74,11 +63,8 @@ def ov_star(collocation: Sequence[int]) -> MaxMargin:
 def kq_star(edges_by_query: Mapping[int, Iterable[tuple[int, int]]], V: int) -> MaxMargin:
     """C-DEF-KQSTAR: ``W_kq*[token, query]``, exact; each query brings its edges (optimal, non-optimal).
 
-    A row is labelled (query, optimal, non-optimal). `hardmax.nexttoken.star.KqStar` has the same on the
+    A row is labeled (query, optimal, non-optimal). `hardmax.nexttoken.star.KqStar` has the same on the
     pairs that occur, for large vocabularies and for confused tokens.
-
-    >>> kq_star({1: [(1, 0)]}, V=2).fractions.tolist()
-    [[Fraction(0, 1), Fraction(-1, 2)], [Fraction(0, 1), Fraction(1, 2)]]
     """
     p, weights = [Fraction(0)] * (V * V), []
     labels: list[tuple[int, int, int]] = []
@@ -109,11 +95,7 @@ def proved(constraints: Constraints, p: Sequence[Fraction], multipliers: Sequenc
 
 
 def kq_column(edges: Iterable[Edge]) -> dict[Any, Fraction]:
-    """One column of W_kq*: ``min sum w^2`` with ``w_o - w_x >= 1`` on the edges (o, x), by C-THM-BLOCK.
-
-    >>> kq_column([("a", "x"), ("b", "x"), ("b", "y"), ("b", "z")])["b"]
-    Fraction(2, 3)
-    """
+    """One column of W_kq*: ``min sum w^2`` with ``w_o - w_x >= 1`` on the edges (o, x), by C-THM-BLOCK."""
     column: dict[Any, Fraction] = {}
     for block in blocks(edges):
         high, low = block.values
@@ -123,11 +105,7 @@ def kq_column(edges: Iterable[Edge]) -> dict[Any, Fraction]:
 
 
 def star_column(optimal: Token, non_optimal: Sequence[Token]) -> dict[Any, Fraction]:
-    """The closed form of a column for an injective collocation, where one token is optimal (C-THM-P2).
-
-    >>> star_column("o", ["x"])
-    {'o': Fraction(1, 2), 'x': Fraction(-1, 2)}
-    """
+    """The closed form of a column for an injective collocation, where one token is optimal (C-THM-P2)."""
     high, low = Block((optimal,), tuple(non_optimal)).values
     return {optimal: high, **dict.fromkeys(non_optimal, low)}
 
@@ -137,9 +115,6 @@ def kq_multipliers(edges: Sequence[Edge]) -> list[Fraction]:
 
     Within a block of k and m tokens each optimal one gives m/(k + m) and each other one takes k/(k + m): a
     transport, which exists because no part of the block is tighter than the whole (C-THM-BLOCK).
-
-    >>> [str(x) for x in kq_multipliers([("a", "x"), ("b", "x"), ("b", "y"), ("b", "z")])]
-    ['1/2', '0', '1/3', '1/3']
     """
     weights = [Fraction(0)] * len(edges)
     found = blocks(edges)
@@ -164,11 +139,7 @@ def kq_multipliers(edges: Sequence[Edge]) -> list[Fraction]:
 
 
 def blocks(edges: Iterable[Edge]) -> list[Block]:
-    """C-THM-BLOCK: peel off the largest set S of optimal tokens with the least |N(S)|/|S|, again and again.
-
-    >>> [block.optimal for block in blocks([("a", "x"), ("b", "x"), ("b", "y"), ("b", "z")])]
-    [('a',), ('b',)]
-    """
+    """C-THM-BLOCK: peel off the largest set S of optimal tokens of least |N(S)|/|S|, again and again."""
     neighbors: dict[Any, dict[Any, None]] = {}
     for o, x in edges:
         neighbors.setdefault(o, {})[x] = None
@@ -188,7 +159,7 @@ def blocks(edges: Iterable[Edge]) -> list[Block]:
 
 
 def _tightest(neighbors: dict[Any, dict[Any, None]]) -> list[Any]:
-    """The largest S that minimises |N(S)|/|S|: Dinkelbach's iteration, each step one minimum cut."""
+    """The largest S that minimizes |N(S)|/|S|: Dinkelbach's iteration, each step one minimum cut."""
     inside = list(neighbors)
     if len(inside) == 1:
         return inside
@@ -200,7 +171,7 @@ def _tightest(neighbors: dict[Any, dict[Any, None]]) -> list[Any]:
 
 
 def _cut(neighbors: dict[Any, dict[Any, None]], a: int, b: int) -> tuple[list[Any], int]:
-    """The largest S that minimises b|N(S)| - a|S|, and the minimum: a cut of source -a- o - x -b- sink."""
+    """The largest S that minimizes b|N(S)| - a|S|, and the minimum: a cut of source -a- o - x -b- sink."""
     tops = list(neighbors)
     lows = list(dict.fromkeys(x for near in neighbors.values() for x in near))
     at = {x: 1 + len(tops) + i for i, x in enumerate(lows)}
@@ -224,18 +195,13 @@ def _maximum_flow(arcs: Sequence[tuple[int, int, int]], sink: int) -> tuple[Any,
 
 
 class Classes:
-    """Tokens in classes, each alone at first; on a few tokens twice as fast as scipy's `DisjointSet`.
-
-    >>> classes = Classes()
-    >>> classes.merge(0, 1), classes.merge(1, 0), classes[0] == classes[1], classes[2]
-    (True, False, True, 2)
-    """
+    """Tokens in classes, each alone at first; on a few tokens twice as fast as scipy's `DisjointSet`."""
 
     def __init__(self) -> None:
         self._parent: dict[int, int] = {}
 
     def __getitem__(self, token: int) -> int:
-        """The token that stands for its class."""
+        """The token that represents its class."""
         while self._parent.get(token, token) != token:
             token = self._parent[token]
         return token
@@ -259,11 +225,6 @@ def pattern(
     once; labels are (s, s'). Tied tokens are merged over all sequences first, so that the equalities are a
     spanning forest (independent if the embeddings are), and each inequality between two classes appears as
     often as the sequences state it, because all are needed to report which are tight.
-
-    >>> from hardmax.margin.solve import solve
-    >>> E = [[1.0, 0.0, 0.0, 8.0], [0.0, 1.0, 0.0, -8.0], [0.0, 0.0, 1.0, 0.0]]
-    >>> solve(pattern([[0, 2], [1, 2]], [[0, 2], [1]], E), exact=True).exact.norm_squared
-    Fraction(22, 129)
     """
     if len(sequences) != len(selection):
         raise ValueError(f"selection must have one set per sequence ({len(sequences)}), got {len(selection)}")
@@ -292,10 +253,7 @@ class ImportantOnly:
     """A-LEM-3P for d to infinity: ``solution`` is M^+ 1 over the initial embeddings, all rows held at 1.
 
     ``is_max_margin`` says whether it is p_hat, by the Gale condition |N(J)|/n_c >= |J|/n_r; where it fails,
-    ``witness`` is a set of important tokens with too few neighbours in its component.
-
-    >>> important_only([[0, 2], [1, 2]], [0, 1]).norm_squared
-    Fraction(2, 3)
+    ``witness`` is a set of important tokens with too few neighbors in its component.
     """
 
     solution: MaxMargin
@@ -326,10 +284,6 @@ def important_only(sequences: Sequence[Sequence[int]], important: Sequence[int])
 
     ``important[k]`` is the important token of sequence k. The bipartite graph joins it to the other tokens of
     its sequence. The Gale condition says that C-THM-BLOCK leaves each component in one block.
-
-    >>> form = important_only([[0, 4, 5, 6], [1, 4, 5, 6], [2, 6], [3, 6]], [0, 1, 2, 3])
-    >>> form.norm_squared, form.is_max_margin, form.witness
-    (Fraction(12, 7), False, (2, 3))
     """
     if len(important) != len(sequences):
         raise ValueError(

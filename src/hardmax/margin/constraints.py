@@ -38,9 +38,9 @@ def _index(name: str, value: ArrayLike, lowest: int, count: int) -> Ints:
 
 @dataclass(frozen=True, eq=False)
 class Constraints:
-    """Minimise |p| subject to ``row_j . p >= h_j``, or ``row_j . p = h_j`` where ``equal[j]``.
+    """Minimize |p| subject to ``row_j . p >= h_j``, or ``row_j . p = h_j`` where ``equal[j]``.
 
-    A row is a pair of tokens, ``table[plus] - table[minus]`` (``minus = -1`` stands for the zero vector), or
+    A row is a pair of tokens, ``table[plus] - table[minus]`` (``minus = -1`` is the zero vector), or
     the outer product of such a pair with ``right[right_of]`` when the unknown is a matrix W. If only the
     tokens' Gram matrix is known, ``table`` is None and the solution comes back as coefficients of the rows.
     A table made from a Gram matrix keeps it as ``origin``: where rounding leaves a doubt, it decides.
@@ -293,11 +293,7 @@ class Constraints:
 
 
 def outer(left: Floats, right: Floats) -> Floats:
-    """left_j right_j' of every row, read row by row, (m, d_x d_z).
-
-    >>> outer(np.array([[1.0, 2.0]]), np.array([[3.0, 4.0]])).tolist()
-    [[3.0, 4.0, 6.0, 8.0]]
-    """
+    """left_j right_j' of every row, read row by row, (m, d_x d_z)."""
     width = left.shape[1] * right.shape[1]
     if len(left) * width > MOST_ENTRIES:
         raise ValueError(
@@ -361,12 +357,7 @@ class Folded:
 
 
 def folded(constraints: Constraints, left: Floats, right: Floats) -> Folded | None:
-    """Rows left_j right[right_of_j]' in few coordinates; None if they may be written out as they are.
-
-    >>> rows = Constraints.pairs([[1.0]], [0], [-1], right=[[1.0]], right_of=[0])
-    >>> folded(rows, np.ones((1, 1)), np.ones((1, 1))) is None
-    True
-    """
+    """Rows left_j right[right_of_j]' in few coordinates; None if they may be written out as they are."""
     if constraints.count * math.prod(constraints.shape) <= WRITTEN:
         return None
     (basis_x, x), (basis_z, z) = (np.linalg.qr(table.T) for table in (left, right))

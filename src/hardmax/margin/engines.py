@@ -24,11 +24,7 @@ NNLS_ROWS = 2000
 
 
 class Guess(NamedTuple):
-    """Multipliers of a supposed optimum, or a supposed Farkas vector if ``contradiction``.
-
-    >>> Guess(False, np.ones(2)).contradiction
-    False
-    """
+    """Multipliers of a supposed optimum, or a supposed Farkas vector if ``contradiction``."""
 
     contradiction: bool
     multipliers: Floats
@@ -56,11 +52,7 @@ def _lapack() -> Any:
 
 
 def by_daqp(A: Floats, h: Floats, equal: Bools) -> Guess | None:
-    """The compiled dual active-set solver; its tolerances are set to rounding level (default 1e-6).
-
-    >>> by_daqp(np.eye(2), np.ones(2), np.zeros(2, bool)).multipliers.tolist()
-    [1.0, 1.0]
-    """
+    """The compiled dual active-set solver; its tolerances are set to rounding level (default 1e-6)."""
     m, d = A.shape
     sense = np.where(equal, 5, 0).astype(np.int32)
     above = np.where(equal, h, 1e30)
@@ -73,11 +65,7 @@ def by_daqp(A: Floats, h: Floats, equal: Bools) -> Guess | None:
 
 
 def by_kernel(A: Floats, h: Floats, equal: Bools) -> Guess | None:
-    """The pooled dual active-set kernel, for many rows.
-
-    >>> by_kernel(np.eye(2), np.ones(2), np.zeros(2, bool)).multipliers.tolist()
-    [1.0, 1.0]
-    """
+    """The pooled dual active-set kernel, for many rows."""
     norms = np.sqrt(np.einsum("ij,ij->i", A, A))
     norms[norms == 0] = 1.0
     p, multipliers = np.empty(A.shape[1]), np.empty(A.shape[0])
@@ -86,11 +74,7 @@ def by_kernel(A: Floats, h: Floats, equal: Bools) -> Guess | None:
 
 
 def by_nnls(A: Floats, h: Floats, equal: Bools) -> Guess | None:
-    """Lawson and Hanson's least-distance programming: the residual of one NNLS holds p or a Farkas vector.
-
-    >>> by_nnls(np.array([[1.0], [-1.0]]), np.ones(2), np.zeros(2, bool)).contradiction
-    True
-    """
+    """Lawson and Hanson's least-distance programming: the residual of one NNLS holds p or a Farkas vector."""
     signed = np.vstack([A, -A[equal]])  # an equality is two inequalities
     bounds = np.concatenate([h, -h[equal]])
     system = np.vstack([signed.T, bounds])
@@ -112,9 +96,6 @@ def polish(A: Floats, h: Floats, equal: Bools, guess: Floats) -> tuple[Floats, F
     """The minimum-norm p that makes the guessed support tight, by QR of the rows, not of their Gram matrix.
 
     Rows that come out with a negative multiplier leave the support; dependent rows get multiplier zero.
-
-    >>> polish(np.array([[2.0, 0.0]]), np.ones(1), np.zeros(1, bool), np.ones(1))[0].tolist()
-    [0.5, 0.0]
     """
     lapack = _lapack()
     largest = np.abs(guess).max(initial=0.0)
@@ -149,13 +130,7 @@ DEPENDENT = 1e-10  # pivots of the Gram matrix below this share of the largest c
 
 @dataclass(frozen=True, eq=False)
 class Span:
-    """The span of rows, by the Cholesky factor of their Gram matrix (of independent ones among them).
-
-    >>> import numpy as np
-    >>> span = span_of(np.array([[1.0, 1.0], [1.0, 1.0]]))
-    >>> span.rank, round(span.length(np.array([3.0, 3.0])), 12)
-    (1, 3.0)
-    """
+    """The span of rows, by the Cholesky factor of their Gram matrix (of independent ones among them)."""
 
     factor: Floats  # lower
     rows: Ints  # the independent rows, in the factor's order
@@ -187,9 +162,6 @@ def pivoted(gram: Floats, span: Span | None = None, steps: int = STEPS) -> Float
     Where pivoting runs in circles, at most ``steps`` steps that never go back take over; without any the
     answer is None. Where rows depend on each other, a ridge of 1e-10 of the largest row picks one of many
     multipliers, and steps of refinement with the same factor take its effect away.
-
-    >>> pivoted(np.array([[4.0, 0.0], [0.0, 2.0]])).tolist()
-    [0.25, 0.5]
     """
     m = len(gram)
     span = span or span_of(gram)
@@ -217,10 +189,6 @@ def seen_by(gram: Floats, weights: Floats, lengths: Floats) -> tuple[Floats, flo
 
     That is: lengths and terms for `measure`. Inner products of Gram entries err by the rows' lengths times
     the reach of the weights.
-
-    >>> along, norm, *_ = seen_by(np.array([[4.0]]), np.array([0.25]), np.array([2.0]))
-    >>> along.tolist(), round(norm, 12)
-    ([1.0], 0.5)
     """
     along, reach, terms = gram @ weights, float(np.abs(weights) @ lengths), len(gram) + 8
     norm = float(np.sqrt(max(weights @ along, 0.0) + rounding(terms) * reach**2))

@@ -33,10 +33,6 @@ class Exact:
     ``multipliers`` has one number per row. At the optimum ``p = sum_j multipliers_j row_j``; for an
     infeasible problem that sum is zero while ``sum_j multipliers_j h_j > 0``. In Gram form the multipliers
     are the solution. ``point`` is p where it is known already.
-
-    >>> from hardmax.margin.constraints import Constraints
-    >>> decide(Constraints.dense([[3.0, 0.0], [1.0, 1.0]])).norm_squared
-    Fraction(1, 2)
     """
 
     feasible: bool
@@ -71,12 +67,6 @@ def decide(constraints: Constraints, start: Iterable[int] = ()) -> Exact:
     """Solve the problem in rational arithmetic; never undecided.
 
     ``start`` are rows believed to carry positive multipliers; they only save time.
-
-    >>> from hardmax.margin.constraints import Constraints
-    >>> decide(Constraints.dense([[0.5, 1.0], [0.5, -1.0]])).p
-    (Fraction(2, 1), Fraction(0, 1))
-    >>> decide(Constraints.dense([[0.5], [-1.0]])).multipliers
-    (Fraction(2, 1), Fraction(1, 1))
     """
     factors = None if constraints.right is None else integer_factors(constraints)
     rows, gram, power = integer_rows(constraints) if factors is None else (None, *factors[2:])
@@ -115,24 +105,14 @@ def _outer_sum(
 
 
 def zero(constraints: Constraints) -> Exact:
-    """The answer p = 0, for a problem in which no row asks for anything.
-
-    >>> from hardmax.margin.constraints import Constraints
-    >>> zero(Constraints.dense([[1.0]], h=0.0)).p
-    (Fraction(0, 1),)
-    """
+    """The answer p = 0, for a problem in which no row asks for anything."""
     nothing = (Fraction(0),) * constraints.count
     width = math.prod(constraints.shape) if constraints.shape else None
     return Exact(True, nothing, nothing, Fraction(0), width)
 
 
 def refute(constraints: Constraints, farkas: Iterable[int]) -> Exact | None:
-    """Prove infeasibility by the one linear dependency among the given rows, if it is a Farkas vector.
-
-    >>> from hardmax.margin.constraints import Constraints
-    >>> refute(Constraints.dense([[1.0], [-1.0], [5.0]]), [0, 1]).multipliers
-    (Fraction(1, 1), Fraction(1, 1), Fraction(0, 1))
-    """
+    """Prove infeasibility by the one linear dependency among the given rows, if it is a Farkas vector."""
     chosen = np.asarray(sorted(set(farkas)), dtype=np.int64)
     subset = constraints.subset(chosen)
     gram = integer_rows(subset)[1] if subset.right is None else integer_factors(subset)[2]
@@ -147,11 +127,7 @@ def refute(constraints: Constraints, farkas: Iterable[int]) -> Exact | None:
 
 
 def active_set(gram: Any, bounds: Sequence[int], equal: Sequence[bool]) -> list[Any]:
-    """Weights of integer rows that combine to the shortest vector that meets them, or to a contradiction.
-
-    >>> active_set(fmpz_mat([[4]]), [1], [False])
-    [1/4]
-    """
+    """Weights of integer rows that combine to the shortest vector that meets them, or to a contradiction."""
     return _ActiveSet(gram, bounds, equal).run([])
 
 

@@ -42,11 +42,7 @@ def _vector_sum(a: Floats, b: Floats) -> float:
 
 @kernel()
 def dot(a: Floats, b: Floats) -> float:
-    """Inner product; the order of summation is the same in every call.
-
-    >>> dot(np.array([1.0, 2.0]), np.array([3.0, 4.0]))
-    11.0
-    """
+    """Inner product; the order of summation is the same in every call."""
     if a.shape[0] > _ORDERED:
         return _vector_sum(a, b)
     total = 0.0
@@ -71,7 +67,7 @@ def _project(Q: Floats, k: int, row: Floats, left: Floats, coefficients: Floats)
             for x in range(left.shape[0]):
                 left[x] -= c * q[x]
         after = math.sqrt(dot(left, left))
-        if after > 0.1 * before:  # little cancelled, so the remainder is orthogonal to rounding
+        if after > 0.1 * before:  # little canceled, so the remainder is orthogonal to rounding
             break
         before = after
     return after
@@ -225,14 +221,7 @@ def _finish(
 def active_set(
     A: Floats, h: Floats, equal: Bools, norms: Floats, p: Floats, multipliers: Floats
 ) -> tuple[int, int]:
-    """Fill ``p`` and ``multipliers`` (a Farkas candidate after CONTRADICTION); returns verdict and steps.
-
-    >>> p, multipliers = np.empty(2), np.empty(1)
-    >>> active_set(np.array([[2.0, 0.0]]), np.ones(1), np.zeros(1, np.bool_), np.array([2.0]), p, multipliers)
-    (0, 1)
-    >>> p.tolist()
-    [0.5, 0.0]
-    """
+    """Fill ``p`` and ``multipliers`` (a Farkas candidate after CONTRADICTION); returns verdict and steps."""
     m, d = A.shape
     size = min(m, d)
     Q, R = np.zeros((size + 1, d)), np.zeros((size + 1, size + 1))
@@ -306,14 +295,7 @@ def active_set(
 def active_sets(
     A: Floats, h: Floats, equal: Bools, norms: Floats, p: Floats, weights: Floats, verdicts: Ints
 ) -> None:
-    """`active_set` of each of a stack of problems, one after the other; ``verdicts`` of SKIPPED stay.
-
-    >>> p, weights, verdicts = np.zeros((1, 1)), np.zeros((1, 1)), np.zeros(1, np.int64)
-    >>> one, two = np.ones((1, 1)), np.full((1, 1), 2.0)
-    >>> active_sets(two[None], one, one < 0, two, p, weights, verdicts)
-    >>> p.tolist(), verdicts.tolist()
-    ([[0.5]], [0])
-    """
+    """`active_set` of each of a stack of problems, one after the other; ``verdicts`` of SKIPPED stay."""
     for b in range(A.shape[0]):
         if verdicts[b] != SKIPPED:
             verdicts[b], _ = active_set(A[b], h[b], equal[b], norms[b], p[b], weights[b])
@@ -324,11 +306,6 @@ def combine_each(A: Floats, p: Floats, weights: Floats, Mp: Floats, sizes: Float
     """Fill ``Mp`` with row . p of each of a stack of problems, ``sizes`` with |p|, |u| and |p - u|.
 
     u is what the weights combine the rows to.
-
-    >>> Mp, sizes = np.zeros((1, 1)), np.zeros((1, 3))
-    >>> combine_each(np.array([[[2.0]]]), np.array([[0.5]]), np.array([[0.25]]), Mp, sizes)
-    >>> Mp.tolist(), sizes.tolist()
-    ([[1.0]], [[0.5, 0.5, 0.0]])
     """
     B, m, d = A.shape
     u = np.empty(d)

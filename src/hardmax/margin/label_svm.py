@@ -19,9 +19,6 @@ def label_svm(features: ArrayLike, labels: ArrayLike, exact: bool = False) -> Ma
     """B-DEF-14: ``v_mm = argmin |v|`` with ``Y_i v . r_i >= 1``, no bias; its margin is Gamma.
 
     ``support`` lists (i,) for every tight input, also with multiplier zero (B-ERR-13).
-
-    >>> label_svm([[1.0, 1.0], [1.0, -1.0], [0.5, 1.0]], [1, -1, 1]).support
-    ((0,), (1,), (2,))
     """
     r = np.asarray(features, dtype=np.float64)
     Y = np.asarray(labels, dtype=np.float64)
@@ -30,18 +27,6 @@ def label_svm(features: ArrayLike, labels: ArrayLike, exact: bool = False) -> Ma
     if Y.shape != (len(r),) or not np.isin(Y, (-1.0, 1.0)).all():
         raise ValueError(f"labels must be {len(r)} values of +1 or -1, got {Y.tolist()}")
     return solve(Constraints.dense(Y[:, None] * r), exact)
-
-
-def relaxed_svm(
-    rows_by_input: Sequence[ArrayLike], support: Collection[int], exact: bool = False
-) -> MaxMargin:
-    """B-DEF-14 (10): rows of support inputs ``>= 1``, of the others ``>= 0``; one (rows, d) array per input.
-
-    >>> relaxed_svm([[[1.0, 1.0]], [[1.0, -1.0]], [[0.5, 1.5]]], support={0, 1}).p_norm
-    1.0
-    """
-    rows = _StackedRows.of(rows_by_input, support)
-    return solve(rows.bounded(rows.supported.astype(np.float64)), exact)
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,11 +84,6 @@ def rho_svm(
     For fixed m the least norm N(m) of q is a hard-margin problem, and m* is where N(m) = 1. N is convex and
     piecewise the root of a quadratic in m, so solving the quadratic of the active rows converges in a few
     steps; a bracket keeps every step safe.
-
-    >>> rows = [[[1.0, 1.0]], [[1.0, -1.0]], [[0.5, 1.5]]]
-    >>> at_half = rho_svm(rows, nu=[0.0, 0.0, 0.5], support={0, 1}, Gamma=1.0, rho=0.5)
-    >>> round(float(np.degrees(np.arctan2(*at_half.direction[::-1]))), 9), round(at_half.rho_star, 12)
-    (5.682576165, 1.0)
     """
     rows = _StackedRows.of(rows_by_input, support)
     excess = np.asarray(nu, dtype=np.float64)

@@ -46,11 +46,7 @@ EPS = float(np.finfo(np.float64).eps)
 
 
 class Measured(NamedTuple):
-    """KKT residual and margin interval, one number or one array per problem of a batch.
-
-    >>> Measured(kkt=0.0, lower=1.0, upper=1.0).upper
-    1.0
-    """
+    """KKT residual and margin interval, one number or one array per problem of a batch."""
 
     kkt: Any
     lower: Any
@@ -58,11 +54,7 @@ class Measured(NamedTuple):
 
 
 def rounding(terms: Any) -> Any:
-    """Relative error bound of an inner product with this many terms, the forming of the row included.
-
-    >>> rounding(8) == 16 * EPS
-    True
-    """
+    """Relative error bound of an inner product with this many terms, the forming of the row included."""
     return (terms + 8) * EPS
 
 
@@ -83,10 +75,6 @@ def measure(
 
     ``norm_u = |sum_j multipliers_j row_j|``, ``gap = |p - u|``; ``shifted`` marks the rows that the
     correction of length ``shift`` makes hold exactly.
-
-    >>> one = np.ones(1)
-    >>> float(measure(one, one, np.zeros(1, bool), one, one, 1.0, 1.0, 0.0, terms=1).kkt)
-    0.0
     """
     size = np.asarray(norm_p)[..., None]
     positive = ~equal & (h > 0)
@@ -120,11 +108,7 @@ Sigma = Callable[
 
 
 class Tight(NamedTuple):
-    """Rows that are tight for certain, and rows that may be; a rational solution has no doubtful ones.
-
-    >>> Tight(np.array([True, False]), np.array([True, True])).doubtful.tolist()
-    [False, True]
-    """
+    """Rows that are tight for certain, and rows that may be; a rational solution has no doubtful ones."""
 
     certain: Bools
     possible: Bools
@@ -139,11 +123,6 @@ def enclose(A: Floats, h: Floats, equal: Bools, weights: Floats, p: Floats, blur
     """Tight rows of a stack of solutions: rows A (B, m, d), bounds, multipliers (B, m) and p (B, d).
 
     ``blur`` bounds the error of the rows' inner products, where the rows were made from a Gram matrix.
-
-    >>> one = np.ones((1, 2))
-    >>> rows = np.array([[[1.0], [1.0 + 5e-7]]])
-    >>> enclose(rows, one, one < 0, np.array([[1.0, 0.0]]), np.ones((1, 1))).possible.tolist()
-    [[True, False]]
     """
     d = A.shape[2]
     with np.errstate(all="ignore"):  # what leaves the floats decides nothing
@@ -175,11 +154,7 @@ def enclose(A: Floats, h: Floats, equal: Bools, weights: Floats, p: Floats, blur
 
 
 def enclose_gram(G: Floats, h: Floats, equal: Bools, weights: Floats, blur: float) -> Tight:
-    """The same for one problem whose rows are known by their inner products G, each right up to ``blur``.
-
-    >>> enclose_gram(np.eye(2), np.ones(2), np.zeros(2, bool), np.ones(2), EPS).certain.tolist()
-    [True, True]
-    """
+    """The same for one problem whose rows are known by their inner products G, each right up to ``blur``."""
     with np.errstate(all="ignore"):
         norms = np.sqrt(np.maximum(np.diag(G), 0.0))
         idle, norms = norms == 0, np.where(norms > 0, norms, 1.0)

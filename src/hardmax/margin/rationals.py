@@ -16,11 +16,7 @@ _PRIME = 2305843009213693951  # 2^61 - 1: what is independent modulo it is indep
 
 
 def integers(values: ArrayLike) -> tuple[list[int], int]:
-    """Floats as integers times one power of two: ``values = result * 2**exponent``, exactly.
-
-    >>> integers([0.75, 2.0])
-    ([3, 8], -2)
-    """
+    """Floats as integers times one power of two: ``values = result * 2**exponent``, exactly."""
     array = np.asarray(values, dtype=np.float64).ravel()
     mantissa, exponent = np.frexp(array)
     whole = np.ldexp(mantissa, 53).astype(np.int64)
@@ -53,12 +49,7 @@ def _incidence(constraints: Constraints, tokens: int) -> Any:
 
 
 def integer_rows(constraints: Constraints) -> tuple[Any, Any, int]:
-    """Exact rows (None in Gram form) and their Gram matrix, times 2**k and 2**2k; returns -k with them.
-
-    >>> rows, gram, power = integer_rows(Constraints.dense([[0.5, 1.0]]))
-    >>> gram[0, 0], power
-    (5, -1)
-    """
+    """Exact rows (None in Gram form) and their Gram matrix, times 2**k and 2**2k; returns -k with them."""
     if constraints.token_gram is not None:
         inner, power = _matrix(constraints.token_gram)
         if power % 2:  # the Gram matrix carries the square of the rows' scale
@@ -78,13 +69,7 @@ def integer_rows(constraints: Constraints) -> tuple[Any, Any, int]:
 
 
 def integer_factors(constraints: Constraints) -> tuple[Any, Any, Any, int]:
-    """The same for outer products, left and right factors of every row apart: left, right, Gram, -k.
-
-    >>> rows = Constraints.pairs([[0.5], [1.0]], [0], [-1], right=[[3.0, 4.0]], right_of=[0])
-    >>> left, right, gram, power = integer_factors(rows)
-    >>> left[0, 0], right[0, 1], gram[0, 0], power
-    (1, 4, 25, -1)
-    """
+    """The same for outer products, left and right factors of every row apart: left, right, Gram, -k."""
     assert constraints.right is not None
     assert constraints.right_of is not None
     left, power = _left(constraints)
@@ -102,11 +87,7 @@ def _left(constraints: Constraints) -> tuple[Any, int]:
 
 
 def independent_columns(matrix: Any) -> list[int]:
-    """Numbers of columns of an integer matrix that are independent and span the others, earlier ones first.
-
-    >>> independent_columns(fmpz_mat([[1, 2, 0], [1, 2, 3]]))
-    [0, 2]
-    """
+    """Columns of an integer matrix that are independent and span the others, earlier ones first."""
     reduced, rank = nmod_mat(matrix, _PRIME).rref()
     pivots, column = [], 0
     for line in range(rank):
@@ -117,11 +98,7 @@ def independent_columns(matrix: Any) -> list[int]:
 
 
 def row_rank(constraints: Constraints) -> int:
-    """The rank of the rows, exactly.
-
-    >>> row_rank(Constraints.dense([[1.0, 0.0], [1.0, 1e-300], [0.0, 1.0]]))
-    2
-    """
+    """The rank of the rows, exactly."""
     if constraints.right is not None:
         return int(integer_factors(constraints)[2].rank())
     rows, gram, _ = integer_rows(constraints)
@@ -129,12 +106,7 @@ def row_rank(constraints: Constraints) -> int:
 
 
 def bracket(norm_squared: Fraction) -> tuple[float, float]:
-    """Neighbouring floats around the margin 1/sqrt(norm_squared), exactly.
-
-    >>> lower, upper = bracket(Fraction(2))
-    >>> Fraction(lower) ** 2 * 2 <= 1 <= Fraction(upper) ** 2 * 2
-    True
-    """
+    """Neighboring floats around the margin 1/sqrt(norm_squared), exactly."""
     if norm_squared == 0:
         return math.inf, math.inf
     near = root(1 / norm_squared)
@@ -147,11 +119,7 @@ def bracket(norm_squared: Fraction) -> tuple[float, float]:
 
 
 def root(square: Fraction) -> float:
-    """The square root of a rational number as a float, whatever its size.
-
-    >>> root(Fraction(10) ** 600)
-    1e+300
-    """
+    """The square root of a rational number as a float, whatever its size."""
     if square == 0:
         return 0.0
     bits = max(0, 64 - (square.numerator.bit_length() - square.denominator.bit_length()) // 2)
@@ -159,11 +127,7 @@ def root(square: Fraction) -> float:
 
 
 def to_float(value: Fraction) -> float:
-    """The nearest float; infinite where a float cannot hold the number.
-
-    >>> to_float(Fraction(10) ** 400)
-    inf
-    """
+    """The nearest float; infinite where a float cannot hold the number."""
     try:
         return float(value)
     except OverflowError:

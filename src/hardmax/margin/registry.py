@@ -1,7 +1,7 @@
 """What a norm is to the rest of the package, and the registry of norms by name (D-DEF-3).
 
 A norm is an object that is asked: its value and its dual, the steepest step, the max margin with its proof,
-the rows that are tight. Nothing outside of it looks at how it is made. `register` makes one's own known.
+the rows that are tight. Nothing outside of it looks at how it is made. `register` adds a custom one.
 """
 
 from __future__ import annotations
@@ -130,7 +130,7 @@ class Norm(ABC):
         return None
 
     def certificate(self, best: MaxMargin) -> dict[str, Any]:
-        """Fields that a certificate needs beside p and the multipliers."""
+        """Fields that a certificate needs in addition to p and the multipliers."""
         return {}
 
     def speed(self, F: Floats, parts: Callable[[], Floats] | None = None) -> tuple[Floats, Floats]:
@@ -155,7 +155,7 @@ def register(own: Norm, check: Ball | None = None) -> Norm:
     """Make a norm known by its name, wherever a ``norm`` is asked for, and return it.
 
     Args:
-        own: the norm; its name must not be that of another norm of hardmax. One of yours is replaced.
+        own: the norm; its name must not be that of another norm of hardmax. Your own is replaced.
         check: decides in fractions whether the norm of a vector is at most a bound, for `hm.certify`. It must
             share no code with the solver. Without it, certificates in this norm cannot be checked.
 
@@ -165,7 +165,7 @@ def register(own: Norm, check: Ball | None = None) -> Norm:
     """
     known = _found(own.name)
     if known is not None and known != own and type(known).__module__.startswith("hardmax."):
-        raise ValueError(f"norm must have a name of its own, got {own.name!r}, which is taken; take another")
+        raise ValueError(f"norm must have a new name, got {own.name!r}, which is taken; take another")
     NORMS[own.name] = own
     if check is not None:
         BALLS[own.name] = check

@@ -74,11 +74,7 @@ def certificate_of(best: MaxMargin) -> dict[str, Any]:
 
 
 def texts(values: Any) -> list[str]:
-    """Numbers as a certificate has them.
-
-    >>> texts([0.5])
-    ['0x1.0000000000000p-1']
-    """
+    """Numbers as a certificate has them."""
     return [float(x).hex() for x in np.ravel(values)]
 
 
@@ -225,7 +221,7 @@ class MaxMargin:
     def coefficients(self) -> Floats | None:
         """Weights of the rows with ``p = sum_j c_j row_j``: the multipliers; the solution in Gram form.
 
-        None in other norms than l2, where p is no combination of the rows.
+        None in other norms than l2, where p is not a combination of the rows.
         """
         return self.multipliers if self.norm == "l2" else None
 
@@ -339,13 +335,7 @@ class MaxMargin:
 
 
 def from_exact(constraints: Constraints, exact: Exact) -> MaxMargin:
-    """The result that a rational answer stands for.
-
-    >>> from hardmax.margin.exact import decide
-    >>> rows = Constraints.dense([[4.0]])
-    >>> from_exact(rows, decide(rows)).margin
-    4.0
-    """
+    """The result of a rational answer."""
     weights = np.array([to_float(x) for x in exact.multipliers])
     if not exact.feasible:
         top = max(exact.multipliers, key=abs)

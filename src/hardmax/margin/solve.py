@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
@@ -26,6 +27,7 @@ from hardmax.margin.engines import (
     polish,
     seen_by,
 )
+from hardmax.margin.kernel import FOUND, SKIPPED, active_sets, combine_each
 from hardmax.margin.measure import EPS, Measured, Tight, enclose, enclose_gram, measure, rounding
 from hardmax.margin.registry import Norm, register
 from hardmax.margin.solution import MaxMargin, from_exact
@@ -33,6 +35,8 @@ from hardmax.margin.solution import MaxMargin, from_exact
 EXACT_ROWS = 200  # up to here exact arithmetic settles whatever floats leave open
 FARKAS_ROWS = 600  # a contradiction among this many rows is still checked exactly
 TOLERANCE = 1e-9
+TAME = 1e6  # rows and bounds within this factor of 1 need no scaling
+CHUNK = 64  # problems of a stack that a thread takes at a time
 SPREAD = 20  # rows whose sizes differ by at most this power of two are scaled together
 
 
@@ -64,11 +68,6 @@ def solve(constraints: Constraints, exact: bool = False) -> MaxMargin:
     an honest measurement. A float answer is certified only if it proves the margin to a relative 1e-9. All
     else, and every infeasible verdict, goes to rational arithmetic if there are at most 200 rows; with more
     the answer may be "undecided", with the interval that is known. ``exact=True`` asks for rationals.
-
-    >>> solve(Constraints.dense([[1.0, 0.0], [-2.0, 1.0]])).p.round(12).tolist()
-    [1.0, 3.0]
-    >>> solve(Constraints.dense([[1.0, 0.0], [-2.0, 0.0]])).farkas.tolist()
-    [1.0, 0.5]
     """
     if not constraints.h.any():
         return from_exact(constraints, rational.zero(constraints))
@@ -104,11 +103,7 @@ def solve(constraints: Constraints, exact: bool = False) -> MaxMargin:
 
 
 def settle(constraints: Constraints, start: list[int]) -> MaxMargin | None:
-    """The rational solution of a problem that has one, if it is small; by its Gram matrix if it has one.
-
-    >>> settle(Constraints.dense([[2.0]]), []).exact.tight
-    (True,)
-    """
+    """The rational solution of a problem that has one, if it is small; by its Gram matrix if it has one."""
     if constraints.count > EXACT_ROWS:
         return None
     if constraints.origin is not None:
@@ -122,11 +117,7 @@ def settle(constraints: Constraints, start: list[int]) -> MaxMargin | None:
 
 
 def exactly(best: MaxMargin) -> rational.Exact | None:
-    """The rational form of a certified solution, if it has one or is small enough to get one.
-
-    >>> exactly(solve(Constraints.dense([[2.0]]))).norm_squared
-    Fraction(1, 4)
-    """
+    """The rational form of a certified solution, if it has one or is small enough to get one."""
     if best.exact is not None and best.constraints.origin is None:
         return best.exact
     assert best.multipliers is not None
@@ -283,11 +274,7 @@ def correction(problem: Scaled, Mp: Floats, error: Floats) -> tuple[float, Bools
 
 
 def proves(measured: Measured, tolerance: float = TOLERANCE) -> Any:
-    """Whether a measurement certifies optimality, for one problem or for each of a batch.
-
-    >>> bool(proves(Measured(kkt=1e-15, lower=1.0, upper=1.0 + 1e-12)))
-    True
-    """
+    """Whether a measurement certifies optimality, for one problem or for each of a batch."""
     narrow = measured.lower >= (1 - tolerance) * measured.upper
     return (measured.kkt <= tolerance) & (measured.lower > 0) & narrow
 
@@ -308,11 +295,7 @@ def _refute(constraints: Constraints, rows: Ints) -> rational.Exact | None:
 
 
 def kept(scaled: Floats, values: Floats) -> Any:
-    """Whether undoing the scaling kept all digits: multipliers grow like 1/row^2 and may leave the floats.
-
-    >>> kept(np.ones((2, 1)), np.array([[1e300], [np.inf]])).tolist()
-    [True, False]
-    """
+    """Whether undoing the scaling kept all digits: multipliers grow like 1/row^2 and may leave the floats."""
     inside = np.isfinite(values) & (np.abs(values) >= np.finfo(np.float64).tiny)
     return np.all((scaled == 0) | inside, axis=-1)
 
@@ -330,13 +313,33 @@ def unscaled(
     )
 
 
+def in_chunks(work: Callable[[slice], None], count: int, workers: int) -> None:
+    """Call ``work`` with slices of a stack of this many problems, in threads."""
+    parts = [slice(start, start + CHUNK) for start in range(0, count, CHUNK)]
+    if workers == 1 or len(parts) == 1:
+        for part in parts:
+            work(part)
+    else:
+        with ThreadPoolExecutor(max_workers=workers) as pool:
+            list(pool.map(work, parts))
+
+
+def stacked(
+    own: Norm, problems: list[Constraints], p: Floats, weights: Floats, measured: Measured, good: Bools
+) -> list[MaxMargin]:
+    """The solutions of a stack in a norm, where they are good; the norm's `solve` of the others."""
+    kkt, lower, upper = (np.asarray(x).tolist() for x in measured)
+
+    def solution(b: int, c: Constraints) -> MaxMargin:
+        interval = lower[b], upper[b]
+        return MaxMargin(c, "certified", "float", p[b], weights[b], interval, kkt[b], norm=own.name)
+
+    return [solution(b, c) if good[b] else own.solve(c) for b, c in enumerate(problems)]
+
+
 @dataclass(frozen=True)
 class Euclidean(Norm):
-    """l2, of vectors and, as the Frobenius norm, of matrices: the norm of gradient descent.
-
-    >>> L2.value([3.0, 4.0]), L2.step([3.0, 4.0]).tolist()
-    (5.0, [0.6, 0.8])
-    """
+    """l2, of vectors and, as the Frobenius norm, of matrices: the norm of gradient descent."""
 
     inner_product = True
     name, power = "l2", 2.0
@@ -373,6 +376,25 @@ class Euclidean(Norm):
     def solve(self, constraints: Constraints, exact: bool = False) -> MaxMargin:
         """`solve`."""
         return solve(constraints, exact)
+
+    def solve_many(
+        self, problems: list[Constraints], A: Floats, h: Floats, equal: Bools, workers: int
+    ) -> list[MaxMargin]:
+        """By the compiled active-set method, in chunks; what it cannot certify goes to `solve`."""
+        B, m, d = A.shape
+        norms, bounds = np.sqrt(np.einsum("bmd,bmd->bm", A, A)), np.abs(h)
+        tame = (norms > 1 / TAME) & (norms < TAME) & ((h == 0) | (bounds > 1 / TAME)) & (bounds < TAME)
+        found = tame.all(axis=1) & h.any(axis=1)
+        p, weights, verdicts = np.zeros((B, d)), np.zeros((B, m)), np.where(found, FOUND, SKIPPED)
+        Mp, sizes = np.zeros((B, m)), np.ones((B, 3))
+
+        def work(of: slice) -> None:
+            active_sets(A[of], h[of], equal[of], norms[of], p[of], weights[of], verdicts[of])
+            combine_each(A[of], p[of], weights[of], Mp[of], sizes[of])
+
+        in_chunks(work, B, workers)
+        measured = measure(Mp, h, equal, weights, norms, sizes[:, 0], sizes[:, 1], sizes[:, 2], d)
+        return stacked(self, problems, p, weights, measured, (verdicts == FOUND) & proves(measured))
 
     def enclose(self, best: MaxMargin) -> Tight:
         """By intervals for the slacks, or exactly where p is (`margin.measure`)."""

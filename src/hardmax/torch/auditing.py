@@ -119,15 +119,15 @@ class AuditResult:
         from rich.table import Table
         from rich.text import Text
 
-        table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+        table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
         table.add_column("regime", no_wrap=True)
         dtypes = list(dict.fromkeys(case.dtype for case in self.cases))
         for dtype in dtypes:
-            table.add_column(dtype, no_wrap=True)
+            table.add_column(dtype)
         for regime, row in self._by_regime().items():
             cells = [_cell([case for case in row if case.dtype == dtype]) for dtype in dtypes]
             table.add_row(regime, *(Text(text, style="" if good else "bold") for text, good in cells))
-        lines = [f"Largest error relative to its row; level {self.level}."]
+        lines = [f"Largest error relative to its row, then the quantities that fail level {self.level}."]
         details = dict.fromkeys(f"{case.regime}: {case.detail}" for case in self.cases if case.detail)
         lines += [*list(details)[:12], *([f"and {len(details) - 12} more"] if len(details) > 12 else [])]
         return Group(table, Text("\n".join([*lines, self._summary()])))
@@ -172,7 +172,8 @@ class AuditResult:
             if first:
                 ax.axvline(first - 0.5, color="white", lw=2)
         ax.set_title(f"{self.attention}: x fails level {self.level}, - did not run", fontsize=9, pad=16)
-        bar = ax.figure.colorbar(image, ax=ax, fraction=0.05, pad=0.02)
+        bar = ax.figure.colorbar(image, ax=ax, fraction=0.05, pad=0.02, extend="max")
+        bar.ax.tick_params(labelsize=7)
         bar.set_label("error in units of rounding", fontsize=8)
         return ax
 
@@ -211,7 +212,10 @@ def _cell(cases: list[AuditCase]) -> tuple[str, bool]:
     errors = [case.max_error for case in failed or cases]
     known = [x for x in errors if x is not None]
     text = f"{max(known):.1e}" if len(known) == len(errors) else "nan"
-    return (f"{text} FAILS {' '.join(case.quantity for case in failed)}", False) if failed else (text, True)
+    if not failed:
+        return text, True
+    names = "all" if len(failed) == len(QUANTITIES) else " ".join(case.quantity for case in failed)
+    return f"{text} {names}", False
 
 
 @check_arguments

@@ -59,9 +59,7 @@ def scaled_dot_product_attention(
     options = {"dropout_p": dropout_p, "is_causal": is_causal, "scale": scale, "enable_gqa": enable_gqa}
     if has_torch_function(inputs):
         return handle_torch_function(scaled_dot_product_attention, inputs, *inputs, **options, sink=sink)
-    _check_options(**options)
-    _check(query, key, value, attn_mask, is_causal, dropout_p)
-    _check_heads(query, key, value, enable_gqa)
+    _check(query, key, value, attn_mask, **options)
     device = query.device.type
     if torch.is_autocast_enabled(device):
         query, key, value = (x.to(torch.get_autocast_dtype(device)) for x in (query, key, value))
@@ -97,9 +95,7 @@ def attention_weights(
     >>> hm.torch.attention_weights(torch.zeros(1, 2, 3), torch.zeros(1, 2, 3), is_causal=True)[0].tolist()
     [[1.0, 0.0], [0.5, 0.5]]
     """
-    _check_options(scale=scale, dropout_p=0.0, is_causal=is_causal, enable_gqa=enable_gqa)
-    _check(query, key, key, attn_mask, is_causal, 0.0)
-    _check_heads(query, key, key, enable_gqa)
+    _check(query, key, key, attn_mask, is_causal=is_causal, scale=scale, enable_gqa=enable_gqa)
     shape, (query, key, _, mask) = _four(query, key, key, attn_mask, enable_gqa)
     scale = query.shape[-1] ** -0.5 if scale is None else float(scale)
     weights = operator.dense_weights(query, key, mask, _sink(sink, query), is_causal, scale)
@@ -158,26 +154,27 @@ def _sink(sink: torch.Tensor | None, query: torch.Tensor) -> torch.Tensor | None
     return sink.reshape(1, -1, 1, 1)
 
 
-def _check_options(*, scale: object, dropout_p: object, is_causal: object, enable_gqa: object) -> None:
+def _check(
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    mask: torch.Tensor | None,
+    *,
+    is_causal: bool,
+    scale: float | None,
+    enable_gqa: bool,
+    dropout_p: float = 0.0,
+) -> None:
+    """Refuse arguments of wrong types, and shapes that do not fit together."""
     if scale is not None and not isinstance(scale, int | float | torch.SymFloat):
         raise TypeError(f"scale must be a number or None, got {type(scale).__name__}")
     if isinstance(scale, int) and abs(scale) > 2**63:
         raise ValueError("scale must be a number below 2**63, got a larger integer")
     if not isinstance(dropout_p, int | float) or dropout_p > 2**63:
         raise TypeError(f"dropout_p must be a number, got {type(dropout_p).__name__}")
-    for name, x in (("is_causal", is_causal), ("enable_gqa", enable_gqa)):
-        if not isinstance(x, bool):
-            raise TypeError(f"{name} must be True or False, got {type(x).__name__}")
-
-
-def _check(
-    query: torch.Tensor,
-    key: torch.Tensor,
-    value: torch.Tensor,
-    mask: torch.Tensor | None,
-    is_causal: bool,
-    dropout_p: float,
-) -> None:
+    for name, flag in (("is_causal", is_causal), ("enable_gqa", enable_gqa)):
+        if not isinstance(flag, bool):
+            raise TypeError(f"{name} must be True or False, got {type(flag).__name__}")
     for name, x in (("query", query), ("key", key), ("value", value)):
         if not isinstance(x, torch.Tensor) or not x.is_floating_point():
             kind = x.dtype if isinstance(x, torch.Tensor) else type(x).__name__
@@ -204,6 +201,7 @@ def _check(
         raise ValueError(f"dropout_p must be in [0, 1), got {dropout_p}; 0 is none")
     if is_causal and mask is not None:
         raise ValueError("attn_mask must be None if is_causal is set, got a mask; put both into the mask")
+    _check_heads(query, key, value, enable_gqa)
 
 
 def _fits(mask: torch.Tensor, shape: tuple[int, int]) -> bool:

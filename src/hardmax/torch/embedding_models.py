@@ -1,4 +1,4 @@
-"""The models of paper A as PyTorch modules, for autograd and for training by any optimiser.
+"""The models of paper A as PyTorch modules, for autograd and for training by any optimizer.
 
 A batch is a pair of arrays from `padded`: distinct tokens (B, U) and their counts, zero where there is none.
 Modules return the predictions f; `loss` takes a corpus and is the mean of softplus(-y f).

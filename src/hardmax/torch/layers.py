@@ -44,7 +44,7 @@ NORMS = ("q_norm", "query_norm", "q_layernorm", "q_layer_norm", "norm_q", "query
 
 @dataclass(frozen=True)
 class Projection:
-    """Rows of a parameter, read anew each time: a layer in training shows its present weights.
+    """Rows of a parameter, read each time: a layer in training shows its present weights.
 
     Args:
         owner: the module that holds the parameter; its input is what is projected.
@@ -103,7 +103,7 @@ class AttentionLayer:
         value: likewise, or None where a model hides it.
         scale: what logits are multiplied by.
         rotary: queries and keys are turned by their positions, so no single matrix makes the logits.
-        normalized: queries and keys are normalised after the projection: not bilinear.
+        normalized: queries and keys are normalized after the projection: not bilinear.
 
     >>> import torch
     >>> from hardmax.torch import attention_layers
@@ -186,6 +186,16 @@ def attention_layers(
             "layers as hm.torch.AttentionLayer and pass them as layers="
         )
     return found
+
+
+def refuse_compiled(model: nn.Module, remedy: str) -> None:
+    """Raise if the model or a module inside it is compiled: hooks do not run in a compiled graph."""
+    for name, module in model.named_modules():
+        if hasattr(module, "_orig_mod") or getattr(module, "_compiled_call_impl", None) is not None:
+            raise ValueError(
+                f"model must not be compiled, but {name or 'the model'} is: hooks do not run inside a "
+                f"compiled graph; {remedy}"
+            )
 
 
 def _looked_for() -> str:
@@ -281,7 +291,7 @@ def _multihead(name: str, module: nn.MultiheadAttention) -> AttentionLayer:
         rows = slice(k * d, (k + 1) * d)
         if module.in_proj_weight is not None:
             return Projection(module, heads, rows, "in_proj_weight", bias)
-        # Inputs of different sizes have weights of their own, and one packed bias.
+        # Inputs of different sizes have separate weights, and one packed bias.
         return _OwnWeight(module, heads, rows, own, bias)
 
     query, key, value = (part(k, f"{c}_proj_weight") for k, c in enumerate("qkv"))

@@ -261,20 +261,10 @@ def _attention_shape(query: Tensor, key: Tensor, value: Tensor, *_: Any) -> Tens
 
 @attention_backward.register_fake
 def _backward_shapes(
-    by_out: Tensor,
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    mask: Tensor | None,
-    sink: Tensor | None,
-    seed: Tensor | None,
-    causal: bool,
-    scale: float,
-    dropout: float,
-    learned: bool,
+    by_out: Tensor, query: Tensor, key: Tensor, value: Tensor, mask: Any, sink: Any, *options: Any
 ) -> tuple[Tensor, ...]:
     inside = precision(query)
-    by_mask = _absent(query, mask, learned, inside if mask is None else mask.dtype)
+    by_mask = _absent(query, mask, options[-1], inside if mask is None else mask.dtype)
     by_sink = _absent(query, sink, True, inside if sink is None else sink.dtype)
     return (*(x.new_empty(x.shape) for x in (query, key, value)), by_mask, by_sink)
 

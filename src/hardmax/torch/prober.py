@@ -20,10 +20,9 @@ from hardmax._lib.arguments import check_arguments
 from hardmax._lib.parallel import cores, serial_blas
 from hardmax._lib.progress import Progress
 from hardmax.torch.layers import AttentionLayer, attention_layers
-from hardmax.torch.probing.as_heads import finite, heads_of
 from hardmax.torch.probing.heads import NULL, ProbedHead, ProbeSettings, probe_head
-from hardmax.torch.probing.rows import QUERIES
-from hardmax.torch.probing.seeing import Sight, see
+from hardmax.torch.probing.inputs import QUERIES
+from hardmax.torch.probing.seeing import Sight, finite, heads_of, see
 from hardmax.torch.probing.tables import Heads, corrected, null_notes
 
 LENGTH = 12  # tokens of a text: rows are 64 queries times the tokens each can see
@@ -48,7 +47,7 @@ def probe(
     rng: int = 0,
     progress: Progress | None = None,
 ) -> Heads:
-    """Probe every head: hardness, selection, and its distance to the max margin, beside random heads.
+    """Probe every head: hardness, selection, and its distance to the max margin, compared with random heads.
 
     Args:
         model: a model with attention layers, of PyTorch or `transformers`; it is left as it was.
@@ -68,14 +67,6 @@ def probe(
         workers: threads; as many as there are cores by default.
         rng: seed of the random heads.
         progress: called as ``progress(done, total)`` with numbers of heads.
-
-    >>> import torch, hardmax as hm
-    >>> from hardmax.torch.prober import probe
-    >>> _ = torch.manual_seed(0)
-    >>> layer = torch.nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)
-    >>> found = probe(layer, torch.randn(6, 5, 8), null=19)
-    >>> len(found.heads), found.texts
-    (2, 6)
     """
     settings = ProbeSettings(
         expect.whole("queries", queries, 1), expect.whole("null", null, 1), seed=expect.whole("rng", rng)
@@ -124,7 +115,7 @@ def _numbers(model: nn.Module, found: list[AttentionLayer], heads: int | None) -
 def _run(
     jobs: Iterator[Callable[[], ProbedHead]], total: int, workers: int | None, progress: Progress | None
 ) -> list[ProbedHead]:
-    """Heads in order, whatever the number of threads; few are held at a time: each has tables of its own."""
+    """Heads in order, whatever the number of threads; few are held at a time: each has its own tables."""
     count = cores() if workers is None else expect.whole("workers", workers, 1)
     done: list[ProbedHead] = []
     waiting: deque[Future[ProbedHead]] = deque()
@@ -173,7 +164,7 @@ ONE_TOKEN = "texts must have two tokens or more, got one each: there is nothing 
 def _refuse(
     found: list[AttentionLayer], usable: list[int], seen: list[list[Any]], causal: bool | None
 ) -> None:
-    """What cannot be probed, in a sentence."""
+    """Refuse what cannot be probed, with a clear message."""
     if not usable:
         raise ValueError(
             "model must call the projections of its attention layers, got no call of "
@@ -192,11 +183,7 @@ def _refuse(
 
 
 def default_texts() -> list[str]:
-    """Sixty-four English sentences of a dozen words or more.
-
-    >>> len(default_texts())
-    64
-    """
+    """Sixty-four English sentences of a dozen words or more."""
     return resources.files("hardmax.torch.probing").joinpath("texts.txt").read_text("utf-8").splitlines()
 
 

@@ -19,7 +19,7 @@ from hardmax.torch.embedding_models import NextToken, OneLayer, QueryAttention, 
 def problem_of(module: nn.Module, batch: Any) -> Problem:
     """The problem of a module on a batch: its attention weights are what is trained, all the rest is fixed.
 
-    Where the module stands in it is `hm.torch.point_of`: `hm.loss(problem, point)` is the module's loss.
+    The point of the module in it is `hm.torch.point_of`: `hm.loss(problem, point)` is the module's loss.
 
     Args:
         module: one of the models of `hm.torch`.
@@ -55,7 +55,7 @@ def problem_of(module: nn.Module, batch: Any) -> Problem:
 
 @check_arguments
 def point_of(module: nn.Module, problem: Problem) -> np.ndarray:
-    """Where a module stands in its problem: p with the module's attention.
+    """The point of a module in its problem: p with the module's attention.
 
     >>> import torch, hardmax as hm
     >>> model = hm.torch.QueryAttention(v=[1.0, 0.0], W=[[1.0, 2.0], [3.0, 4.0]])

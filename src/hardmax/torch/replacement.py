@@ -10,17 +10,11 @@ from typing import Any
 
 import torch
 from torch import nn
-from torch.nn import functional as F
-from torch.overrides import TorchFunctionMode
 
 from hardmax.torch.dot_product import scaled_dot_product_attention
-from hardmax.torch.layers import attention_layers
-from hardmax.torch.multihead import multi_head_attention_forward
+from hardmax.torch.layers import attention_layers, refuse_compiled
+from hardmax.torch.multihead import ExactMode
 
-REPLACEMENTS = {
-    F.scaled_dot_product_attention: scaled_dot_product_attention,
-    F.multi_head_attention_forward: multi_head_attention_forward,
-}
 NAME = "hardmax"  # of the attention in transformers
 
 
@@ -53,13 +47,11 @@ def exact_attention(model: nn.Module) -> Iterator[nn.Module]:
     True
     """
     layers = attention_layers(model)
-    compiled = [name or "the model" for name, module in model.named_modules() if _is_compiled(module)]
-    if compiled:
-        raise ValueError(
-            f"model must not be compiled, but {compiled[0]} is: hooks do not run inside a compiled graph; "
-            "pass the model before torch.compile, or call hm.torch.scaled_dot_product_attention in its code, "
-            "which can be compiled"
-        )
+    refuse_compiled(
+        model,
+        "pass the model before torch.compile, or call hm.torch.scaled_dot_product_attention in its code, "
+        "which can be compiled",
+    )
     switch = _Switch({layer.module: layer.name for layer in layers})
     handles = []
     for module in dict.fromkeys([model, *switch.names]):
@@ -73,35 +65,18 @@ def exact_attention(model: nn.Module) -> Iterator[nn.Module]:
         switch.close()
 
 
-class _Exact(TorchFunctionMode):  # type: ignore[misc]
-    """Replaces PyTorch's two attention functions while it is active, in one thread."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.calls = 0
-
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        # Nested tensors have their own kernels.
-        if func in REPLACEMENTS and not any(isinstance(x, torch.Tensor) and x.is_nested for x in args):
-            self.calls += 1
-            func = REPLACEMENTS[func]
-        elif func is scaled_dot_product_attention:
-            self.calls += 1
-        return func(*args, **(kwargs or {}))
-
-
 class _Switch(threading.local):
     """Turns the mode on when the outermost hooked module of a thread starts, and off when it ends."""
 
     def __init__(self, names: dict[nn.Module, str]) -> None:
         self.names = names  # of the attention layers
-        self.mode: _Exact | None = None
+        self.mode: ExactMode | None = None
         self.running: list[tuple[nn.Module, int]] = []  # with the calls that were replaced before
         self.warned = False
 
     def enter(self, module: nn.Module, inputs: Any) -> None:
         if self.mode is None:
-            self.mode = _Exact()
+            self.mode = ExactMode()
             self.mode.__enter__()
         self.running.append((module, self.mode.calls))
 
@@ -127,10 +102,6 @@ class _Switch(threading.local):
         self.running.clear()
         if mode is not None:
             mode.__exit__(None, None, None)
-
-
-def _is_compiled(module: nn.Module) -> bool:
-    return hasattr(module, "_orig_mod") or getattr(module, "_compiled_call_impl", None) is not None
 
 
 def register_with_transformers() -> str:

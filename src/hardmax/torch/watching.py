@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import inspect
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -22,8 +21,8 @@ from hardmax._lib import expect, notebook
 from hardmax._lib.arguments import check_arguments
 from hardmax._lib.files import whole_text
 from hardmax.torch.dot_product import attention_logits, scaled_dot_product_attention
-from hardmax.torch.layers import AttentionLayer, attention_layers
-from hardmax.torch.multihead import projected
+from hardmax.torch.layers import AttentionLayer, attention_layers, refuse_compiled
+from hardmax.torch.multihead import MultiheadCall
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Canvas
@@ -50,15 +49,6 @@ def captured(
     """Pass what every call of the layers inside the block showed to ``note``; None where it showed nothing.
 
     At most ``max_inputs`` inputs of a batch are looked at.
-
-    >>> import torch
-    >>> from hardmax.torch import attention_layers
-    >>> from hardmax.torch.watching import captured
-    >>> model = torch.nn.MultiheadAttention(8, 2, batch_first=True)
-    >>> x = torch.randn(3, 5, 8)
-    >>> with captured(attention_layers(model), lambda layer, seen: print(seen.logits.shape)):
-    ...     _ = model(x, x, x)
-    torch.Size([3, 2, 5, 5])
     """
     with ExitStack() as stack:
         for layer in layers:
@@ -122,10 +112,7 @@ def _of_product(
 
 
 def _of_module(most: int | None, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Seen:
-    call = inspect.signature(F.multi_head_attention_forward).bind(*args, **kwargs)
-    call.apply_defaults()
-    q, k, v, mask = projected(*(call.arguments[name] for name in inspect.signature(projected).parameters))
-    return _of_product(most, q, k, v, mask)
+    return _of_product(most, *MultiheadCall(*args, **kwargs).projected())
 
 
 def _of_softmax(most: int | None, logits: torch.Tensor) -> Seen | None:
@@ -173,6 +160,9 @@ def watch(
         heads: Number of query heads of a layer whose module declares neither `num_heads`, `n_head` nor
             `head_dim` (or another of their usual names).
 
+    Raises:
+        ValueError: If the model has no attention layer that is known, or if it is compiled.
+
     >>> import torch, hardmax as hm
     >>> model = torch.nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)
     >>> optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
@@ -187,6 +177,7 @@ def watch(
     ([0, 0, 2, 2], [0, 1, 0, 1])
     """
     found = attention_layers(model, layers, heads=heads)
+    refuse_compiled(model, "watch and train the model itself, and compile it afterwards")
     return Watch(found, expect.whole("every", every, 1), expect.whole("max_inputs", max_inputs, 1))
 
 
@@ -263,7 +254,7 @@ class Watch:
         if seen is None:
             self._tell(
                 layer,
-                f"layer {layer.name} hides its attention weights in a kernel of its own: only its norms are "
+                f"layer {layer.name} hides its attention weights in a fused kernel: only its norms are "
                 "recorded; PyTorch's attention shows them (in transformers attn_implementation='sdpa')",
             )
             return

@@ -360,8 +360,7 @@ def _probe() -> None:
     import numpy as np
 
     from hardmax.margin.engines import part
-    from hardmax.torch.probing.inputs import Inputs
-    from hardmax.torch.probing.rows import rows_of
+    from hardmax.torch.probing.inputs import Inputs, rows_of
 
     texts = Inputs(np.eye(3)[None], np.eye(3)[None], np.ones((1, 3, 3), dtype=bool))
     part(rows_of(texts, np.arange(3), np.arange(3)).gram(), np.arange(2))

@@ -1,9 +1,9 @@
 """Max-margin problems in l1 and linf in floats, one or thousands, by a small dense simplex method, compiled.
 
-Maximise t over p of norm 1 with ``row_j . p >= h_j t``, for bounds h_j > 0. Slacks s_j = row_j . p / h_j - t
+Maximize t over p of norm 1 with ``row_j . p >= h_j t``, for bounds h_j > 0. Slacks s_j = row_j . p / h_j - t
 and the entries of p are the variables: in linf the entries lie in [-1, 1], in l1 p is a mean of the 2d unit
 vectors +-e_k, whose shares add up to 1. The table holds how basic variables change with the others. It starts
-at a corner of the ball, so there is no first phase; after idle steps variables are taken by their number
+at a corner of the ball, without a first phase; after idle steps variables are taken by their number
 (Bland's rule).
 
 What a corner is worth is said by its square system. With F the entries of p that are free (in l1: not zero)
@@ -20,7 +20,6 @@ corner is the only optimum and W are exactly its tight rows: a proof in floats, 
 from __future__ import annotations
 
 import math
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -29,6 +28,7 @@ from hardmax._lib.kernels import kernel
 from hardmax.margin.constraints import Bools, Floats, Ints
 from hardmax.margin.measure import EPS
 from hardmax.margin.norms.powers import Power
+from hardmax.margin.solve import TAME, in_chunks
 
 
 @kernel()
@@ -106,10 +106,6 @@ def solve_corner(
     """p and multipliers of a corner from its system; t, and whether it is proved to be the only optimum.
 
     ``p`` comes as the signs of its shares in l1, and in linf as its entries of +-1, with 0 for the free ones.
-
-    >>> p, weights, one = np.array([1.0, 0.0]), np.zeros(1), np.ones(1)
-    >>> solve_corner(np.array([[2.0, 1.0]]), one, True, p, one > 0, weights), p.tolist(), weights.tolist()
-    ((2.0, True), [1.0, 0.0], [1.0])
     """
     m, d = A.shape
     W, F, rows, n = np.zeros(m, np.int64), np.zeros(d, np.int64), 0, 1
@@ -375,12 +371,6 @@ def solve_each(
 
     ``weights`` receive the multipliers, h.l = 1. ``strict`` says where it is proved that p is the only
     optimum and that its tight rows are those with a multiplier; ``t`` is zero where nothing was found.
-
-    >>> A, h = np.array([[[2.0, 1.0], [0.0, 1.0]]]), np.ones((1, 2))
-    >>> p, weights, t, strict = np.zeros((1, 2)), np.zeros((1, 2)), np.zeros(1), np.zeros(1, np.bool_)
-    >>> solve_each(A, h, True, p, weights, t, strict)
-    >>> p.tolist(), weights.tolist(), t.tolist(), strict.tolist()
-    ([[0.0, 1.0]], [[0.5, 0.5]], [1.0], [False])
     """
     B, m, d = A.shape
     a, tight = np.empty((m, d)), np.zeros(m, np.bool_)
@@ -393,9 +383,7 @@ def solve_each(
             t[b], strict[b] = solve_corner(A[b], h[b], is_l1, p[b], tight, weights[b])
 
 
-_TAME = 1e6  # rows and bounds within this factor of 1 are for the compiled method
 _TABLE = 20_000  # entries of p times rows; larger tables are for HiGHS
-_CHUNK = 64
 
 
 class Corners(NamedTuple):
@@ -415,35 +403,24 @@ def at_corners(A: Floats, h: Floats, equal: Bools, norm: Power, workers: int = 1
     """Rows (B, m, d), bounds and equalities (B, m): problems with equalities or wild numbers are not found.
 
     A serial kernel takes each problem by itself, so the results do not depend, to the bit, on the stack.
-
-    >>> from hardmax.margin.norms import norm
-    >>> one = np.ones((1, 1))
-    >>> at_corners(np.array([[[2.0, 1.0]]]), one, one < 0, norm("l1")).p.tolist()
-    [[0.5, 0.0]]
     """
     B, m, d = A.shape
     sizes = np.abs(A).max(axis=2, initial=0.0)
-    tame = (sizes > 1 / _TAME) & (sizes < _TAME) & (h > 1 / _TAME) & (h < _TAME) & ~equal
+    tame = (sizes > 1 / TAME) & (sizes < TAME) & (h > 1 / TAME) & (h < TAME) & ~equal
     todo = np.flatnonzero(tame.all(axis=1)) if 0 < m * d <= _TABLE else np.zeros(0, dtype=np.int64)
     # The method's tolerances are absolute: the units of rows and bounds must not reach it.
     a, b = np.frexp(sizes.max(axis=1, initial=0.0))[1], np.frexp(h.max(axis=1, initial=0.0))[1]
     p, weights, t, strict = np.zeros((B, d)), np.zeros((B, m)), np.zeros(B), np.zeros(B, dtype=bool)
 
-    def work(start: int) -> None:
-        of = todo[start : start + _CHUNK]
+    def work(part: slice) -> None:
+        of = todo[part]
         made = np.zeros((len(of), d)), np.zeros((len(of), m)), np.zeros(len(of)), np.zeros(len(of), np.bool_)
         rows, bounds = np.ldexp(A[of], -a[of, None, None]), np.ldexp(h[of], -b[of, None])
         solve_each(rows, bounds, norm.r == 1, *made)
         for whole, part in zip((p, weights, t, strict), made, strict=True):
             whole[of] = part
 
-    starts = range(0, len(todo), _CHUNK)
-    if workers == 1 or len(starts) == 1:
-        for start in starts:
-            work(start)
-    else:
-        with ThreadPoolExecutor(max_workers=workers) as pool:
-            list(pool.map(work, starts))
+    in_chunks(work, len(todo), workers)
     found = t > 0
     unit = np.where(found, t, 1.0)[:, None]
     p, weights = np.ldexp(p / unit, (b - a)[:, None]), np.ldexp(weights / unit**2, (b - 2 * a)[:, None])

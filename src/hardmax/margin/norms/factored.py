@@ -30,7 +30,7 @@ from hardmax.problem.selection import Selection, leaders, selected_tokens
 
 @dataclass(frozen=True, eq=False)
 class FactoredPoint:
-    """Factors K and Q, scaled to the least margin 1, beside the KKT conditions and the nuclear optimum.
+    """Factors K and Q, scaled to the least margin 1, against the KKT conditions and the nuclear optimum.
 
     ``multipliers`` fit K = M Q, Q = M'K and complementarity best, up to the relative ``residual``; where they
     are ``unique``, no others fit. ``best`` solves the nuclear-norm problem of the same rows.

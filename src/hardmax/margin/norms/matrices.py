@@ -77,12 +77,7 @@ class Singular(Norm):
         return 1.0 if self.nuclear else math.inf
 
     def value(self, p: ArrayLike) -> float:
-        """N(p) of a matrix, off by at most a relative `rounding`.
-
-        >>> import hardmax as hm
-        >>> hm.margin.norm("nuclear").value([[0.0, 3.0], [4.0, 0.0]])
-        7.0
-        """
+        """N(p) of a matrix, off by at most a relative `rounding`."""
         return float(lengths(np.linalg.svd(np.asarray(p, dtype=np.float64), compute_uv=False), self._r))
 
     def above_rows(self, rows: Floats, shape: tuple[int, ...]) -> Floats:
@@ -130,14 +125,7 @@ class _Form(NamedTuple):
 
 
 def sharpened(A: Floats, h: Floats, equal: Bools, norm: Singular, pair: Pair, shape: tuple[int, ...]) -> Pair:
-    """The pair after some steps, or the given one where it is better.
-
-    >>> from hardmax.margin.norms import norm
-    >>> rows, one = np.array([[1.0, 0.0, 0.0, 0.0], [0.0, 1.0, 0.0, 0.0]]), np.ones(2)
-    >>> near = Pair(np.array([1.0, 0.999, 0.0, 0.0]), np.array([1.0, 1.01]), 1e-2)
-    >>> [sharpened(rows, one, one < 0, norm(n), near, (2, 2)).width < 1e-12 for n in ("nuclear", "spectral")]
-    [True, True]
-    """
+    """The pair after some steps, or the given one where it is better."""
     tight, r = counting(A, h, equal, norm, pair, shape)
     k = int(tight.sum())
     basis, back = _independent(A[tight])
@@ -200,14 +188,7 @@ def _solved(triangle: Floats, values: Floats) -> Floats:
 def counting(
     A: Floats, h: Floats, equal: Bools, norm: Singular, pair: Pair, shape: tuple[int, ...]
 ) -> tuple[Bools, int]:
-    """Rows whose multiplier counts, not their slack; how many singular values belong to the first block.
-
-    >>> from hardmax.margin.norms import norm
-    >>> rows, one = np.eye(4), np.ones(4)
-    >>> pair = Pair(np.array([1.0, 2.0, 2.0, 1.0]), np.array([1.0, 0.0, 0.0, 1.0]), 0.0)
-    >>> counting(rows, one, one < 0, norm("spectral"), pair, (2, 2))[0].tolist()
-    [True, False, False, True]
-    """
+    """Rows whose multiplier counts, not their slack; how many singular values belong to the first block."""
     values = np.linalg.svd((A.T @ pair.weights).reshape(shape), compute_uv=False)
     sizes = np.linalg.svd(pair.p.reshape(shape), compute_uv=False)
     scale = np.sqrt((A**2).sum(axis=1)) * np.sqrt((sizes**2).sum())
@@ -219,31 +200,19 @@ def counting(
 
 
 def clipped(Z: Floats, most: float = 1.0) -> Floats:
-    """The nearest matrix of spectral norm at most this.
-
-    >>> clipped(np.array([[2.0, 0.0], [0.0, 0.5]])).tolist()
-    [[1.0, 0.0], [0.0, 0.5]]
-    """
+    """The nearest matrix of spectral norm at most this."""
     U, values, Vt = np.linalg.svd(Z, full_matrices=False)
     return np.asarray((U * np.minimum(values, most)) @ Vt)
 
 
 def semidefinite(S: Floats) -> Floats:
-    """The nearest symmetric matrix without negative eigenvalues.
-
-    >>> semidefinite(np.array([[1.0, 0.0], [0.0, -0.5]])).tolist()
-    [[1.0, 0.0], [0.0, 0.0]]
-    """
+    """The nearest symmetric matrix without negative eigenvalues."""
     values, vectors = np.linalg.eigh((S + S.T) / 2)
     return np.asarray((vectors * np.maximum(values, 0.0)) @ vectors.T)
 
 
 def symmetric_basis(r: int) -> Floats:
-    """Orthonormal symmetric matrices, (r(r+1)/2, r, r).
-
-    >>> symmetric_basis(1).tolist()
-    [[[1.0]]]
-    """
+    """Orthonormal symmetric matrices, (r(r+1)/2, r, r)."""
     i, j = np.triu_indices(r)
     made = np.zeros((len(i), r, r))
     every = np.arange(len(i))
@@ -252,11 +221,7 @@ def symmetric_basis(r: int) -> Floats:
 
 
 def every_basis(d: int, e: int) -> Floats:
-    """Matrices with one entry, (de, d, e).
-
-    >>> every_basis(1, 1).tolist()
-    [[[1.0]]]
-    """
+    """Matrices with one entry, (de, d, e)."""
     return np.eye(d * e).reshape(d * e, d, e)
 
 
@@ -297,21 +262,14 @@ def _with_all(seen: Floats, S: Floats, values: Floats) -> Floats:
     return turned
 
 
-FLAT = 1e-6  # singular values of the tight rows, relative to the largest, that stand for zero
+FLAT = 1e-6  # singular values of the tight rows, relative to the largest, that count as zero
 NARROW = 1e-9  # width up to which a shorter matrix is as good
 ROUNDS = 1_000
 MOST_MOVES = 1_000  # directions in which W may move; beyond, it stays where it is
 
 
 def shortest(A: Floats, h: Floats, equal: Bools, norm: Singular, pair: Pair, shape: tuple[int, ...]) -> Pair:
-    """The pair with the optimal W of least Frobenius norm, as far as floats tell; else the pair as it is.
-
-    >>> from hardmax.margin.norms import norm
-    >>> rows, one = np.array([[1.0, 0.0, 0.0, 0.0]]), np.ones(1)
-    >>> pair = Pair(np.array([1.0, 0.0, 0.0, 0.5]), one, 0.0)
-    >>> shortest(rows, one, one < 0, norm("spectral"), pair, (2, 2)).p.tolist()
-    [1.0, 0.0, 0.0, 0.0]
-    """
+    """The pair with the optimal W of least Frobenius norm, as far as floats tell; else the pair as it is."""
     W, M = pair.p.reshape(shape), (A.T @ pair.weights).reshape(shape)
     U, _, Vt = np.linalg.svd(M)
     tight, rank = counting(A, h, equal, norm, pair, shape)
@@ -455,15 +413,7 @@ class Program(NamedTuple):
 
 
 def by_interior(rows: Rows, norm: Singular) -> Pair | None:
-    """W, read row by row, with multipliers; None if not even a feasible W was found.
-
-    >>> from hardmax.margin.norms import norm
-    >>> one = np.ones(1)
-    >>> rows = Rows(np.array([[0.0, 2.0, 0.0, 0.0]]), (2, 2), one, one < 0)
-    >>> found = by_interior(rows, norm("nuclear"))
-    >>> found.p.round(6).tolist(), found.width < 1e-9
-    ([0.0, 0.5, 0.0, 0.0], True)
-    """
+    """W, read row by row, with multipliers; None if not even a feasible W was found."""
     sizes = np.sqrt((rows.A**2).sum(axis=1))
     if not (sizes > 0).all():
         return None
@@ -650,11 +600,7 @@ MOST_SIDE = 100  # rows or columns of a matrix whose solution is saved
 
 
 class OfMatrix(Singular):
-    """The nuclear or the spectral norm.
-
-    >>> OfMatrix(True).solve(Constraints.pairs([[1.0]], [0], [-1], right=[[2.0]], right_of=[0])).margin
-    2.0
-    """
+    """The nuclear or the spectral norm."""
 
     def solve(self, constraints: Constraints, exact: bool = False) -> MaxMargin:
         """By an interior-point method, whatever the rows are."""

@@ -1,6 +1,6 @@
 """The norms l1 and linf: a corner in floats, one linear program in rational numbers, and its face (D-ALG-1).
 
-Maximise t over p of norm at most 1 with ``row_j . p >= h_j t``. A float solver guesses the tight rows of the
+Maximize t over p of norm at most 1 with ``row_j . p >= h_j t``. A float solver guesses the tight rows of the
 optimum; the rational simplex method starts there, and usually has only to confirm it. It has the active-set
 form: a vertex is a set of independent tight rows; the multipliers of the goal over them say whether it is the
 best, and otherwise which row to leave. After a step of length zero rows are chosen by their number (Bland's
@@ -35,7 +35,7 @@ from hardmax.margin.norms.powers import Power
 from hardmax.margin.norms.solving import answer, measured_at, measured_in
 from hardmax.margin.rationals import independent_columns, integer_rows, integers, root, to_float
 from hardmax.margin.solution import MaxMargin, from_exact
-from hardmax.margin.solve import EXACT_ROWS, Scaled, proves, scale, solve
+from hardmax.margin.solve import EXACT_ROWS, Scaled, proves, scale, solve, stacked
 
 
 class Vertex(NamedTuple):
@@ -47,12 +47,7 @@ class Vertex(NamedTuple):
 
 
 class Polyhedron:
-    """All x with ``rows_j . x <= bounds_j``, or ``=`` where ``equal[j]``; rows are integers.
-
-    >>> square = Polyhedron([[1, 0], [-1, 0], [0, 1], [0, -1]], [1, 1, 1, 1], [False] * 4)
-    >>> square.climb([1, 2], [0, 0]).x
-    [1, 1]
-    """
+    """All x with ``rows_j . x <= bounds_j``, or ``=`` where ``equal[j]``; rows are integers."""
 
     def __init__(self, rows: Sequence[Sequence[int]], bounds: Sequence[Any], equal: Sequence[bool]) -> None:
         self.width = len(rows[0])
@@ -82,11 +77,7 @@ class Polyhedron:
         return [names[k] for k in independent_columns(columns)]
 
     def vertex(self, rows: Iterable[int]) -> tuple[list[Any], list[int]] | None:
-        """The point at which these rows are tight and the rows that fix it, if it is one of the polyhedron.
-
-        >>> Polyhedron([[1], [-1]], [1, 1], [False, False]).vertex([1])
-        ([-1], [1])
-        """
+        """The point at which these rows are tight and the rows that fix it; None outside the polyhedron."""
         working = self.independent([*(j for j, e in enumerate(self.equal) if e), *rows])
         if len(working) < self.width:
             return None
@@ -275,7 +266,7 @@ class Face:
         return tuple(sorted(corners))
 
     def nearest(self, point: Sequence[Fraction]) -> tuple[Fraction, ...]:
-        """The point of it that is nearest in l2; from the origin that is the one that stands for it."""
+        """The point of it that is nearest in l2; from the origin that is its representative."""
         if self.unique:
             return tuple(_fraction(x) for x in self.vertex[0])
         body = self.polyhedron
@@ -313,13 +304,7 @@ def face_of(
     p: Sequence[Any],
     weights: Sequence[Any],
 ) -> Face:
-    """The face of the vertex p with its multipliers, for integer rows and bounds times the margin.
-
-    >>> from hardmax.margin.norms import norm
-    >>> rows = fmpz_mat([[1, 1]])
-    >>> face_of(norm("l1"), rows, [fmpq(1)], [False], [fmpq(1), fmpq(0)], [fmpq(1)]).dim
-    1
-    """
+    """The face of the vertex p with its multipliers, for integer rows and bounds times the margin."""
     m, d = rows.nrows(), rows.ncols()
     table = [[rows[j, k] for k in range(d)] for j in range(m)]
     u = [sum((w * row[k] for w, row in zip(weights, table, strict=True) if w), fmpq(0)) for k in range(d)]
@@ -358,15 +343,11 @@ def _fraction(value: Any) -> Fraction:
 
 
 EXACT_WIDTH = 40  # entries of p up to which l1 and linf are solved in fractions
-_NEAR = 1e-7  # a slack or a multiplier, for rows and p of size 1, that may stand for zero
+_NEAR = 1e-7  # a slack or a multiplier, for rows and p of size 1, that may be zero
 
 
 class Polyhedral(Power):
-    """l1 or linf: of several optimal p the shortest in l2 is given, with the face of all.
-
-    >>> Polyhedral(np.inf).solve(Constraints.dense([[1.0, 1.0]])).p.tolist()
-    [0.5, 0.5]
-    """
+    """l1 or linf: of several optimal p the shortest in l2 is given, with the face of all."""
 
     strictly_convex, is_polyhedral = False, True
 
@@ -412,25 +393,10 @@ class Polyhedral(Power):
             lengths,
             A.shape[2],
         )
+        shaped = p.reshape(len(p), *problems[0].shape) if problems else p
         good = strict & proves(measured)
-        kkt, lower, upper = (np.asarray(x).tolist() for x in measured)
-        return [
-            only_optimum(
-                MaxMargin(
-                    c,
-                    "certified",
-                    "float",
-                    p[b].reshape(c.shape),
-                    weights[b],
-                    (lower[b], upper[b]),
-                    kkt[b],
-                    norm=self.name,
-                )
-            )
-            if good[b]
-            else self.solve(c)
-            for b, c in enumerate(problems)
-        ]
+        made = stacked(self, problems, shaped, weights, measured, good)
+        return [only_optimum(best) if good[b] else best for b, best in enumerate(made)]
 
     def enclose(self, best: MaxMargin) -> Tight:
         """Rows are tight on all of the face or on a part of it; nothing is known beyond the size of faces."""
@@ -451,22 +417,14 @@ class Polyhedral(Power):
 
 
 def only_optimum(best: MaxMargin) -> MaxMargin:
-    """The same solution, which is proved to be the only one, and tight where it has multipliers.
-
-    >>> only_optimum(Polyhedral(1.0).solve(Constraints.dense([[2.0, 1.0]]))).unique
-    True
-    """
+    """The same solution, which is proved to be the only one, and tight where it has multipliers."""
     tight = np.asarray(best.multipliers) > 0
     best.__dict__.update(unique=True, enclosure=Tight(tight, tight))  # where cached_property looks
     return best
 
 
 def is_small(constraints: Constraints) -> bool:
-    """Whether l1 and linf are solved in fractions.
-
-    >>> is_small(Constraints.dense([[2.0, 1.0]]))
-    True
-    """
+    """Whether l1 and linf are solved in fractions."""
     return constraints.count <= EXACT_ROWS and math.prod(constraints.shape) <= EXACT_WIDTH
 
 
@@ -474,18 +432,16 @@ def solve_polyhedral(constraints: Constraints, norm: Power, tight: Iterable[int]
     """The shortest p in l1 or linf of a problem that has one; of several the shortest in l2, with the face.
 
     ``tight`` are lines of the program that are believed to be tight (`tight_lines`); they only save time.
-
-    >>> best = solve_polyhedral(Constraints.dense([[1.0, 1.0], [1.0, 0.0]]), Polyhedral(np.inf))
-    >>> best.exact.p, best.margin, best.face.dim
-    ((Fraction(1, 1), Fraction(0, 1)), 1.0, 1)
     """
     rows, _, power = integer_rows(constraints)
     bounds, h_power = integers(constraints.h)
     m, d = constraints.count, rows.ncols()
-    lines, limits, goal = _program(norm, rows, bounds)
-    body = Polyhedron(lines, limits, [*constraints.equal.tolist(), *([False] * (len(lines) - m))])
+    table = np.array([int(x) for x in rows.entries()], dtype=object).reshape(m, d)
+    lines, ball, limits, goal = _program(norm, table, np.array(bounds, dtype=object))
+    equal = [*constraints.equal.tolist(), *[False] * len(ball)]
+    body = Polyhedron([*lines.tolist(), *ball.tolist()], [0] * m + limits.tolist(), equal)
     start = body.vertex(tight) or ([0] * len(goal), None)
-    found = body.climb(goal, *start)
+    found = body.climb(goal.tolist(), *start)
     t, weights = found.x[-1], found.weights[:m]
     p = found.x[:d] if norm.r > 1 else [a - b for a, b in zip(found.x[:d], found.x[d:-1], strict=True)]
     face = face_of(norm, rows, [b * t for b in bounds], constraints.equal.tolist(), p, weights)
@@ -515,27 +471,23 @@ def _exact(
     return Exact(True, multipliers, slack, 1 / scale**2, len(point), point=point)
 
 
-def _program(norm: Power, rows: Any, bounds: list[int]) -> tuple[list[list[int]], list[int], list[int]]:
-    """Rows, limits and goal over (p, t) for linf, over (p+, p-, t) for l1."""
-    m, d = rows.nrows(), rows.ncols()
-    table = [[int(rows[j, k]) for k in range(d)] for j in range(m)]
+def _program(norm: Power, A: Any, h: Any) -> tuple[Any, Any, Any, Any]:
+    """Lines of the rows, which are at most 0, lines of the ball with their limits, and the goal t.
+
+    The unknown is (p, t) for linf and (p+, p-, t) for l1.
+    """
+    d = A.shape[1]
     if norm.r == 1:
-        lines = [[*(-x for x in row), *row, b] for row, b in zip(table, bounds, strict=True)]
-        lines += [[-int(i == k) for i in range(2 * d + 1)] for k in range(2 * d)] + [[1] * (2 * d) + [0]]
-        return lines, [0] * (m + 2 * d) + [1], [0] * (2 * d) + [1]
-    lines = [[*(-x for x in row), b] for row, b in zip(table, bounds, strict=True)]
-    lines += [[sign * int(i == k) for i in range(d + 1)] for k in range(d) for sign in (1, -1)]
-    return lines, [0] * m + [1] * (2 * d), [0] * d + [1]
+        lines, limits = np.column_stack([-A, A, h]), np.append(np.zeros(2 * d, int), 1)
+        ball = np.vstack([-np.eye(2 * d, 2 * d + 1, dtype=int), np.append(np.ones(2 * d, int), 0)])
+    else:
+        lines, limits = np.column_stack([-A, h]), np.ones(2 * d, int)
+        ball = np.kron(np.eye(d, d + 1, dtype=int), [[1], [-1]])
+    return lines, ball, limits, np.eye(1, lines.shape[1], lines.shape[1] - 1, dtype=int)[0]
 
 
 def tight_lines(scaled: Scaled, norm: Power, p: Floats, weights: Floats) -> list[int]:
-    """Lines of the program that are tight at a float solution, those with a multiplier first.
-
-    >>> from hardmax.margin.solve import scale
-    >>> scaled = scale(Constraints.dense([[2.0, 1.0]]))
-    >>> tight_lines(scaled, Polyhedral(1.0), np.ldexp([0.5, 0.0], scaled.b), np.array([0.125]))
-    [0, 2, 3, 4, 5]
-    """
+    """Lines of the program that are tight at a float solution, those with a multiplier first."""
     A, h, m = scaled.A, scaled.h, len(scaled.h)
     with np.errstate(all="ignore"):
         q, u, size, other = p / norm.value(p), weights @ A, norm.value(p), norm.dual.value(weights @ A)
@@ -555,13 +507,7 @@ def tight_lines(scaled: Scaled, norm: Power, p: Floats, weights: Floats) -> list
 
 
 def by_highs(A: Floats, h: Floats, equal: Bools, norm: Power) -> tuple[Floats, Floats]:
-    """p and multipliers of one problem by scipy's solver, N*(A'l) = N(p); zeros if it has none.
-
-    >>> from hardmax.margin.norms import norm
-    >>> one = np.ones(1)
-    >>> by_highs(np.array([[2.0, 1.0]]), one, one < 0, norm("l1"))[0].tolist()
-    [0.5, 0.0]
-    """
+    """p and multipliers of one problem by scipy's solver, N*(A'l) = N(p); zeros if it has none."""
     from scipy.optimize import linprog
 
     m, d = A.shape
@@ -571,18 +517,11 @@ def by_highs(A: Floats, h: Floats, equal: Bools, norm: Power) -> tuple[Floats, F
         top = np.abs(h).max()
     if not np.isfinite(top):
         return np.zeros(d), np.zeros(m)
-    if norm.r == 1:
-        balls = np.vstack([-np.eye(2 * d + 1)[: 2 * d], np.append(np.ones(2 * d), 0.0)])
-        lines, limits = np.column_stack([-A, A, h / top]), np.append(np.zeros(2 * d), 1.0)
-    else:
-        balls = np.repeat(np.eye(d + 1)[:d], 2, axis=0) * np.tile([1.0, -1.0], d)[:, None]
-        lines, limits = np.column_stack([-A, h / top]), np.ones(2 * d)
-    goal = np.zeros(lines.shape[1])
-    goal[-1] = -1.0
+    lines, ball, limits, goal = _program(norm, A, h / top)
     some = int((~equal).sum())
     found = linprog(
-        goal,
-        np.vstack([lines[~equal], balls]),
+        -goal,
+        np.vstack([lines[~equal], ball]),
         np.append(np.zeros(some), limits),
         lines[equal],
         np.zeros(m - some),

@@ -1,6 +1,6 @@
 """The norms l_r of the entries of a vector (D-DEF-3), and how problems in 1 < r < inf are solved (D-ALG-1).
 
-Newton's method, a weighted l2 problem per step: minimise sum_k |p_k|^r / r over the rows. With
+Newton's method, a weighted l2 problem per step: minimize sum_k |p_k|^r / r over the rows. With
 g = sum_j l_j row_j, optimality is p = sign(g)|g|^(1/(r-1)).
 With H = (r-1)|p|^(r-2), the quadratic model at p is the problem of the shortest sqrt(H)(x - a), where
 a = p (r-2)/(r-1), over the same rows: an active-set solver takes it, and gives multipliers too. The model is
@@ -77,10 +77,6 @@ class Power(Norm):
 
         Among several it is the one that moves the first of the largest entries only (l1), or that leaves
         alone the entries where g is zero (linf).
-
-        >>> import hardmax as hm
-        >>> hm.margin.norm("l1").step([1.0, -2.0]).tolist(), hm.margin.norm("l3").step([4.0, 0.0]).tolist()
-        ([0.0, -1.0], [1.0, 0.0])
         """
         slope = np.asarray(g, dtype=np.float64)
         largest = float(np.abs(slope).max(initial=0.0))
@@ -93,10 +89,6 @@ class Power(Norm):
 
         For r > 2 its slope is infinite where F_k crosses zero. There |F_k|^(q-1) is rounded off: F_k within a
         ``near`` of the parts it is summed from has a slope of about 3e3.
-
-        >>> import hardmax as hm
-        >>> hm.margin.norm("l1.5").speed(np.array([1.0, 0.0]))[0].tolist()
-        [1.0, 0.0]
         """
         q, size = self.r / (self.r - 1.0), float(np.abs(F).max(initial=0.0))
         if not 0.0 < size < math.inf:
@@ -118,11 +110,7 @@ class Power(Norm):
 
 
 def along(slope: Floats, r: float) -> Floats:
-    """The steepest step for a slope whose largest entry is 1.
-
-    >>> along(np.array([1.0, -0.5]), math.inf).tolist()
-    [1.0, -1.0]
-    """
+    """The steepest step for a slope whose largest entry is 1."""
     if r == 1:
         first = int(np.argmax(np.abs(slope)))
         step = np.zeros_like(slope)
@@ -135,11 +123,7 @@ def along(slope: Floats, r: float) -> Floats:
 
 
 def lengths(x: NDArray[Any], r: float) -> Any:
-    """l_r along the last axis.
-
-    >>> lengths(np.array([[3.0, -4.0]]), 1.0).tolist()
-    [7.0]
-    """
+    """l_r along the last axis."""
     sizes = np.abs(x)
     top = sizes.max(axis=-1, initial=0.0)
     if math.isinf(r):
@@ -151,11 +135,7 @@ def lengths(x: NDArray[Any], r: float) -> Any:
 
 
 def read_power(name: Any) -> float | None:
-    """The power in "l1.5" or "1.5", or the number itself; None if it is neither.
-
-    >>> read_power("l1.5"), read_power("nuclear")
-    (1.5, None)
-    """
+    """The power in "l1.5" or "1.5", or the number itself; None if it is neither."""
     power = _number(name)
     if power is None:
         return None
@@ -183,7 +163,7 @@ def _number(name: Any) -> float | None:
 
 STEPS = 60  # Newton steps for one power
 CONDITION = 1e-14  # ratio of the least to the largest slope that a model may have
-TINY = 1e-6  # an entry of p, relative to the largest, that may stand for zero
+TINY = 1e-6  # an entry of p, relative to the largest, that may be zero
 LARGE = 600.0  # logarithms of multipliers go so far
 GOOD = 1e-14  # relative width at which to stop,
 AFTER = 3  # and for how many steps more: it is the square of the error of p
@@ -192,11 +172,7 @@ MOST_POWER = 16  # numerator and denominator of r - 1 up to which powers of frac
 
 
 class Smooth(Power):
-    """l_r with 1 < r < inf, r not 2: its ball is round.
-
-    >>> Smooth(3.0).solve(Constraints.dense([[2.0, 0.0]])).margin
-    2.0
-    """
+    """l_r with 1 < r < inf, r not 2: its ball is round."""
 
     def solve(self, constraints: Constraints, exact: bool = False) -> MaxMargin:
         """By Newton's method from the l2 solution."""
@@ -219,13 +195,7 @@ class Smooth(Power):
 
 
 def newton(A: Floats, h: Floats, equal: Bools, power: float, p: Floats, weights: Floats) -> Pair:
-    """p and multipliers for l_r from those for l2, multipliers scaled to N*(A'l) = N(p).
-
-    >>> rows, one = np.array([[2.0, 1.0]]), np.ones(1)
-    >>> found = newton(rows, one, one < 0, 3.0, np.array([0.4, 0.2]), np.array([0.2]))
-    >>> (found.p**2 / found.p[1] ** 2).round(12).tolist(), found.width < 1e-12
-    ([2.0, 1.0], True)
-    """
+    """p and multipliers for l_r from those for l2, multipliers scaled to N*(A'l) = N(p)."""
     stages = max(1, math.ceil(abs(math.log2(power - 1)) / 1.5))
     best = _scored(A, h, equal, power, p, weights)
     for stage in range(1, stages + 1):

@@ -41,11 +41,6 @@ def scored(
     """The pair on the rays of p and of the multipliers, as scaled above; as given where that is impossible.
 
     If an equality has a bound that is not zero, p cannot be scaled: what it misses counts as width.
-
-    >>> from hardmax.margin.norms import norm
-    >>> one = np.ones(1)
-    >>> scored(np.array([[2.0, 1.0]]), one, one < 0, norm("l1"), np.array([3.0, 0.0]), one, (2,))
-    Pair(p=array([0.5, 0. ]), weights=array([0.25]), width=0.0)
     """
     reach, u = A @ p, A.T @ weights
     asks, fixed = h > 0, bool(h[equal].any())
@@ -68,11 +63,7 @@ Optimum = Callable[[Scaled, Start], tuple[Floats, Floats] | None]
 
 
 def solve_in(constraints: Constraints, name: Norm | str | float, exact: bool = False) -> MaxMargin:
-    """The p of least norm, certified, or a proof that there is none: what the norm of this name answers.
-
-    >>> solve_in(Constraints.dense([[1.0, 1.0]]), "linf").p.tolist()
-    [0.5, 0.5]
-    """
+    """The p of least norm, certified, or a proof that there is none: what the norm of this name answers."""
     return norm(name).solve(constraints, exact)
 
 
@@ -127,11 +118,6 @@ def proved_by(constraints: Constraints, name: Norm | str | float, p: Floats, wei
 
     Rows must ask for a margin. The interval is right for any p and weights; a p that meets no margin proves
     the upper end alone.
-
-    >>> rows = Constraints.dense([[1.0, 1.0], [1.0, -1.0]])
-    >>> found = proved_by(rows, "l2", np.array([4.0, 1.0]), np.array([2.0, 3.0]))
-    >>> found.status, [round(x, 6) for x in found.margin_interval]
-    ('undecided', [0.727607, 1.019804])
     """
     ball, scaled = norm(name), scale(constraints)
     ball.refuse(constraints)
@@ -196,10 +182,6 @@ def measured_in(
     """`measure` in a norm: ``size`` = N(p), ``other`` = N*(u) and ``pull`` = u.p for u = sum_j l_j row_j.
 
     ``lengths`` are N* of the rows, or above. For one problem, or for a stack.
-
-    >>> one = np.ones(1)
-    >>> float(measured_in(norm("l1"), one, one < 0, one / 4, one, 0.25, 0.5, 0.5, 2 * one, 2).kkt)
-    0.0
     """
     with np.errstate(all="ignore"):
         gap = np.abs(size - pull / size)

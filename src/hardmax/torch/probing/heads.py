@@ -1,16 +1,148 @@
-"""One head, probed: how hard it is, how close to its max margin, what chance would give, its name."""
+"""One head, probed: how hard it is, how close to its max margin, what chance would give, its name.
+
+Chance is a head rotated at random, W O with O a rotation of the whitened query space: its queries have the
+mean and the covariance of the head's, its keys are the head's, and what the one had to do with the other is
+gone. The mean stays, so that a head that sends all queries to one token is compared with others that do so.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from hardmax.margin.engines import part, span_of
-from hardmax.torch.probing.inputs import Bools, Floats, HeadWeights, Ints
-from hardmax.torch.probing.margins import Margin, margin_of
-from hardmax.torch.probing.null import random_tokens, rank_p, rotated
-from hardmax.torch.probing.rows import HARD, QUERIES, Choices, QueryRows, choices, hard_queries, rows_of
+from hardmax.margin.engines import Span, part, pivoted, seen_by, span_of
+from hardmax.margin.measure import measure
+from hardmax.margin.solve import EXACT_ROWS, proves, solve
+from hardmax.torch.probing.inputs import (
+    HARD,
+    QUERIES,
+    Bools,
+    Choices,
+    Floats,
+    HeadWeights,
+    Inputs,
+    Ints,
+    QueryRows,
+    choices,
+    hard_queries,
+    rows_of,
+)
+
+NARROW = 1e-6  # intervals this narrow need no second opinion
+WRITTEN_OUT = 2 * 10**7  # numbers of rows that the exact solver writes out
+
+
+@dataclass(frozen=True, eq=False)
+class Margin:
+    """W_mm as weights of rows, scaled to margin 1, with an interval for the margin.
+
+    ``status`` is "certified", "infeasible" (``farkas`` are weights of rows that cancel: no W of any rank) or
+    "undecided".
+    """
+
+    status: str
+    weights: Floats
+    interval: tuple[float, float]
+    farkas: Floats | None = None
+
+    @property
+    def margin(self) -> float:
+        """The middle of the interval: 0 if no W separates, nan if nothing is known."""
+        low, high = self.interval
+        return (low + high) / 2 if high < np.inf else np.nan
+
+    @property
+    def squared(self) -> float:
+        """|W_mm|^2, which is the sum of its weights."""
+        return float(self.weights.sum())
+
+
+def by_gram(gram: Floats, span: Span | None = None) -> Margin:
+    """The max margin of rows by their Gram matrix."""
+    weights = pivoted(gram, span)
+    assert weights is not None, "its steps always end"
+    return _measured(gram, weights)
+
+
+def _measured(gram: Floats, weights: Floats) -> Margin:
+    """What weights prove about the margin, rounding of the Gram matrix allowed for."""
+    if not weights.any():
+        return Margin("undecided", weights, (0.0, np.inf))
+    along, norm, lengths, terms = seen_by(gram, weights, np.sqrt(np.diag(gram)))
+    none, ones = np.zeros(len(gram), dtype=bool), np.ones(len(gram))
+    found = measure(along, ones, none, weights, lengths, norm, norm, 0.0, terms)
+    ends = float(found.lower), float(found.upper)
+    return Margin("certified" if proves(found) else "undecided", weights, ends)
+
+
+def margin_of(rows: QueryRows, gram: Floats, span: Span | None = None) -> Margin:
+    """The max margin of rows: by pivoting, else by the exact solver on the rows that matter, if it can."""
+    found = by_gram(gram, span)
+    low, high = found.interval
+    matter = np.flatnonzero(found.weights > 1e-9 * found.weights.max(initial=0.0))
+    if not len(matter) and rows.count <= EXACT_ROWS:
+        matter = np.arange(rows.count)
+    size = len(matter) * rows.inputs.x.shape[2] * rows.inputs.z.shape[2]
+    narrow = low >= (1 - NARROW) * high > 0
+    if narrow or rows.inputs.angles is not None or not 0 < len(matter) <= EXACT_ROWS or size > WRITTEN_OUT:
+        return found
+    best = solve(rows.constraints().subset(matter))
+    weights = np.zeros(rows.count)
+    if best.status == "infeasible":
+        assert best.farkas is not None
+        weights[matter] = best.farkas
+        return Margin("infeasible", np.zeros(rows.count), (0.0, 0.0), weights)
+    if best.multipliers is None or not best.is_certified:
+        return found
+    weights[matter] = best.multipliers
+    better = _measured(gram, weights)
+    return better if better.interval[0] / better.interval[1] > (low / high if high > 0 else 0.0) else found
+
+
+def rotated(head: HeadWeights, rng: np.random.Generator, count: int) -> Iterator[Floats]:
+    """Queries (S, T, h) of ``count`` rotated heads.
+
+    With Z = 1 mean' + U B (U orthonormal) the rotation R turns U B W_Q' into U R B W_Q'. Only the image of
+    B W_Q' under R matters, so a random frame of that many columns is drawn, not a whole rotation.
+    """
+    inputs = head.inputs
+    mean, U, B, there = inputs.whitened
+    middle = mean @ head.query_factor.T
+    frame, triangle = np.linalg.qr(B @ head.query_factor.T)
+    for _ in range(count):
+        turned, signs = np.linalg.qr(rng.standard_normal(frame.shape))
+        turned *= np.sign(np.diag(signs))  # else QR does not draw evenly
+        queries = np.zeros((*there.shape, triangle.shape[1]))
+        queries[there] = middle + U @ (turned @ triangle)
+        yield queries
+
+
+def random_tokens(inputs: Inputs, queries: Ints, rng: np.random.Generator) -> Ints:
+    """For each query one of the tokens it can see, each as likely; twins are one."""
+    per = inputs.length
+    seen = inputs.visible.reshape(-1, per)[queries] & inputs.representative[queries // per]
+    return np.where(seen, rng.random(seen.shape), -1.0).argmax(axis=1)
+
+
+def rank_p(value: float, null: Floats) -> float:
+    """The share of chance that is at least as large, the value itself counted: never below 1/(n + 1)."""
+    known = null[~np.isnan(null)]
+    if np.isnan(value) or not known.size:
+        return np.nan
+    return float((1 + (known >= value).sum()) / (1 + known.size))
+
+
+def benjamini_hochberg(p: Floats) -> Floats:
+    """The smallest rate of false discoveries at which each is one; nan stays nan and does not count."""
+    found = np.full(len(p), np.nan)
+    known = np.flatnonzero(~np.isnan(p))
+    order = known[np.argsort(-p[known], kind="stable")]
+    ranks = np.arange(len(order), 0, -1)
+    found[order] = np.minimum.accumulate(np.minimum(p[order] * len(order) / ranks, 1.0))
+    return found
+
 
 LEAST = 0.5  # mean weight from which a head has the name
 KINDS = {
@@ -26,13 +158,8 @@ KINDS = {
 def scores(weights: Floats, visible: Bools, ids: Ints | None = None) -> dict[str, float]:
     """Mean weight on the first, last, previous, next and same token, over queries that see two or more.
 
-    A kind counts where it is something of its own: the token before is not the first, and none of them is the
+    A kind counts where it is distinct: the token before is not the first, and none of them is the
     query itself. Kinds that the mask does not allow are left out.
-
-    >>> import numpy as np
-    >>> previous = np.eye(4, k=-1)[None]; previous[0, 0, 0] = 1.0
-    >>> scores(previous, np.tri(4, dtype=bool)[None])["previous"]
-    1.0
     """
     texts, length = weights.shape[:2]
     asks = visible.sum(axis=2) > 1
@@ -72,11 +199,7 @@ def induction(weights: Floats, visible: Bools, period: Ints) -> float:
 
 
 def named(found: dict[str, float]) -> tuple[str, ...]:
-    """The kinds with half of the weight or more, the largest first: a sink may be an induction head too.
-
-    >>> named({"first": 0.7, "previous": 0.1, "induction": 0.8}), named({"first": 0.2})
-    (('induction', 'first'), ())
-    """
+    """The kinds with half of the weight or more, the largest first: a sink may be an induction head too."""
     return tuple(sorted((kind for kind in found if found[kind] >= LEAST), key=lambda kind: -found[kind]))
 
 
@@ -85,11 +208,11 @@ QUANTILE = 0.1  # of row margins: the smallest one is noise
 
 @dataclass(frozen=True, eq=False)
 class Closeness:
-    """A head beside the max margin of its selection.
+    """A head compared with the max margin of its selection.
 
     ``efficiency``: the 10 % quantile of the row margins over |Pi W|, over the max margin; ``cosine`` of Pi W
     and W_mm; ``agreement``: how often W_mm of one half of the texts picks the token of the other half's
-    queries, beside ``chance``. Numbers are nan where they have no meaning.
+    queries, next to ``chance``. Numbers are nan where they have no meaning.
     """
 
     queries: int
@@ -195,7 +318,7 @@ STATISTICS = ("efficiency", "cosine", "agreement")
 
 @dataclass(frozen=True)
 class Against:
-    """A number beside that of random heads: their median, 5 and 95 %, the rank p-values and q over all heads.
+    """A number and that of random heads: their median, 5 and 95 %, the rank p-values and q over all heads.
 
     ``p`` is small where the head is above them, ``p_low`` where it is below.
     """
@@ -220,7 +343,7 @@ class Against:
 class Selected:
     """The max-margin problem of a head's hard queries, and chance.
 
-    ``null`` has efficiency, cosine and agreement; ``random`` the margin beside those of random selections of
+    ``null`` has efficiency, cosine and agreement; ``random`` the margin next to those of random selections of
     the same queries, and ``separable`` the share of these that some W makes.
     """
 
@@ -342,7 +465,7 @@ def probe_head(
 def probe_selection(
     head: HeadWeights, settings: ProbeSettings, place: tuple[int, int]
 ) -> dict[str, Selected | None]:
-    """The problems with and without first-token sink and self, each beside the same rotated heads."""
+    """The problems with and without first-token sink and self, each compared with the same rotated heads."""
     inputs = head.inputs
     own = head.bilinear(inputs.z @ head.query_factor.T)
     views, real = {"all": head, "inner": head.inner}, {}

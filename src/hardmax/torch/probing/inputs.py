@@ -1,8 +1,8 @@
-"""What a head sees: tokens x, queries z and the factors of W, so that the logit of token t is x_t . W z_i.
+"""What a head sees and selects: tokens, queries and the factors of W; hard queries and their rows.
 
-A batch holds S texts of at most T tokens. The key bias adds the same to all logits of a query and drops out;
-the query bias enters by z -> (z, 1). Nothing here forms W: logits need its factors, margins the inner
-products of tokens and of queries.
+The logit of token t is x_t . W z_i. A batch holds S texts of at most T tokens. The key bias adds the same to
+all logits of a query and drops out; the query bias enters by z -> (z, 1). Nothing here forms W: logits need
+its factors, margins the inner products of tokens and of queries. A row is (x_selected - x_t) (x) z_i.
 """
 
 from __future__ import annotations
@@ -12,6 +12,9 @@ from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
+
+from hardmax._lib.kernels import kernel
+from hardmax.margin.constraints import Constraints
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
@@ -26,11 +29,6 @@ class Inputs:
 
     ``x`` (S, T, d), ``z`` (S, T, e); ``visible[s, i, t]``: query i of text s may look at token t. Where
     ``angles`` are given, rows are those of the lift x (x) z (x) (cos, sin of theta_f (i - t)).
-
-    >>> import numpy as np
-    >>> one = Inputs(np.ones((1, 2, 3)), np.ones((1, 2, 2)), np.ones((1, 2, 2), bool))
-    >>> one.texts, one.length, one.representative.tolist()  # two equal tokens are one
-    (1, 2, [[True, False]])
     """
 
     x: Floats
@@ -98,7 +96,7 @@ class Inputs:
 
     @cached_property
     def representative(self) -> Bools:
-        """(S, T): tokens that stand for themselves and their later twins."""
+        """(S, T): tokens that represent themselves and their later twins."""
         return self.twin == np.arange(self.length)
 
     @cached_property
@@ -117,12 +115,7 @@ class HeadWeights:
     """One head: W = W_K' W_Q by its factors, ``scale`` inside W_Q, and fixed terms of the logits.
 
     ``offsets[s, i, t]`` are additive position terms. A head that is not bilinear in x and z (its queries or
-    keys are normalised) has the logits given, and only its hardness is known.
-
-    >>> import numpy as np
-    >>> two = Inputs(np.eye(2)[None], np.eye(2)[None], np.ones((1, 2, 2), bool))
-    >>> HeadWeights(two, np.eye(2), 3 * np.eye(2)).logits[0].tolist()
-    [[3.0, 0.0], [0.0, 3.0]]
+    keys are normalized) has the logits given, and only its hardness is known.
     """
 
     inputs: Inputs
@@ -182,24 +175,160 @@ class HeadWeights:
 
 
 def singular_values(key: Floats, query: Floats) -> Floats:
-    """Those of key' query that are not zero by its shape, by QR of both: the product is never formed.
-
-    >>> singular_values(np.array([[3.0, 0.0, 4.0]]), np.array([[0.0, 2.0]])).tolist()
-    [10.0]
-    """
+    """Those of key' query that are not zero by its shape, by QR of both: the product is never formed."""
     left, right = np.asarray(np.linalg.qr(key.T, mode="r")), np.asarray(np.linalg.qr(query.T, mode="r"))
     R = left @ right.T
     return np.asarray(np.linalg.svd(R, compute_uv=False))
 
 
 def turned(vectors: Floats, position: Floats) -> Floats:
-    """Vectors (S, T, h) rotated in the planes (f, f + h/2) by the angles (T, h/2); the rest of h stays.
-
-    >>> import numpy as np
-    >>> turned(np.array([[[1.0, 0.0]]]), np.array([[np.pi / 2]])).round(12).tolist()
-    [[[0.0, 1.0]]]
-    """
+    """Vectors (S, T, h) rotated in the planes (f, f + h/2) by the angles (T, h/2); the rest of h stays."""
     half = position.shape[1]
     a, b, rest = vectors[..., :half], vectors[..., half : 2 * half], vectors[..., 2 * half :]
     c, s = np.cos(position), np.sin(position)
     return np.concatenate([a * c - b * s, b * c + a * s, rest], axis=-1)
+
+
+HARD = 2.0  # nats between the selected token and the next: a weight of at least e^2 times any other
+QUERIES = 64
+
+
+@dataclass(frozen=True, eq=False)
+class Choices:
+    """What every query looks at: the top token, the gap to the next in nats, its weight, the entropy.
+
+    Twins count as one token. Arrays are (S, T); a query that sees fewer than two different tokens has a gap
+    of nan.
+    """
+
+    top: Ints
+    gap: Floats
+    mass: Floats
+    entropy: Floats
+    weights: Floats  # (S, T, T): the attention
+
+    @cached_property
+    def measured(self) -> Bools:
+        """(S, T): queries with something to choose."""
+        return ~np.isnan(self.gap)
+
+
+def choices(inputs: Inputs, logits: Floats) -> Choices:
+    """Top tokens, gaps and weights of all queries."""
+    apart = np.where(inputs.representative[:, None, :], logits, -np.inf)
+    top = apart.argmax(axis=2)
+    order = np.partition(apart, -2, axis=2) if inputs.length > 1 else np.full((*apart.shape[:2], 2), -np.inf)
+    with np.errstate(invalid="ignore"):
+        gap = order[..., -1] - order[..., -2]
+    gap[~np.isfinite(gap)] = np.nan
+    peak = np.where(np.isfinite(order[..., -1:]), order[..., -1:], 0.0)
+    weights = np.exp(logits - peak)
+    total = weights.sum(axis=2, keepdims=True)
+    weights = np.divide(weights, total, out=np.zeros_like(weights), where=total > 0)
+    grouped = weights
+    if not inputs.representative.all():
+        grouped = np.zeros_like(weights)
+        for s in range(inputs.texts):
+            np.add.at(grouped[s].T, inputs.twin[s], weights[s].T)
+    mass = np.take_along_axis(grouped, top[..., None], axis=2)[..., 0]
+    entropy = -np.where(weights > 0, weights * np.log(np.where(weights > 0, weights, 1.0)), 0.0).sum(axis=2)
+    return Choices(top, gap, mass, entropy, weights)
+
+
+@dataclass(frozen=True, eq=False)
+class QueryRows:
+    """Rows of chosen queries: query, selected token and rival of each, as places in the flattened batch."""
+
+    inputs: Inputs
+    queries: Ints  # chosen queries, flat places
+    query: Ints  # of each row
+    plus: Ints
+    minus: Ints
+
+    @property
+    def count(self) -> int:
+        """How many rows."""
+        return len(self.query)
+
+    def gram(self) -> Floats:
+        """Inner products of the rows."""
+        return self.products(self.query, self.plus, self.minus)
+
+    def products(self, query: Ints, plus: Ints, minus: Ints) -> Floats:
+        """Inner products of the rows with others; ``minus`` -1 means no rival."""
+        i, length = self.inputs, self.inputs.length
+        sides = (self.query, self.plus, self.minus, query, plus, minus)
+        return row_products(*sides, i.token_gram, i.query_gram, i.turn, length)
+
+    def gaps(self, logits: Floats) -> Floats:
+        """What a head's bilinear logits (S, T, T) give each row."""
+        length = self.inputs.length
+        flat = logits.reshape(-1, length)
+        return flat[self.query, self.plus % length] - flat[self.query, self.minus % length]
+
+    def of_texts(self, wanted: Bools) -> QueryRows:
+        """The rows of some texts."""
+        per = self.inputs.length
+        kept = wanted[self.query // per]
+        queries = self.queries[wanted[self.queries // per]]
+        return QueryRows(self.inputs, queries, self.query[kept], self.plus[kept], self.minus[kept])
+
+    def constraints(self) -> Constraints:
+        """The rows as outer products, for the exact solver; not those of the lift."""
+        i = self.inputs
+        table, right = i.x.reshape(-1, i.x.shape[2]), i.z.reshape(-1, i.z.shape[2])
+        return Constraints.pairs(table, self.plus, self.minus, right=right, right_of=self.query)
+
+
+def hard_queries(found: Choices, count: int | None, least: float = HARD) -> Ints:
+    """Flat places of the queries with the largest gaps, at most ``count``, none below ``least`` nats."""
+    flat = np.where(np.isnan(found.gap), -np.inf, found.gap).ravel()
+    order = np.argsort(-flat, kind="stable")
+    order = order[(flat[order] >= least) & np.isfinite(flat[order])]
+    return np.sort(order[:count])
+
+
+def rows_of(inputs: Inputs, queries: Ints, selected: Ints) -> QueryRows:
+    """All rows of these queries: the selected token (its place in the text) against each other one."""
+    length = inputs.length
+    text = queries // length
+    rivals = inputs.visible.reshape(-1, length)[queries] & inputs.representative[text]
+    rivals[np.arange(len(queries)), selected] = False
+    which, rival = np.nonzero(rivals)
+    base = text[which] * length
+    return QueryRows(inputs, queries, queries[which], base + selected[which], base + rival)
+
+
+@kernel()
+def row_products(
+    query: Ints,
+    plus: Ints,
+    minus: Ints,
+    query2: Ints,
+    plus2: Ints,
+    minus2: Ints,
+    X: Floats,
+    Z: Floats,
+    turn: Floats,
+    length: int,
+) -> Floats:
+    """(z.z') (dx.dx') of every pair of rows; in the lift each of the four terms has its sum of cosines."""
+    out = np.empty((query.size, query2.size))
+    middle = turn.size // 2
+    for r in range(query.size):
+        q, p, m = query[r], plus[r], minus[r]
+        for c in range(query2.size):
+            u, v, w = query2[c], plus2[c], minus2[c]
+            if turn.size == 0:
+                total = X[p, v] - X[m, v]
+                if w >= 0:
+                    total -= X[p, w] - X[m, w]
+            else:
+                near, far = q % length - p % length, q % length - m % length
+                to = u % length - v % length
+                total = X[p, v] * turn[middle + near - to] - X[m, v] * turn[middle + far - to]
+                if w >= 0:
+                    to = u % length - w % length
+                    total -= X[p, w] * turn[middle + near - to] - X[m, w] * turn[middle + far - to]
+            out[r, c] = Z[q, u] * total
+    return out

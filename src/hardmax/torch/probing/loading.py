@@ -1,21 +1,29 @@
 """Models from files, as plain tensors: a folder of `transformers` (safetensors), or a GGUF file of a Llama.
 
-Nothing that could hold code is read: no pickles, no code of a repository, no network.
+Nothing that could hold code is read: no pickles, no code of a repository, no network. A config and an index
+come from strangers. Weights are read from safetensors files inside the folder only, a config may declare no
+more than these files contain, and settings that choose code are dropped. The header of a GGUF file is walked
+once so that no count in it leads beyond the end of the file.
 """
 
 from __future__ import annotations
 
+import mmap
 import os
+import re
+import struct
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from torch import nn
+from torch.nn.modules import module as hooks
 
-from hardmax._lib.reading import LARGEST_JSON, NotJson, parse_json, read_bytes
-from hardmax.torch.probing import checkpoint
-from hardmax.torch.probing.gguf_header import check_header
+from hardmax._lib.reading import LARGEST_JSON, NotJson, parse_json, read_bytes, read_json
 
 TOKENIZERS = ("tokenizer.json", "vocab.txt", "vocab.json", "tokenizer.model")
 LAYERS = {
@@ -53,14 +61,14 @@ def _folder(place: Path) -> tuple[nn.Module, Any]:
         raise ValueError(
             f"{place} must hold config.json, as save_pretrained writes it, got none; add the file"
         )
-    files = checkpoint.weight_files(place)
+    files = weight_files(place)
     from transformers.utils import logging
 
     logging.set_verbosity_error()
     logging.disable_progress_bar()
-    weights = checkpoint.read_weights(files)
-    with checkpoint.offline():
-        model, config = checkpoint.build(place, checkpoint.read_config(place, len(weights)), weights)
+    weights = read_weights(files)
+    with offline():
+        model, config = build(place, read_config(place, len(weights)), weights)
         return model.eval(), _folder_tokenizer(place, config)
 
 
@@ -68,7 +76,7 @@ def _folder_tokenizer(place: Path, config: Any) -> Any:
     """The tokenizer of a folder, or None if it has none."""
     for name in (*TOKENIZERS, "tokenizer_config.json"):
         if (place / name).is_symlink() or (place / name).exists():
-            checkpoint.inside(place, name, Path(name).suffix)
+            inside(place, name, Path(name).suffix)
     if not any((place / name).is_file() for name in TOKENIZERS):
         return None
     from transformers import AutoTokenizer
@@ -80,7 +88,7 @@ def _folder_tokenizer(place: Path, config: Any) -> Any:
         tokenizer("a text")
     except Exception as error:  # a damaged file leads transformers into any error there is
         raise ValueError(
-            f"{place} must hold a tokenizer that transformers reads, got: {checkpoint.brief(error)}; "
+            f"{place} must hold a tokenizer that transformers reads, got: {brief(error)}; "
             "save it with save_pretrained, or fetch it again"
         ) from error
     return tokenizer
@@ -95,9 +103,7 @@ def _gguf(place: Path) -> tuple[nn.Module, Any]:
         reader = GGUFReader(place)
         of = {name: field.contents() for name, field in reader.fields.items()}
     except Exception as error:  # a damaged file leads the reader into any error there is
-        raise ValueError(
-            f"{place} must be a whole GGUF file, got: {checkpoint.brief(error)}; fetch it again"
-        ) from error
+        raise ValueError(f"{place} must be a whole GGUF file, got: {brief(error)}; fetch it again") from error
     kind = of.get("general.architecture")
     if kind != "llama":
         raise ValueError(
@@ -109,7 +115,7 @@ def _gguf(place: Path) -> tuple[nn.Module, Any]:
     except (Unfit, ModuleNotFoundError):
         raise
     except Exception as error:  # as above
-        what = f"no {error}" if isinstance(error, KeyError) else checkpoint.brief(error)
+        what = f"no {error}" if isinstance(error, KeyError) else brief(error)
         raise ValueError(
             f"{place} must be a whole GGUF file of a Llama, got: {what}; fetch it again"
         ) from error
@@ -174,7 +180,7 @@ def _llama(place: Path, of: dict[str, Any], tensors: Any) -> tuple[nn.Module, An
             state[f"layers.{n}.{theirs}.weight"] = tensor
     model = LlamaModel(config)
     model.load_state_dict(state, strict=True)
-    checkpoint.check_finite(place, model)
+    check_finite(place, model)
     return model.eval(), _tokenizer(of, words)
 
 
@@ -202,12 +208,7 @@ def _positive(place: Path, of: dict[str, Any], name: str, default: Any = None) -
 
 
 def unpaired(weight: torch.Tensor, heads: int) -> torch.Tensor:
-    """Rows of queries or keys from adjacent pairs, which GGUF rotates, to halves, which transformers rotates.
-
-    >>> import torch
-    >>> unpaired(torch.arange(8.0)[:, None], 2)[:, 0].tolist()
-    [0.0, 2.0, 1.0, 3.0, 4.0, 6.0, 5.0, 7.0]
-    """
+    """Rows of queries or keys from adjacent pairs, as GGUF rotates, to halves, as transformers does."""
     return weight.unflatten(0, (heads, -1, 2)).transpose(1, 2).flatten(0, 2).contiguous()
 
 
@@ -264,3 +265,342 @@ def read_texts(path: str | os.PathLike[str]) -> list[str]:
     if not found:
         raise ValueError(f"{path} must hold texts, one per line, got none")
     return found
+
+
+WEIGHTS = "model.safetensors"
+INDEX = "model.safetensors.index.json"
+SAVED = "save it with save_pretrained, or fetch it again"
+# Settings that choose code, kernels, files or devices instead of describing the architecture; so do all whose
+# name begins with an underscore. Labels belong to classifiers, whose last layer is never built.
+DROPPED = {
+    "adapter_kwargs",
+    "attn_implementation",
+    "auto_map",
+    "backbone",
+    "backbone_kwargs",
+    "custom_pipelines",
+    "device_map",
+    "distributed_config",
+    "dtype",
+    "experts_implementation",
+    "fusion_config",
+    "gguf_file",
+    "id2label",
+    "kernel_config",
+    "label2id",
+    "name_or_path",
+    "num_labels",
+    "torch_dtype",
+    "transformers_weights",
+    "trust_remote_code",
+    "use_kernels",
+    "use_pretrained_backbone",
+    "use_timm_backbone",
+}
+QUANTIZED = ("quantization_config", "compression_config")
+# Names of settings that count modules, as num_hidden_layers, n_layer, encoder_layers, depths.
+COUNTS = re.compile(r"(?!max_)(.*_)?(n?layers?|blocks|depths?|stages|experts)$")
+SLACK = 2**20  # numbers that a model may have beyond twice those of the files, as a new pooler of BERT
+BUFFERS = 2**24  # numbers in buffers that no file contains, as causal masks and rotations
+
+
+def inside(place: Path, name: Any, suffix: str, owner: str = "") -> Path:
+    """Return the path of a file of the folder, links resolved; refuse every other."""
+    whose = f"{owner} must name" if owner else f"{place} must hold"
+    if not isinstance(name, str) or not name.endswith(suffix):
+        raise ValueError(
+            f"{whose} *{suffix} files of the folder, got {name!r:.80}; save the model as safetensors"
+        )
+    try:
+        found = (place / name).resolve(strict=True)
+        fits = found.is_file() and (
+            (found.name.endswith(suffix) and found.is_relative_to(place.resolve()))
+            or _is_cached(place, found)
+        )
+    except (OSError, ValueError, RuntimeError):  # not there, not a name, or a link to itself
+        raise ValueError(f"{whose} {name!r:.80}, got no such file; fetch the folder again") from None
+    if not fits:
+        raise ValueError(
+            f"{whose} {name!r:.80} as a file inside the folder, got {found}; copy the file into the folder"
+        )
+    return found
+
+
+def _is_cached(place: Path, found: Path) -> bool:
+    """Whether a link of a snapshot in the hub's cache leads to the blobs of the same model."""
+    home = place.resolve()
+    return home.parent.name == "snapshots" and found.parent == home.parent.parent / "blobs"
+
+
+def weight_files(place: Path) -> list[Path]:
+    """Return the safetensors files of a folder: model.safetensors, or those that its index names."""
+    if (place / WEIGHTS).is_file():
+        return [inside(place, WEIGHTS, ".safetensors")]
+    if not (place / INDEX).is_file():
+        raise ValueError(
+            f"{place} must hold weights as {WEIGHTS} or {INDEX}, got neither; pickled weights (.bin) are "
+            "never opened, save them with save_pretrained(..., safe_serialization=True)"
+        )
+    path = inside(place, INDEX, ".json")
+    index = read_json(path, "the index that save_pretrained writes")
+    names = index.get("weight_map") if isinstance(index, dict) else None
+    if not isinstance(names, dict) or not names:
+        raise ValueError(f"{path} must have a weight_map from tensors to files, got none; {SAVED}")
+    each = list(names.values())
+    unique = dict.fromkeys(name if isinstance(name, str) else repr(name) for name in each)
+    return [inside(place, name, ".safetensors", str(path)) for name in unique]
+
+
+def read_weights(files: Sequence[Path]) -> dict[str, torch.Tensor]:
+    """Read all tensors of safetensors files, whose format rules out more than the files' own size."""
+    from safetensors import safe_open
+
+    tensors = {}
+    for path in files:
+        try:
+            with safe_open(path, framework="pt") as file:
+                for name in file.keys():  # noqa: SIM118 (it is not a dictionary)
+                    tensors[name] = file.get_tensor(name)
+        except Exception as error:  # a damaged file leads the reader into any error there is
+            raise ValueError(
+                f"{path} must be a whole safetensors file, got: {brief(error)}; fetch it again"
+            ) from error
+    if not tensors:
+        raise ValueError(f"{files[0]} must hold tensors, got none; {SAVED}")
+    return tensors
+
+
+def read_config(place: Path, tensors: int) -> dict[str, Any]:
+    """Return the settings of config.json that describe the architecture, with at most ``tensors`` layers."""
+    path = inside(place, "config.json", ".json")
+    config = read_json(path, "the config.json that save_pretrained writes")
+    if not isinstance(config, dict) or not isinstance(config.get("model_type"), str):
+        raise ValueError(f"{path} must be an object with a model_type, got none; {SAVED}")
+    for name in QUANTIZED:
+        if config.get(name) is not None:
+            raise ValueError(
+                f"{path} must describe weights that are not quantized, got {name}; dequantize the model and "
+                "save it again, or use a GGUF file"
+            )
+    try:
+        return {name: _architecture(path, name, value, tensors) for name, value in _kept(config)}
+    except RecursionError:
+        raise ValueError(f"{path} is nested too deeply; {SAVED}") from None
+
+
+def _kept(config: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+    banned = (*DROPPED, *QUANTIZED)
+    return ((name, value) for name, value in config.items() if name[:1] != "_" and name not in banned)
+
+
+def _architecture(path: Path, name: str, value: Any, tensors: int) -> Any:
+    """A setting without what is dropped inside it; a count of layers is bounded by the weights."""
+    if isinstance(value, dict):
+        return {each: _architecture(path, each, inner, tensors) for each, inner in _kept(value)}
+    counts = value if isinstance(value, list) else [value]
+    if COUNTS.match(name) and any(isinstance(n, int | float) and not n <= tensors for n in counts):
+        raise ValueError(
+            f"{path} must declare as many layers as its weights have, got {name} = {value!r:.60} for "
+            f"{tensors} tensors; {SAVED}"
+        )
+    return value
+
+
+def build(place: Path, config: dict[str, Any], weights: dict[str, torch.Tensor]) -> tuple[nn.Module, Any]:
+    """Build the model of a config with eager attention and given weights; return it and its configuration.
+
+    transformers sees neither the folder nor its files: without a name there is nothing to look up.
+    """
+    from transformers import CONFIG_MAPPING, MODEL_MAPPING
+
+    kind = config["model_type"]
+    if kind not in CONFIG_MAPPING or CONFIG_MAPPING[kind] not in MODEL_MAPPING:
+        raise ValueError(
+            f"{place} must be of a model type that transformers has, got {kind!r:.60}; models with their own "
+            "code are not loaded, install a transformers that has it"
+        )
+    try:
+        settings = CONFIG_MAPPING[kind].from_dict(config, attn_implementation="eager")
+        model_class = MODEL_MAPPING[type(settings)]
+        model_class = model_class[0] if isinstance(model_class, tuple) else model_class
+        with bounded(place, weights.values()):
+            model, loaded = model_class.from_pretrained(
+                None,
+                config=settings,
+                state_dict=weights,
+                dtype=torch.float32,
+                attn_implementation="eager",
+                local_files_only=True,
+                use_safetensors=True,
+                trust_remote_code=False,
+                output_loading_info=True,
+            )
+    except TooLarge:
+        raise
+    except Exception as error:  # wrong settings lead transformers into any error there is
+        raise ValueError(
+            f"{place} must be a model that transformers reads, got: {brief(error)}; {SAVED}"
+        ) from error
+    if model.main_input_name != "input_ids":
+        raise ValueError(
+            f"{place} must be a model of texts, got one of {model.main_input_name}; pass it with a batch to "
+            "hm.probe"
+        )
+    if getattr(settings, "is_encoder_decoder", False):
+        raise ValueError(
+            f"{place} must be an encoder or a decoder, got both in one model; save model.get_encoder() alone"
+        )
+    missing = sorted(name for name in loaded["missing_keys"] if "pooler" not in name)
+    if missing:
+        raise ValueError(
+            f"{place} must hold the weights of all layers that its config declares, got none for "
+            f"{missing[0]} ({len(missing)} missing); {SAVED}"
+        )
+    check_finite(place, model)
+    return model, settings
+
+
+def check_finite(place: Path, model: nn.Module) -> None:
+    """Refuse weights with nan or inf."""
+    for name, weight in model.named_parameters():
+        if not torch.isfinite(weight).all():
+            raise ValueError(f"{place} must hold finite weights, got nan or inf in {name}; fetch it again")
+
+
+class TooLarge(ValueError):
+    """A model that would be larger than its files."""
+
+
+@contextmanager
+def bounded(place: Path, weights: Any) -> Iterator[None]:
+    """Stop the construction of a model, on the device meta, once it outgrows the weights it is made for."""
+    sizes = [tensor.numel() for tensor in weights]
+    most = {"parameters": 4 * len(sizes) + 64, "numbers": 2 * sum(sizes) + SLACK, "buffers": BUFFERS}
+    count = dict.fromkeys(most, 0)
+    thread = threading.get_ident()
+
+    def counted(*names: str) -> Callable[[Any, str, Any], None]:
+        def hook(module: Any, name: str, tensor: Any) -> None:
+            meta = isinstance(tensor, torch.Tensor) and tensor.device.type == "meta"
+            if not meta or threading.get_ident() != thread:
+                return
+            for each in names:
+                count[each] += 1 if each == "parameters" else tensor.numel()
+                if count[each] > most[each]:
+                    raise TooLarge(
+                        f"{place} must declare a model as large as its weights, {sum(sizes):,} numbers in "
+                        f"{len(sizes)} tensors, got a larger one in config.json; {SAVED}"
+                    )
+
+        return hook
+
+    with ExitStack() as stack:
+        parameters = hooks.register_module_parameter_registration_hook(counted("parameters", "numbers"))
+        stack.callback(parameters.remove)
+        buffers = hooks.register_module_buffer_registration_hook(counted("buffers"))
+        stack.callback(buffers.remove)
+        yield
+
+
+def brief(error: BaseException) -> str:
+    """An error of another library in one line."""
+    line = " ".join(str(error).split()) or type(error).__name__
+    return line if len(line) <= 160 else line[:157] + "..."
+
+
+@contextmanager
+def offline() -> Iterator[None]:
+    """Refuse every request to a hub, whatever a file leads transformers to."""
+    from huggingface_hub import constants
+
+    before = constants.HF_HUB_OFFLINE
+    constants.HF_HUB_OFFLINE = True
+    try:
+        yield
+    finally:
+        constants.HF_HUB_OFFLINE = before
+
+
+VERSIONS = (2, 3)
+TENSORS = 2**17
+SETTINGS = 2**16
+DIMENSIONS = 4
+SIZES = {0: 1, 1: 1, 2: 2, 3: 2, 4: 4, 5: 4, 6: 4, 7: 1, 10: 8, 11: 8, 12: 8}  # bytes of each type of number
+STRING, ARRAY = 8, 9
+
+
+class Damaged(ValueError):
+    """A header that cannot be read."""
+
+
+def check_header(path: Path) -> None:
+    """Refuse a header with lengths that its file does not have; nothing is kept, so nothing grows."""
+    with path.open("rb") as file:
+        if path.stat().st_size < 24:
+            raise Damaged("it ends within its header")
+        with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+            _Walk(data).header()
+
+
+class _Walk:
+    def __init__(self, data: mmap.mmap) -> None:
+        self.data, self.place, self.end = data, 4, len(data)
+
+    def header(self) -> None:
+        version = self.number("<I")
+        if version not in VERSIONS:
+            raise Damaged(f"version {version} of the format, or another byte order")
+        tensors, settings = self.number("<Q"), self.number("<Q")
+        if tensors > TENSORS or settings > SETTINGS:
+            raise Damaged(f"{tensors} tensors and {settings} settings")
+        for _ in range(settings):
+            self.text()
+            self.value(self.number("<I"))
+        elements = 0
+        for _ in range(tensors):
+            self.text()
+            count = self.number("<I")
+            if count > DIMENSIONS:
+                raise Damaged(f"a tensor of {count} dimensions")
+            size = 1
+            for _ in range(count):
+                size *= self.number("<Q")
+            elements += size
+            self.number("<I")
+            self.number("<Q")
+        if elements > 8 * self.end:  # no format has less than a bit for each
+            raise Damaged(f"tensors of {elements} numbers in {self.end} bytes")
+
+    def skip(self, size: int) -> None:
+        if size > self.end - self.place:
+            raise Damaged("it ends within its header")
+        self.place += size
+
+    def number(self, kind: str) -> int:
+        begin = self.place
+        self.skip(struct.calcsize(kind))
+        value: int = struct.unpack_from(kind, self.data, begin)[0]
+        return value
+
+    def text(self) -> None:
+        self.skip(self.number("<Q"))
+
+    def value(self, kind: int) -> None:
+        if kind == STRING:
+            self.text()
+        elif kind == ARRAY:
+            self.array()
+        elif kind in SIZES:
+            self.skip(SIZES[kind])
+        else:
+            raise Damaged(f"a setting of the unknown type {kind}")
+
+    def array(self) -> None:
+        kind, count = self.number("<I"), self.number("<Q")
+        if kind in SIZES:
+            self.skip(SIZES[kind] * count)
+        elif kind == STRING:
+            for _ in range(count):  # each takes 8 bytes or more, so the end comes first
+                self.text()
+        else:
+            raise Damaged(f"an array of the type {kind}")

@@ -1,4 +1,9 @@
-"""One forward pass of a text with an eye on every attention layer: its inputs, its weights, its rotation."""
+"""From a model to its heads: a forward pass with an eye on every attention layer, then heads as problems.
+
+Every head is checked against the model's own attention before anything is said about it: softmax of x.Wz,
+of rotated queries and keys, or of x.Wz with fixed terms for positions. What is none of these is not bilinear,
+and its logits are read off the attention itself.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +18,7 @@ import torch
 from torch import nn
 
 from hardmax.torch.layers import AttentionLayer
-
-Array = np.ndarray[Any, np.dtype[np.float64]]
+from hardmax.torch.probing.inputs import Bools, Floats, HeadWeights, Inputs, turned
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,10 +29,10 @@ class Sight:
     sines (T, r) that rotate queries and keys, if they were passed to it.
     """
 
-    x: Array
-    z: Array
-    weights: Array | None
-    turns: tuple[Array, Array] | None
+    x: Floats
+    z: Floats
+    weights: Floats | None
+    turns: tuple[Floats, Floats] | None
 
 
 def see(model: nn.Module, layers: Sequence[AttentionLayer], items: Sequence[Any]) -> list[list[Sight | None]]:
@@ -144,7 +148,162 @@ class _HeadHooks:
         )
 
 
-def _plain(tensor: torch.Tensor) -> Array:
+def _plain(tensor: torch.Tensor) -> Floats:
     """The only item of a batch, in float64."""
     one = tensor.detach().double().cpu().numpy()
     return one[0] if one.ndim > 2 else one
+
+
+CLOSE = 2e-3  # between attention weights recomputed in float64 and those of a float32 model
+COARSE = 5e-2  # of a model in half precision
+ZERO = "its weights are zero: it looks at all tokens alike"
+NORMALIZED = "queries and keys are normalized, so its logits are not bilinear"
+OTHER = "its attention is no softmax of x.Wz, of rotated queries and keys, or of x.Wz with position terms"
+
+
+def heads_of(
+    layer: AttentionLayer, sights: Sequence[Sight], rotary: str = "rotated", causal: bool | None = None
+) -> Iterator[HeadWeights]:
+    """The heads of a layer as problems; ``rotary`` "rotated" or "lift", ``causal`` for hidden weights."""
+    x, z = _padded([s.x for s in sights]), _padded([s.z for s in sights])
+    sizes = np.array([len(s.x) for s in sights])
+    weights = _attention(layer, sights)
+    visible = _visible(sizes, weights, causal)
+    W_K, b_K = _factors(layer.key_weights()), _biases(layer, "key")
+    W_Q, b_Q = _factors(layer.query_weights()), _biases(layer, "query")
+    there = (np.arange(x.shape[1]) < sizes[:, None])[..., None] * 1.0
+    z_one, x_one = np.concatenate([z, there], axis=2), np.concatenate([x, there], axis=2)
+    with_bias = np.concatenate([W_Q, b_Q[:, :, None]], axis=2) * layer.scale
+    plain = Inputs(x, z_one, visible)
+    close = COARSE if layer.query.weights().dtype in (torch.bfloat16, torch.float16) else CLOSE
+    turns = _turns(sights) if layer.rotary else None
+    lifted = Inputs(x_one, z_one, visible, turns[1]) if turns is not None and rotary == "lift" else None
+    for h in range(layer.heads):
+        own = None if weights is None else weights[:, h]
+        head = HeadWeights(plain, W_K[h], with_bias[h])
+        if not W_K[h].any() or not with_bias[h].any():
+            yield HeadWeights(plain, W_K[h], with_bias[h], why=ZERO)
+            continue
+        if layer.normalized:
+            yield _read_off(head, own, NORMALIZED)
+            continue
+        key = np.concatenate([W_K[h], b_K[h][:, None]], axis=1)
+        if lifted is not None:
+            head = HeadWeights(lifted, key, with_bias[h])
+        elif turns is not None:
+            k, q = turned(x_one @ key.T, turns[0]), turned(z_one @ with_bias[h].T, turns[0]) / layer.scale
+            size = k.shape[2]
+            # M = scale I; W itself, without the rotation, is what its norms are those of.
+            turning = Inputs(k, q, visible)
+            head = HeadWeights(
+                turning, np.eye(size), layer.scale * np.eye(size), weights=(W_K[h], with_bias[h])
+            )
+        if own is None or _agrees(head, own, close):
+            yield head
+            continue
+        offsets = _offsets(head, own, close)
+        if offsets is None:
+            yield _read_off(head, own, OTHER)
+        else:
+            yield HeadWeights(head.inputs, head.key_factor, head.query_factor, offsets)
+
+
+def finite(layer: AttentionLayer) -> None:
+    """Refuse weights that are not finite."""
+    for name, projection in (("query", layer.query), ("key", layer.key)):
+        if not bool(torch.isfinite(projection.weights()).all()):
+            raise ValueError(
+                f"model must have finite weights, got nan or inf in the {name} projection of "
+                f"{layer.name or 'its layer'}; load a checkpoint from before it diverged"
+            )
+
+
+def _attention(layer: AttentionLayer, sights: Sequence[Sight]) -> Floats | None:
+    """(S, H, T, T), zero in the padding; None if the layer hides it."""
+    found = [s.weights for s in sights]
+    if any(w is None for w in found):
+        return None
+    length = max(len(s.x) for s in sights)
+    whole = np.zeros((len(found), layer.heads, length, length))
+    for s, w in enumerate(found):
+        assert w is not None
+        whole[s, :, : w.shape[1], : w.shape[2]] = w
+    return whole
+
+
+def _visible(sizes: Any, weights: Floats | None, causal: bool | None) -> Bools:
+    """What some head of the layer gives weight to; by position alone where the weights are hidden."""
+    if weights is not None:
+        return np.asarray((weights > 0).any(axis=1))
+    place = np.arange(sizes.max())
+    there = place < sizes[:, None]
+    seen = there[:, :, None] & there[:, None, :]
+    return np.asarray(seen & (place[None, :] <= place[:, None]) if causal else seen)
+
+
+def _turns(sights: Sequence[Sight]) -> tuple[Floats, Floats] | None:
+    """Angles of every position (T, h/2), and of one step; None if none were seen, or they start elsewhere."""
+    longest = max(sights, key=lambda s: len(s.x))
+    if longest.turns is None or len(longest.x) < 2:
+        return None
+    cos, sin = longest.turns
+    half = cos.shape[1] // 2
+    step = np.arctan2(sin[1, :half], cos[1, :half])
+    position = np.arange(len(cos))[:, None] * step
+    if not np.allclose(np.cos(position), cos[:, :half], atol=1e-4):
+        return None
+    return np.asarray(position, dtype=np.float64), np.asarray(step, dtype=np.float64)
+
+
+def _agrees(head: HeadWeights, weights: Floats, close: float) -> bool:
+    return bool(np.abs(_softmax(head.logits) - weights).max() <= close)
+
+
+def _offsets(head: HeadWeights, weights: Floats, close: float) -> Floats | None:
+    """Fixed terms (S, T, T) that explain the attention, the same in every text; None if none do."""
+    own = head.bilinear(head.inputs.z @ head.query_factor.T)
+    visible = head.inputs.visible & (weights > 1e-12)
+    apart = np.where(visible, np.log(np.where(visible, weights, 1.0)) - own, np.nan)
+    apart -= apart[:, :, :1]  # of a query only differences matter
+    with np.errstate(all="ignore"):
+        low, high = np.fmin.reduce(apart, axis=0), np.fmax.reduce(apart, axis=0)
+    if len(apart) < 2 or not np.nanmax(high - low, initial=0.0) <= 10 * close:
+        return None
+    fixed = np.broadcast_to(np.nan_to_num((low + high) / 2), apart.shape)
+    made = HeadWeights(head.inputs, head.key_factor, head.query_factor, np.ascontiguousarray(fixed))
+    return made.offsets if _agrees(made, weights, close) else None
+
+
+def _read_off(head: HeadWeights, weights: Floats | None, why: str) -> HeadWeights:
+    """A head whose logits are the logarithms of its attention."""
+    if weights is None:
+        raise ValueError(f"model must show the attention of a head like this ({why}), got a fused kernel")
+    logits = np.log(np.where(weights > 0, weights, 1e-45))  # the smallest float32
+    return HeadWeights(head.inputs, head.key_factor, head.query_factor, given=logits, why=why)
+
+
+def _softmax(logits: Floats) -> Floats:
+    peak = logits.max(axis=2, keepdims=True)
+    weights = np.exp(logits - np.where(np.isfinite(peak), peak, 0.0))
+    total = weights.sum(axis=2, keepdims=True)
+    return np.divide(weights, total, out=np.zeros_like(weights), where=total > 0)
+
+
+def _padded(arrays: Sequence[Any]) -> Floats:
+    whole = np.zeros((len(arrays), max(map(len, arrays)), arrays[0].shape[1]))
+    for s, each in enumerate(arrays):
+        whole[s, : len(each)] = each
+    return whole
+
+
+def _factors(weights: torch.Tensor) -> Floats:
+    return np.asarray(weights.double().cpu().numpy())
+
+
+def _biases(layer: AttentionLayer, side: str) -> Floats:
+    """(heads, head dimension), zero where there is none."""
+    projection = layer.query if side == "query" else layer.key
+    found = projection.biases()
+    if found is None:
+        return np.zeros((layer.heads, layer.head_dim))
+    return _factors(found.repeat_interleave(layer.heads // projection.heads, dim=0))

@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 
 from hardmax._lib.notebook import table
-from hardmax.torch.probing.heads import NULL, STATISTICS, ProbedHead, Selected
-from hardmax.torch.probing.null import benjamini_hochberg
+from hardmax.torch.probing.heads import NULL, STATISTICS, ProbedHead, Selected, benjamini_hochberg
 
 KINDS = ("all", "inner")
 LEVEL = 0.05  # of p and of the false discovery rate
@@ -97,13 +96,7 @@ class Heads:
 
 
 def null_notes(null: int) -> list[str]:
-    """Return a warning if the rank among ``null`` random heads cannot reach the level of the summary.
-
-    >>> null_notes(9)
-    ['9 random heads cannot reach p = 0.05: the least p is 1/10; set null to 19 or more (99 by default)']
-    >>> null_notes(19)
-    []
-    """
+    """Return a warning if the rank among ``null`` random heads cannot reach the level of the summary."""
     fewest = round(1 / LEVEL) - 1
     if null >= fewest:
         return []
