@@ -28,8 +28,8 @@ from typing import Any
 
 import pytest
 
+from hardmax.papers.checking.check import PRINTED, Check, statements
 from hardmax.papers.checking.check import STATEMENTS as REGISTRY
-from hardmax.papers.checking.check import Check, statements
 from hardmax.papers.checking.instances import instances
 
 ROOT = Path(__file__).parents[1]
@@ -771,9 +771,9 @@ def planted(mutation: Mutation) -> Iterator[None]:
     module = import_module("hardmax." + mutation.file.removesuffix(".py").replace("/", "."))
     text = mutation.mutate(source(mutation).read_text())
     wrong = {"__name__": module.__name__, "__file__": module.__file__, "__package__": module.__package__}
-    entered = dict(REGISTRY.entered)
+    entered = [dict(table.entered) for table in (REGISTRY, PRINTED)]
     exec(compile(text, str(module.__file__), "exec"), wrong)
-    REGISTRY.entered = entered
+    REGISTRY.entered, PRINTED.entered = entered
     before: list[tuple[Any, str, Any]] = []
 
     def change(thing: Any, name: str, value: Any) -> None:

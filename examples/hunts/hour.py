@@ -39,11 +39,11 @@ def hunted(job):
     id, folder, share = job
     begun = time.process_time()
 
-    def tell(count):
+    def tell(done, total):
         if time.process_time() - begun >= share:
             raise Spent
 
-    hunt = HuntJob(id, tries=10**6, store=folder / f"{id}.sqlite", workers=0, tell=tell)
+    hunt = HuntJob(id, tries=10**6, store=folder / f"{id}.sqlite", workers=0, progress=tell)
     with suppress(Spent):
         hunt.run()
     found = hunt.result()

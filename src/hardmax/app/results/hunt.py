@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from hardmax.papers.hunting.candidate import Candidate
-    from hardmax.papers.hunting.catalogue import Entry
     from hardmax.papers.hunting.claims import HuntedClaim, Judgement
+    from hardmax.papers.paper import Entry
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -557,14 +557,15 @@ def catalogue(
         workers: Number of processes; by default one per core.
         progress: Called with the number of statements done and of all statements.
     """
-    from hardmax.papers.hunting.catalogue import CATALOGUE
+    from hardmax.papers.registry import PAPERS
 
+    entries = [entry for paper in PAPERS.values() for entry in paper.catalogue]
     limit = 60.0 if seconds is None else seconds
     done: list[tuple[Entry, HuntResult]] = []
     interrupted = False
-    with session().progress("hunting", len(CATALOGUE), progress) as bar:
+    with session().progress("hunting", len(entries), progress) as bar:
         try:
-            for entry in CATALOGUE:
+            for entry in entries:
                 bar.rename(f"hunting {entry.claim}")
                 done.append((entry, hunt_entry(entry, limit, rng, workers)))
                 bar.advance()

@@ -232,6 +232,7 @@ class Check:
 
 
 STATEMENTS: Registry[Statement] = Registry("statement", places("statements"))
+PRINTED: Registry[Statement] = Registry("printed sentence", places("printed"))
 
 
 @check_arguments
@@ -260,6 +261,16 @@ def statement(
 
     def enter(test: Callable[..., Outcome]) -> Callable[..., Outcome]:
         STATEMENTS.enter(id, Statement(id, title, label, kind, claim, errata, test, data, draws, hunt or {}))
+        return test
+
+    return enter
+
+
+def printed(id: str, *, data: str = "") -> Callable[[Callable[..., Outcome]], Callable[..., Outcome]]:
+    """Enter the decorated function as a printed sentence, which only a hunt tests, by its erratum."""
+
+    def enter(test: Callable[..., Outcome]) -> Callable[..., Outcome]:
+        PRINTED.enter(id, Statement(id, id, "conjecture", "finite", id, (), test, data))
         return test
 
     return enter

@@ -99,10 +99,7 @@ class Instance:
 def instances(ids: Iterable[str] | None = None) -> list[Instance]:
     """The instances of the given statements, of all if none are given; a ValueError names near ids."""
     wanted = None if ids is None else [statement_of(id).id for id in ids]
-    known = {letter for letter, paper in PAPERS.items() if paper.statements}
-    asked = sorted(known if wanted is None else {id[0] for id in wanted} & known)
-    tables = [
-        import_module(f"hardmax.papers.{PAPERS[letter].folder}.statements.instances").INSTANCES
-        for letter in asked
-    ]
+    letters = sorted(PAPERS if wanted is None else {id[0] for id in wanted} & set(PAPERS))
+    asked = [PAPERS[letter] for letter in letters if PAPERS[letter].statements]
+    tables = [import_module(paper.module(paper.instances)).INSTANCES for paper in asked]
     return [each for table in tables for each in table if wanted is None or each.id in wanted]

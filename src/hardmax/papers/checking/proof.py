@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from flint import arb, ctx, fmpq
 
+RATIONAL = "rational arithmetic"  # a proof
 BITS = (128, 512, 2048, 8192)
 
 

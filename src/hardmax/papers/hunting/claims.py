@@ -11,6 +11,7 @@ from inspect import signature
 from typing import Any, Literal
 
 from hardmax.papers.checking.check import (
+    PRINTED,
     STATEMENTS,
     Outcome,
     Reading,
@@ -20,13 +21,12 @@ from hardmax.papers.checking.check import (
     statement_of,
     verdict_of,
 )
+from hardmax.papers.checking.common import identity_embeddings
 from hardmax.papers.checking.proof import as_slack
 from hardmax.papers.hunting.candidate import Candidate
 from hardmax.papers.hunting.expression import parse
-from hardmax.papers.hunting.printed import PRINTED
 from hardmax.papers.hunting.space import Space, read_ranges, space_of_function, space_of_statement
 from hardmax.papers.hunting.words import VALUES
-from hardmax.papers.trained_embeddings.statements.instances import identity_embeddings
 from hardmax.trials.provenance import named
 
 Word = Literal[
@@ -163,8 +163,9 @@ def _claim_of(target: str | Callable[..., Any], reading: Reading, space: str | N
         found = statement_of(target)
         return HuntedClaim(target, reading, space_of_statement(found, space), found, True)
 
-    if target in PRINTED:
-        return replace(_own(target, PRINTED[target], space), is_custom=False)
+    if target in PRINTED.places:
+        found = PRINTED[target]
+        return HuntedClaim(target, "corrected", space_of_statement(found, space), found, False)
     if any(sign in target for sign in "<>="):
         claim = parse(target)
         known = Space("scores", read_ranges(space, "problem"))

@@ -15,7 +15,7 @@ from hardmax.dynamics.train import train_quietly
 from hardmax.margin.att_svm import max_margin
 from hardmax.margin.solution import MaxMargin
 from hardmax.papers.checking.check import Hypothesis
-from hardmax.papers.max_margin.statements.common import decreasing_loss, fixed_scores, one_selection
+from hardmax.papers.checking.common import decreasing_loss, fixed_scores, one_selection
 from hardmax.problem import Problem
 
 ROUNDING = 1e-9  # what a sum of doubles may add to an identity

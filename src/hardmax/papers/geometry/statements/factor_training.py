@@ -10,8 +10,8 @@ from hardmax._lib.expect import generator
 from hardmax.dynamics.optim import Adam, Normalized, Optimizer, Sign, Spectral
 from hardmax.dynamics.run import Run
 from hardmax.papers.checking.check import Hypothesis, Outcome, statement
+from hardmax.papers.checking.common import fixed_scores
 from hardmax.papers.geometry.statements.common import chosen, has_queries, separable, strong, trained
-from hardmax.papers.max_margin.statements.common import fixed_scores
 from hardmax.problem import Problem
 from hardmax.problem.selection import best_tokens
 

@@ -15,6 +15,7 @@ from hardmax.dynamics.run import Run
 from hardmax.margin.att_svm import max_margin
 from hardmax.margin.solution import MaxMargin
 from hardmax.papers.checking.check import Hypothesis, Outcome, statement, unmet
+from hardmax.papers.checking.common import fixed_scores, late_radius, second_gap
 from hardmax.papers.geometry.statements.common import (
     chosen,
     no_still_coordinate,
@@ -24,7 +25,6 @@ from hardmax.papers.geometry.statements.common import (
     strong,
     trained,
 )
-from hardmax.papers.max_margin.statements.common import fixed_scores, late_radius, second_gap
 from hardmax.problem import Problem
 
 BELOW, ABOVE = 0.8, 2.0  # shares of a threshold at which runs are taken

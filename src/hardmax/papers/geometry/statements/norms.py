@@ -9,9 +9,9 @@ from hardmax.directions.enumerate import selections
 from hardmax.directions.neighbors import attracts
 from hardmax.dynamics.optim import Normalized
 from hardmax.margin.norms import norm as norm_of
-from hardmax.papers.checking.check import Hypothesis, Outcome, statement
+from hardmax.papers.checking.check import Hypothesis, Outcome, printed, statement, unmet
+from hardmax.papers.checking.common import distinct_scores, fixed_scores
 from hardmax.papers.geometry.statements.common import ROUNDING, separable, trained
-from hardmax.papers.max_margin.statements.common import fixed_scores
 from hardmax.problem import Problem
 
 MOST = 64  # selections whose words are compared
@@ -93,3 +93,20 @@ def strong_attracts(
     none = most <= ROUNDING  # as in one dimension, where there is one direction
     slack = 0.0 if none else 1 - last / (FALL * most)
     return Outcome((word, inside), slack if stays else -1.0, found, vacuous=none)
+
+
+@printed("D-ERR-5")
+def one_bias_for_all(problem: Problem) -> Outcome:
+    """As printed: a selection that attracts in l1 attracts in linf too, and the other way round."""
+    hypotheses = (
+        distinct_scores(problem),
+        Hypothesis("keys of several dimensions", problem.d > 1, problem.d),
+    )
+    if unmet(hypotheses):
+        return Outcome(hypotheses)
+    apart = {}
+    for each in selections(problem, limit=16):
+        said = {attracts(problem, each.selection, norm=name).written for name in ("l1", "linf")}
+        if said == {"strong", "no"}:
+            apart[str(each.selection)] = sorted(said)
+    return Outcome(hypotheses, -1.0 if apart else 1.0, {"apart": apart}, proof="fractions" if apart else None)

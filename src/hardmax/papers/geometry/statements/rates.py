@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from fractions import Fraction
 
 import numpy as np
+from flint import arb
 
 from hardmax._lib.expect import generator
 from hardmax.dynamics.gradient import gradient
@@ -16,9 +17,11 @@ from hardmax.dynamics.run import Run
 from hardmax.margin.att_svm import max_margin
 from hardmax.margin.norms import norm as norm_of
 from hardmax.margin.solution import MaxMargin
-from hardmax.papers.checking.check import Hypothesis, Outcome, statement, unmet
+from hardmax.papers.checking.balls import BallProblem, has_balls
+from hardmax.papers.checking.check import Hypothesis, Outcome, printed, statement, unmet
+from hardmax.papers.checking.common import distinct_scores, fixed_scores, unit_length
+from hardmax.papers.checking.proof import at_precision
 from hardmax.papers.geometry.statements.common import ROUNDING, chosen, separable, strong, trained
-from hardmax.papers.max_margin.statements.common import distinct_scores, fixed_scores, unit_length
 from hardmax.problem import Problem
 from hardmax.problem.selection import best_tokens
 
@@ -28,6 +31,7 @@ KICK = 1e-3  # off the place of rest, over the rate
 SETTLED = 1e-6  # a swing below this share of the rate is none
 LONGEST = 60  # moves of a period that is looked for
 SEEN = 240  # moves that have to repeat
+MOVES = 60  # of coordinate descent, each decided in balls
 CLOSE = 0.01  # how near a deficit is to that of the drift
 
 
@@ -250,3 +254,46 @@ def one_input_at_a_time(
     if best.is_certified and run.p.any() and best.p_norm:
         found["deficit"] = run.margin_gap(best)
     return Outcome((*hypotheses, went), 1 - off / ROUNDING, found)
+
+
+@printed("D-ERR-2")
+def coordinate_descent_grows(problem: Problem) -> Outcome:
+    """As printed: where the best tokens separate, coordinate descent with a constant step of 1 diverges.
+
+    Its points are whole numbers. Each move is decided in balls, so that a point that comes again proves that
+    the same moves come for ever.
+    """
+    best = best_tokens(problem)
+    hypotheses = (
+        distinct_scores(problem),
+        Hypothesis("rivals in some input", bool((problem.sizes > 1).any())),
+        Hypothesis("separable", best.is_unique and max_margin(problem, best.tokens).is_feasible),
+        Hypothesis("a loss with balls", has_balls(problem)),
+    )
+    if unmet(hypotheses):
+        return Outcome(hypotheses)
+
+    def walk() -> tuple[str, list[int]]:
+        exact, p, seen = BallProblem(problem), [0] * problem.d, set()
+        for _ in range(MOVES):
+            if tuple(p) in seen:
+                return "cycle", p
+            seen.add(tuple(p))
+            pull = exact.pull([arb(x) for x in p])
+            top = max(range(problem.d), key=lambda j: abs(float(pull[j].mid())))
+            if not all(abs(pull[top]) > abs(x) for j, x in enumerate(pull) if j != top) or pull[top].contains(
+                0
+            ):
+                return "tie", p
+            p[top] += 1 if pull[top] > 0 else -1
+        return "on", p
+
+    event, p = at_precision(256, walk)
+    length = float(sum(map(abs, p)))
+    if event == "tie":
+        return Outcome(hypotheses, None, {"event": event})
+    if event == "on":
+        return Outcome(hypotheses, length / MOVES, {"|p|_1": length})
+    return Outcome(
+        hypotheses, -1.0, {"comes again": p}, p, proof="every move decided in ball arithmetic, 256 bits"
+    )

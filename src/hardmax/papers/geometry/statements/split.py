@@ -15,8 +15,8 @@ from hardmax.dynamics.optim import Normalized, Sign
 from hardmax.limits.cycles import inside_components
 from hardmax.limits.decomposition import Decomposition, decompose
 from hardmax.papers.checking.check import Hypothesis, Outcome, statement, unmet
+from hardmax.papers.checking.common import fixed_scores, unit_length
 from hardmax.papers.geometry.statements.common import ROUNDING, trained
-from hardmax.papers.max_margin.statements.common import fixed_scores, unit_length
 from hardmax.problem import Problem
 from hardmax.problem.selection import best_tokens
 

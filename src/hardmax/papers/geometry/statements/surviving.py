@@ -18,9 +18,9 @@ from hardmax.margin.constraints import Constraints
 from hardmax.margin.norms import norm as norm_of
 from hardmax.margin.solution import MaxMargin
 from hardmax.papers.checking.check import Hypothesis, Outcome, statement, unmet
+from hardmax.papers.checking.common import fixed_scores
 from hardmax.papers.geometry.statements.common import trained
 from hardmax.papers.geometry.statements.split import convex_and_mixed
-from hardmax.papers.max_margin.statements.common import fixed_scores
 from hardmax.problem import Problem
 
 FALL = 0.7  # of the deficit over the last two decades of steps, unless it is small

@@ -21,11 +21,9 @@ from hardmax.dynamics.run import Run
 from hardmax.dynamics.train import train
 from hardmax.margin.att_svm import max_margin
 from hardmax.margin.solution import MaxMargin
-from hardmax.papers.checking.check import Hypothesis, Outcome, statement, unmet, unsaid
-from hardmax.papers.checking.enclosure import PROOF, selected
-from hardmax.papers.checking.proof import at_precision, dot, length
-from hardmax.papers.max_margin.statements.balls import BallProblem, has_balls, stationary_near
-from hardmax.papers.max_margin.statements.common import (
+from hardmax.papers.checking.balls import BallProblem, has_balls, stationary_near
+from hardmax.papers.checking.check import Hypothesis, Outcome, printed, statement, unmet, unsaid
+from hardmax.papers.checking.common import (
     decreasing_loss,
     distinct_scores,
     late_radius,
@@ -35,6 +33,8 @@ from hardmax.papers.max_margin.statements.common import (
     separable_best,
     unit_length,
 )
+from hardmax.papers.checking.enclosure import PROOF, selected
+from hardmax.papers.checking.proof import at_precision, dot, length
 from hardmax.problem import Problem
 from hardmax.problem.selection import best_tokens, selected_tokens
 
@@ -301,3 +301,18 @@ def _no_stationary_point(problem: Problem) -> bool:
     if not rows or len(set(problem.scores.tolist())) == 1:
         return False
     return bool(fmpq_mat(rows).rank() == len(rows))
+
+
+@printed("B-ERR-14")
+def no_critical_point(problem: Problem) -> Outcome:
+    """As printed: the risk has no finite critical point."""
+    some = Hypothesis("scores differ in some input", bool(np.ptp(problem.scores) > 0))
+    if unmet([some]):
+        return Outcome((some,))
+    path = flow(problem, until_norm=1e3 * unit_length(problem))
+    if path.event != "stationary point":
+        return Outcome(
+            (some,), 1 / (1 + 1 / max(path.p_norm, 1e-9)), {"norm": path.p_norm, "event": path.event}
+        )
+    proof = stationary_near(problem, path.p, 1e-6 * unit_length(problem))
+    return Outcome((some,), -1.0, {"norm": path.p_norm}, path.p, proof=proof)

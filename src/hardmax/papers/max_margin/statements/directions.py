@@ -13,10 +13,10 @@ from hardmax.directions.enumerate import selections
 from hardmax.directions.position import general_position
 from hardmax.dynamics.measures import excess_loss
 from hardmax.margin.att_svm import max_margin
+from hardmax.papers.checking.balls import BallProblem, settle
 from hardmax.papers.checking.check import Hypothesis, Outcome, statement, unmet
+from hardmax.papers.checking.common import late_radius, lead, unit_directions
 from hardmax.papers.checking.proof import balls
-from hardmax.papers.max_margin.statements.balls import BallProblem, settle
-from hardmax.papers.max_margin.statements.common import late_radius, lead, unit_directions
 from hardmax.problem import Problem
 from hardmax.problem.selection import score_gaps
 

@@ -19,10 +19,9 @@ from hardmax.dynamics.measures import attention
 from hardmax.margin.att_svm import AttentionRows, max_margin, set_max_margin
 from hardmax.margin.label_svm import label_svm
 from hardmax.margin.solve import solve
+from hardmax.papers.checking.balls import BallProblem, settle
 from hardmax.papers.checking.check import Hypothesis, Outcome, statement, unmet, unsaid
-from hardmax.papers.checking.proof import balls, largest, least, length
-from hardmax.papers.max_margin.statements.balls import BallProblem, settle
-from hardmax.papers.max_margin.statements.common import (
+from hardmax.papers.checking.common import (
     ROUNDING,
     log_lost,
     longest_difference,
@@ -32,6 +31,7 @@ from hardmax.papers.max_margin.statements.common import (
     unit_length,
     with_copies,
 )
+from hardmax.papers.checking.proof import balls, largest, least, length
 from hardmax.problem import Problem
 from hardmax.problem.selection import best_tokens
 

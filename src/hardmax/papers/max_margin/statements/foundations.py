@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from flint import arb
 
+from hardmax._lib.arrays import cosine_distance
 from hardmax._lib.expect import finite_array
 from hardmax.directions.assumptions import assumption_b, assumption_c, assumption_d
 from hardmax.dynamics.gradient import gradient
@@ -16,9 +17,9 @@ from hardmax.dynamics.loop import step_factor
 from hardmax.dynamics.optim import GD, Normalized
 from hardmax.dynamics.train import train
 from hardmax.margin.att_svm import AttentionRows, max_margin
-from hardmax.papers.checking.check import Hypothesis, Outcome, statement, unmet, unsaid
-from hardmax.papers.checking.proof import balls, length, settle_slack
-from hardmax.papers.max_margin.statements.common import ROUNDING, fixed_scores, nothing_outside, strict_best
+from hardmax.papers.checking.check import Hypothesis, Outcome, printed, statement, unmet, unsaid
+from hardmax.papers.checking.common import ROUNDING, fixed_scores, nothing_outside, strict_best
+from hardmax.papers.checking.proof import RATIONAL, balls, length, settle_slack
 from hardmax.problem import Problem
 from hardmax.problem.keys import Dense
 from hardmax.problem.selection import Selection, best_tokens, score_gaps
@@ -222,3 +223,50 @@ def sets_dominate(problem: Problem, *, sets: Iterable[Iterable[int]] | None = No
     found = assumption_d(problem, inside)
     measured = {"epsilon": found.epsilon, "Theta": found.Theta} if found.holds else {}
     return Outcome(hypotheses, found.epsilon if found.holds else -1.0, measured, found.witness)
+
+
+@printed("B-ERR-18")
+def score_as_key(problem: Problem) -> Outcome:
+    """As printed: the score as one more coordinate of the keys leaves the direction of the others alone."""
+    tokens = best_tokens(problem)
+    one = Hypothesis("one best token per input", tokens.is_unique)
+    plane = max_margin(problem, tokens.tokens, exact=True) if tokens.is_unique else None
+    parts = zip(problem.split(problem.keys[problem.tokens]), problem.split(problem.scores), strict=True)
+    lifted = [np.column_stack([keys, scores]) for keys, scores in parts]
+    hypotheses = (one, Hypothesis("separable", plane is not None and plane.is_feasible))
+    if unmet(hypotheses) or plane is None or plane.exact is None or plane.exact.p is None:
+        return Outcome(hypotheses)
+    space = max_margin(Problem(lifted, problem.split(problem.scores)), tokens.tokens, exact=True)
+    if space.exact is None or space.exact.p is None or plane.direction is None:
+        return Outcome(hypotheses)
+    u, w = list(plane.exact.p), list(space.exact.p)[: problem.d]
+    turned = any(u[i] * w[j] != u[j] * w[i] for i in range(len(u)) for j in range(i))
+    if not any(w):
+        return Outcome(hypotheses, 0.0, vacuous=True)
+    gap = cosine_distance([float(x) for x in u], [float(x) for x in w])
+    return Outcome(
+        hypotheses, -max(gap, 1e-300) if turned else 0.0, {"1 - cos": gap}, proof=RATIONAL if turned else None
+    )
+
+
+@printed("B-ERR-19")
+def low_score_first(problem: Problem) -> Outcome:
+    """As printed: in the first step the logistic loss pulls more at the input with the lower score.
+
+    As in the rule of thumb, margins are equal and the other token scores 0, so that the best scores decide.
+    """
+    two = Hypothesis("two inputs", problem.n >= 2)
+    gaps = sorted(float(part.max()) for part in problem.split(problem.scores)[:2])
+    hypotheses = (two, Hypothesis("two different positive scores", 0 < gaps[0] < gaps[-1]))
+    if unmet(hypotheses):
+        return Outcome(hypotheses)
+
+    def pull(gap: Any) -> Any:
+        return gap / (1 + (gap / 2).exp())
+
+    def room() -> Any:
+        low, high = (pull(arb(x)) for x in gaps)
+        return low / high - 1
+
+    slack, proof = settle_slack(float(room().mid()), room)
+    return Outcome(hypotheses, slack, {"scores": gaps}, proof=proof)

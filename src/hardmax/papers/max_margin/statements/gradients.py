@@ -17,10 +17,9 @@ from hardmax.dynamics.optim import GD
 from hardmax.dynamics.train import train
 from hardmax.margin.att_svm import max_margin
 from hardmax.margin.solution import MaxMargin
+from hardmax.papers.checking.balls import BallProblem, settle
 from hardmax.papers.checking.check import Hypothesis, Outcome, statement, unmet, unsaid
-from hardmax.papers.checking.proof import balls, dot, largest, least, length
-from hardmax.papers.max_margin.statements.balls import BallProblem, settle
-from hardmax.papers.max_margin.statements.common import (
+from hardmax.papers.checking.common import (
     ROUNDING,
     decreasing_loss,
     fixed_scores,
@@ -29,6 +28,7 @@ from hardmax.papers.max_margin.statements.common import (
     unit_directions,
     unit_length,
 )
+from hardmax.papers.checking.proof import balls, dot, largest, least, length
 from hardmax.problem import Problem
 
 

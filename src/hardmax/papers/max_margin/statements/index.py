@@ -11,7 +11,7 @@ from hardmax.directions.critical import LIMIT, CriticalDirections, critical_dire
 from hardmax.limits.field import DescentField, degree
 from hardmax.limits.stationary import stationary_points
 from hardmax.papers.checking.check import Hypothesis, Outcome, statement, unmet
-from hardmax.papers.max_margin.statements.common import decreasing_loss, fixed_scores, late_radius
+from hardmax.papers.checking.common import decreasing_loss, fixed_scores, late_radius
 from hardmax.problem import Problem
 
 DIGITS = 1e-3  # largest rounding error of a logit on the late sphere

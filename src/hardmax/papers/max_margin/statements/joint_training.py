@@ -24,7 +24,7 @@ from hardmax.limits.readout_path import LARGEST
 from hardmax.margin.att_svm import max_margin
 from hardmax.margin.solution import MaxMargin
 from hardmax.papers.checking.check import Hypothesis, Outcome, statement, unmet, unsaid
-from hardmax.papers.max_margin.statements.common import (
+from hardmax.papers.checking.common import (
     late_radius,
     log_lost,
     longest_difference,

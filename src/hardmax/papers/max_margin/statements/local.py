@@ -32,10 +32,9 @@ from hardmax.dynamics.train import train
 from hardmax.limits import LocalPath, late_residual, local_path
 from hardmax.margin.att_svm import max_margin
 from hardmax.margin.solution import MaxMargin
+from hardmax.papers.checking.balls import BallProblem, settle
 from hardmax.papers.checking.check import Hypothesis, Outcome, statement, unmet, unsaid
-from hardmax.papers.checking.proof import balls, dot, least, length
-from hardmax.papers.max_margin.statements.balls import BallProblem, settle
-from hardmax.papers.max_margin.statements.common import (
+from hardmax.papers.checking.common import (
     ROUNDING,
     cone_directions,
     decreasing_loss,
@@ -47,6 +46,7 @@ from hardmax.papers.max_margin.statements.common import (
     single_input,
     with_copies,
 )
+from hardmax.papers.checking.proof import balls, dot, least, length
 from hardmax.papers.max_margin.statements.gradients import radial_bound
 from hardmax.problem import Problem
 

@@ -19,7 +19,7 @@ from hardmax.limits.late import path_offset
 from hardmax.margin.att_svm import max_margin
 from hardmax.margin.solution import MaxMargin
 from hardmax.papers.checking.check import Hypothesis, Outcome, statement, unmet, unsaid
-from hardmax.papers.max_margin.statements.common import (
+from hardmax.papers.checking.common import (
     decreasing_loss,
     late_radius,
     later,

@@ -20,11 +20,10 @@ from hardmax.dynamics.measures import excess_loss
 from hardmax.dynamics.optim import Normalized
 from hardmax.dynamics.train import train
 from hardmax.limits import regularization_path
-from hardmax.margin.att_svm import max_margin, set_max_margin
-from hardmax.papers.checking.check import Hypothesis, Outcome, statement, unmet, unsaid
-from hardmax.papers.checking.proof import balls, least
-from hardmax.papers.max_margin.statements.balls import BallProblem, settle
-from hardmax.papers.max_margin.statements.common import (
+from hardmax.margin.att_svm import best_max_margins, max_margin, set_max_margin
+from hardmax.papers.checking.balls import BallProblem, settle
+from hardmax.papers.checking.check import Hypothesis, Outcome, printed, statement, unmet, unsaid
+from hardmax.papers.checking.common import (
     ROUNDING,
     decreasing_loss,
     late_radius,
@@ -35,6 +34,7 @@ from hardmax.papers.max_margin.statements.common import (
     unit_length,
     with_copies,
 )
+from hardmax.papers.checking.proof import RATIONAL, balls, least
 from hardmax.papers.max_margin.statements.paths import FARTHEST, FLOOR
 from hardmax.problem import Problem
 from hardmax.problem.losses import LossFunction
@@ -302,3 +302,14 @@ def set_proxy_is_closer(problem: Problem, *, steps: int = 1000, rate: float = 1.
     return Outcome(
         tuple(hypotheses), (math.log(plain / joined) if joined else np.inf) or -1.0, found, witness=path.p
     )
+
+
+@printed("B-ERR-15")
+def one_best_direction(problem: Problem) -> Outcome:
+    """As printed: the best-scoring tokens have one max-margin direction."""
+    found = [each for _, each in best_max_margins(problem, exact=True)]
+    vectors = {tuple(each.exact.p) for each in found if each.exact is not None and each.exact.p is not None}
+    none = all(each.status == "infeasible" for each in found)
+    wrong = none or len(vectors) > 1
+    told = {"directions": len(vectors), "selections": len(found)}
+    return Outcome(slack=-1.0 if wrong else 1.0, measured=told, proof=RATIONAL if wrong else None)

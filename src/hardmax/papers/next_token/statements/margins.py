@@ -16,7 +16,7 @@ from hardmax.margin.constraints import Constraints
 from hardmax.margin.exact import decide
 from hardmax.nexttoken.generators import structure
 from hardmax.nexttoken.pairs import Ints
-from hardmax.papers.checking.check import Hypothesis, Outcome, statement, unmet, unsaid
+from hardmax.papers.checking.check import Hypothesis, Outcome, printed, statement, unmet, unsaid
 from hardmax.papers.next_token.statements.common import Subject, analysis_of, assumptions, samples_of
 
 Graphs = Mapping[Any, list[Edge]]
@@ -239,3 +239,32 @@ def rigid(data: Subject) -> Outcome:
     slack = room if not faults else -float(faults)
     proof = "whole numbers: sentences are counted" if slack < 0 else None
     return Outcome(hypotheses, slack, found, vacuous=not varied.any(), proof=proof)
+
+
+@printed("C-ERR-02", data="sentences")
+def next_token_is_reached(data: Subject) -> Outcome:
+    """As printed: under Assumption 1 some token of every sentence leads to its next token."""
+    found = analysis_of(data)
+    hypotheses = (Hypothesis("C-ASM-1", found.assumptions["C-ASM-1"]),)
+    missed = [each for each in found.violations if each.kind == "unreachable"]
+    if unmet(hypotheses):
+        return Outcome(hypotheses)
+    told = {"out of reach": len(missed)}
+    return Outcome(hypotheses, -1.0 if missed else 1.0, told, proof="counted" if missed else None)
+
+
+@printed("C-ERR-04", data="sentences")
+def strangers_are_absent(data: Subject) -> Outcome:
+    """As printed: a token that is non-comparable under a query never stands in a sentence with that query."""
+    found = analysis_of(data)
+    hypotheses = (Hypothesis("legal data", found.legal),)
+    if unmet(hypotheses):
+        return Outcome(hypotheses)
+    samples = Samples.from_trie(found.trie)
+    words = list(samples.vocabulary)
+    there = 0
+    for i in range(samples.n):
+        tokens = [words.index(each) for each in samples.sentence(i).split()]
+        types = found.orders.types(tokens[-1])
+        there += sum(types[x] == "non_comparable" for x in set(tokens))
+    return Outcome(hypotheses, -1.0 if there else 1.0, {"there": there}, proof="counted" if there else None)

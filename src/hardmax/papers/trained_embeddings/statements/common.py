@@ -22,7 +22,7 @@ from hardmax.embeddings.theorem5 import Thresholds, least_first_step, strong_con
 from hardmax.margin.rationals import to_float
 from hardmax.margin.solution import MaxMargin
 from hardmax.papers.checking.check import Hypothesis
-from hardmax.papers.max_margin.statements.common import late_radius, second_gap
+from hardmax.papers.checking.common import late_radius, second_gap
 from hardmax.problem import Problem
 
 DELTA = 0.01

@@ -24,7 +24,7 @@ from hardmax.embeddings.patterns import (
 from hardmax.margin.att_svm import max_margin
 from hardmax.margin.solution import MaxMargin
 from hardmax.papers.checking.check import Hypothesis, Outcome, statement, unmet
-from hardmax.papers.max_margin.statements.common import fixed_scores
+from hardmax.papers.checking.common import fixed_scores
 from hardmax.papers.trained_embeddings.statements.common import fixed_embeddings
 from hardmax.problem import Problem
 

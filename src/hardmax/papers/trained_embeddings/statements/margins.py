@@ -12,13 +12,14 @@ from flint import fmpq, fmpq_mat  # type: ignore[import-untyped, unused-ignore]
 
 from hardmax._lib import expect
 from hardmax.data.corpora.corpus import Corpus
-from hardmax.embeddings.first_step import infinite_width
+from hardmax.embeddings.first_step import infinite_width, initial_event, take_first_step
 from hardmax.embeddings.patterns import distinct_tokens, pattern_max_margin, realizable
 from hardmax.margin.closed_forms import ImportantOnly, important_only
 from hardmax.margin.rationals import integer_rows
 from hardmax.margin.solution import MaxMargin
 from hardmax.margin.solve import EXACT_ROWS, solve
-from hardmax.papers.checking.check import Hypothesis, Outcome, statement, unmet, unsaid
+from hardmax.papers.checking.check import Hypothesis, Outcome, printed, statement, unmet, unsaid
+from hardmax.papers.checking.proof import RATIONAL
 from hardmax.papers.trained_embeddings.statements.common import (
     DELTA,
     draw_first_step,
@@ -30,7 +31,6 @@ from hardmax.papers.trained_embeddings.statements.common import (
 from hardmax.papers.trained_embeddings.statements.first_step import power_of_width
 
 EQUAL = 1e-9  # relative distance up to which two solutions are one
-RATIONAL = "rational arithmetic"
 
 
 def all_tight(best: MaxMargin) -> np.ndarray:
@@ -287,3 +287,29 @@ def important_only_is_short(
         "sqrt |S_c|": math.sqrt(len(set(important))),
     }
     return Outcome(hypotheses, slack, measured, proof=proof, paper_slack=slack, paper_proof=proof)
+
+
+@printed("A-ERR-15")
+def short_solutions(corpus: Corpus) -> Outcome:
+    """As printed: |p_hat| <= 4 n on event (14), whatever else the initial embeddings are."""
+    condition, important = important_tokens(corpus)
+    if important is None:
+        return Outcome((condition,))
+    rooms = []
+    S, n, T = corpus.S, corpus.n, corpus.T
+    for shrink in (1.0, 2.0**-4, 2.0**-8, 2.0**-12):
+        E = np.column_stack([shrink * np.eye(S), np.zeros((S, 2))])
+        p, v = np.eye(S + 2)[S:]
+        if not initial_event(E, p, v, delta=0.1).holds:
+            continue
+        after = take_first_step(corpus, E, p, v, first_rate=4.0 * n**2 * T**2).E
+        best = pattern_max_margin(corpus, [[s] for s in important], after, exact=True)
+        if best.exact is not None and best.exact.norm_squared:
+            rooms.append(
+                (float(1 - best.p_norm / (4 * n)), best.exact.norm_squared > Fraction(4 * n) ** 2, shrink)
+            )
+    if not rooms:
+        return Outcome((condition,), 0.0, vacuous=True)
+    slack, longer, shrink = min(rooms)
+    proof = f"{RATIONAL}, embeddings of length {shrink:g}" if longer else None
+    return Outcome((condition,), slack, {"|E_s|": shrink}, proof=proof)

@@ -22,7 +22,7 @@ from hardmax.embeddings.theorem5 import (
 from hardmax.margin.att_svm import max_margin
 from hardmax.margin.rationals import to_float
 from hardmax.papers.checking.check import Hypothesis, Outcome, statement, unmet, unsaid
-from hardmax.papers.max_margin.statements.common import decreasing_loss, fixed_scores, strict_best
+from hardmax.papers.checking.common import decreasing_loss, fixed_scores, strict_best
 from hardmax.papers.trained_embeddings.statements.common import (
     DELTA,
     important_tokens,

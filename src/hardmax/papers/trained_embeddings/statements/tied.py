@@ -15,6 +15,7 @@ from hardmax.embeddings.first_step import infinite_width
 from hardmax.embeddings.patterns import Pattern, distinct_tokens, pattern_max_margin, realizable_patterns
 from hardmax.margin.closed_forms import kq_column
 from hardmax.papers.checking.check import Hypothesis, Outcome, statement, unmet, unsaid
+from hardmax.papers.checking.proof import RATIONAL
 from hardmax.papers.trained_embeddings.statements.common import (
     fixed_embeddings,
     important_tokens,
@@ -22,7 +23,6 @@ from hardmax.papers.trained_embeddings.statements.common import (
     score_lead,
     step_of,
 )
-from hardmax.papers.trained_embeddings.statements.margins import RATIONAL
 
 FAR = 1e8  # the flow runs to this many times |p_hat|
 ALIGNED = 1e-8
