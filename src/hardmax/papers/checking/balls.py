@@ -1,114 +1,108 @@
 """A problem in ball arithmetic: attention, risk and gradient with outward rounding, at any norm of p.
 
-Keys, scores and the witness are floats, which are exact, so that what comes out encloses the true number.
+Keys, scores and the witness are floats, which are exact, so that the result encloses the true number.
 Only what a refutation needs is here; nothing that is measured goes through it.
 """
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 from flint import arb
 
-from hardmax.papers.checking.proof import at_precision, dot, largest, settle_slack
+from hardmax.papers.checking.proof import at_precision, balls, largest, middle, settle_slack, vector
 from hardmax.problem import Problem
 from hardmax.problem.losses import LOSSES
 
 Ball = Any  # flint.arb, which has no types of its own
-Balls = list[Ball]
-
-
-def _softplus(u: Ball) -> Ball:
-    return (1 + (-u).exp()).log()
-
 
 # name -> value, |slope| and second derivative, for the losses that come with the package
 FORMULAS: dict[str, tuple[Any, Any, Any]] = {
-    "logistic": (_softplus, lambda u: 1 / (1 + u.exp()), lambda u: u.exp() / (1 + u.exp()) ** 2),
-    "exponential": (lambda u: (-u).exp(), lambda u: (-u).exp(), lambda u: (-u).exp()),
+    "logistic": (
+        lambda u: np.log(1 + np.exp(-u)),
+        lambda u: 1 / (1 + np.exp(u)),
+        lambda u: np.exp(u) / (1 + np.exp(u)) ** 2,
+    ),
+    "exponential": (lambda u: np.exp(-u),) * 3,
     "correlation": (lambda u: -u, lambda u: arb(1), lambda u: arb(0)),
 }
 
 
+def softmax(logits: np.ndarray) -> np.ndarray:
+    """Shares of e^logits; which logit they are shifted by has no consequence, so it need not be certain."""
+    top = int(np.argmax([middle(x) for x in logits]))
+    weights = np.exp(logits - logits[top : top + 1])
+    shares: np.ndarray = weights / weights.sum(keepdims=True)
+    return shares
+
+
 class BallProblem:
-    """Keys and scores of a problem as balls; `has_balls` says whether its loss is known here."""
+    """Keys and scores of a problem as arrays of balls, under its loss or another one of `FORMULAS`.
 
-    def __init__(self, problem: Problem) -> None:
+    A point p is an array of balls, or of power series in time.
+    """
+
+    def __init__(self, problem: Problem, loss: str | None = None) -> None:
         self.n = problem.n
-        self.value, self.slope, self.bend = FORMULAS[problem.loss.name]
-        table = [[arb(float(x)) for x in row] for row in problem.keys]
-        self.keys = [[table[t] for t in part] for part in problem.split(problem.tokens)]
-        self.scores = [[arb(float(g)) for g in part] for part in problem.split(problem.scores)]
+        self.value, self.slope, self.bend = FORMULAS[loss or problem.loss.name]
+        self.keys = [balls(part) for part in problem.split(problem.keys[problem.tokens])]
+        self.scores = [balls(part) for part in problem.split(problem.scores)]
 
-    def gaps(self, i: int, p: Sequence[Ball], reference: int) -> Balls:
-        """Logits of input i minus that of one token."""
-        base = self.keys[i][reference]
-        return [dot([k - b for k, b in zip(key, base, strict=True)], p) for key in self.keys[i]]
-
-    def attention(self, i: int, p: Sequence[Ball]) -> Balls:
+    def attention(self, i: int, p: np.ndarray) -> np.ndarray:
         """Softmax weights of input i."""
-        gaps = self.gaps(i, p, 0)
-        top = max(range(len(gaps)), key=lambda t: float(gaps[t].mid()))
-        weights = [(gap - gaps[top]).exp() for gap in gaps]
-        total = sum(weights, arb(0))
-        return [w / total for w in weights]
+        return softmax((self.keys[i] - self.keys[i][0]) @ p)
 
-    def log_lost(self, i: int, p: Sequence[Ball], inside: Iterable[int]) -> Ball:
+    def log_lost(self, i: int, p: np.ndarray, inside: Iterable[int]) -> Ball:
         """log of the attention that input i gives to tokens outside a set."""
-        kept = set(inside)
-        share = [s for t, s in enumerate(self.attention(i, p)) if t not in kept]
-        return sum(share, arb(0)).log()
+        return np.log(np.delete(self.attention(i, p), list(inside)).sum())
 
-    def most_lost(self, p: Sequence[Ball], sets: Sequence[Sequence[int]]) -> Ball:
+    def most_lost(self, p: np.ndarray, sets: Sequence[Sequence[int]]) -> Ball:
         """The largest of them over inputs whose set leaves a token out."""
         some = [(i, inside) for i, inside in enumerate(sets) if len(inside) < len(self.keys[i])]
         return largest(self.log_lost(i, p, inside) for i, inside in some)
 
-    def prediction(self, i: int, p: Sequence[Ball]) -> Ball:
+    def prediction(self, i: int, p: np.ndarray) -> Ball:
         """u_i, the attended score."""
-        return dot(self.attention(i, p), self.scores[i])
+        return self.attention(i, p) @ self.scores[i]
 
-    def risk(self, p: Sequence[Ball]) -> Ball:
+    def risk(self, p: np.ndarray) -> Ball:
         """Mean loss."""
-        return sum((self.value(self.prediction(i, p)) for i in range(self.n)), arb(0)) / self.n
+        return sum(self.value(self.prediction(i, p)) for i in range(self.n)) / self.n
 
-    def excess(self, p: Sequence[Ball], selection: Sequence[int]) -> Ball:
+    def excess(self, p: np.ndarray, selection: Sequence[int]) -> Ball:
         """Risk minus that of attending to one token per input."""
-        floor = sum((self.value(g[t]) for g, t in zip(self.scores, selection, strict=True)), arb(0)) / self.n
+        floor = sum(self.value(g[t]) for g, t in zip(self.scores, selection, strict=True)) / self.n
         return self.risk(p) - floor
 
-    def pull(self, p: Sequence[Ball], inputs: Iterable[int] | None = None) -> Balls:
+    def _pulls(self, i: int, p: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Attention of input i, attention times scores above the attended one, and this (an array of one)."""
+        s, g = self.attention(i, p), self.scores[i]
+        u = (s * g).sum(keepdims=True)
+        return s, s * (g - u), u
+
+    def pull(self, p: np.ndarray, inputs: Iterable[int] | None = None) -> np.ndarray:
         """-grad L at p, over all inputs or over some of them (still divided by their number n).
 
         Weights sum to zero, so keys count from the top token: its own weight would cancel to nothing far out.
         """
-        total = [arb(0)] * len(p)
+        total = balls(np.zeros(len(p)))
         for i in range(self.n) if inputs is None else inputs:
-            s, g = self.attention(i, p), self.scores[i]
-            u = dot(s, g)
-            weights = [self.slope(u) * a * (b - u) / self.n for a, b in zip(s, g, strict=True)]
-            top = self.keys[i][max(range(len(s)), key=lambda t: float(s[t].mid()))]
-            for weight, key in zip(weights, self.keys[i], strict=True):
-                total = [x + weight * (k - b) for x, k, b in zip(total, key, top, strict=True)]
+            s, weights, u = self._pulls(i, p)
+            top = self.keys[i][int(np.argmax([middle(x) for x in s]))]
+            total = total + (self.slope(u) * weights / self.n) @ (self.keys[i] - top)
         return total
 
-    def hessian(self, p: Sequence[Ball]) -> list[Balls]:
+    def hessian(self, p: np.ndarray) -> np.ndarray:
         """Second derivative of the risk at p, or over a box of p."""
-        d = len(p)
-        total = [[arb(0)] * d for _ in range(d)]
+        total = balls(np.zeros((len(p), len(p))))
         for i in range(self.n):
-            s, g = self.attention(i, p), self.scores[i]
-            u = dot(s, g)
-            middle = [dot(s, column) for column in zip(*self.keys[i], strict=True)]
-            away = [[k - m for k, m in zip(key, middle, strict=True)] for key in self.keys[i]]
-            weights = [a * (b - u) for a, b in zip(s, g, strict=True)]
-            rise = [dot(weights, column) for column in zip(*away, strict=True)]
-            for a, b in itertools.product(range(d), repeat=2):
-                curved = dot(weights, [key[a] * key[b] for key in away])
-                total[a][b] += (self.bend(u) * rise[a] * rise[b] - self.slope(u) * curved) / self.n
+            s, weights, u = self._pulls(i, p)
+            away = self.keys[i] - s @ self.keys[i]
+            rise = weights @ away
+            curved = (away.T * weights) @ away
+            total = total + (self.bend(u) * np.outer(rise, rise) - self.slope(u) * curved) / self.n
         return total
 
 
@@ -121,22 +115,14 @@ def stationary_near(problem: Problem, p: np.ndarray, reach: float) -> str | None
         return None
 
     def holds() -> bool:
-        exact, box = BallProblem(problem), [arb(float(x), reach) for x in p]
-        slope = [-x for x in exact.pull([arb(float(x)) for x in p])]
-        H = exact.hessian(box)
-        middle = np.array([[float(x.mid()) for x in row] for row in H])
-        if not np.isfinite(middle).all() or np.linalg.cond(middle) > 1e12:
+        exact, off = BallProblem(problem), vector([arb(0, reach)] * len(p))
+        H = exact.hessian(balls(p) + off)
+        center = np.array([[middle(x) for x in row] for row in H])
+        if not np.isfinite(center).all() or np.linalg.cond(center) > 1e12:
             return False
-        Y = np.linalg.inv(middle)
-        for j in range(len(p)):
-            row = [arb(float(y)) for y in Y[j]]
-            left = [dot(row, [H[k][b] for k in range(len(p))]) for b in range(len(p))]
-            moved = -dot(row, slope)
-            for b, x in enumerate(left):
-                moved += ((1 if b == j else 0) - x) * arb(0, reach)
-            if not abs(moved) < reach:
-                return False
-        return True
+        Y = balls(np.linalg.inv(center))
+        moved = Y @ exact.pull(balls(p)) + (balls(np.eye(len(p))) - Y @ H) @ off
+        return all(abs(x) < reach for x in moved)
 
     if not at_precision(256, holds):
         return None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import textwrap
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from inspect import signature
 from typing import Any, Literal
@@ -141,7 +141,7 @@ class Outcome:
     True
     """
 
-    hypotheses: tuple[Hypothesis, ...] = ()
+    hypotheses: Sequence[Hypothesis] = ()
     slack: Number = None
     measured: Mapping[str, Any] = field(default_factory=dict)
     witness: Any = None
@@ -150,6 +150,9 @@ class Outcome:
     paper_slack: Number = None
     paper_vacuous: bool = False
     paper_proof: str | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "hypotheses", tuple(self.hypotheses))
 
 
 @dataclass(frozen=True)
@@ -348,7 +351,7 @@ def check_statement(
         instance=instance,
         label=found.label,
         kind=found.kind,
-        hypotheses=outcome.hypotheses,
+        hypotheses=tuple(outcome.hypotheses),
         claim=found.claim,
         measured=outcome.measured,
         errata=found.errata,
@@ -370,6 +373,8 @@ def outcome_of(found: Statement, subject: Any, *evidence: Any, **options: Any) -
         return _in_floats(found.kind, found.test(subject, *evidence, **options))
     except ScoresMove:
         return Outcome((Hypothesis("fixed scores", False),))
+    except Unmet as stop:
+        return Outcome(stop.hypotheses)
 
 
 def _in_floats(kind: Kind, outcome: Outcome) -> Outcome:
@@ -412,6 +417,34 @@ def unmet(hypotheses: Iterable[Hypothesis]) -> bool:
     return any(not h.holds for h in hypotheses)
 
 
+class Unmet(Exception):
+    """Ends the test of a statement whose conditions are not met; `outcome_of` makes an outcome of it."""
+
+    def __init__(self, hypotheses: Iterable[Hypothesis]) -> None:
+        self.hypotheses = tuple(hypotheses)
+
+
+class Conditions(list[Hypothesis]):
+    """The conditions of a statement in the order in which they are tested."""
+
+    def need(self, *more: Hypothesis) -> Conditions:
+        """Add conditions, and end the test here if one of all is not met."""
+        self.extend(more)
+        if unmet(self):
+            raise Unmet(self)
+        return self
+
+
+def need(*hypotheses: Hypothesis) -> Conditions:
+    """Return the conditions if all are met, else end the test here.
+
+    >>> from hardmax.papers.checking.check import Hypothesis, need
+    >>> [each.id for each in need(Hypothesis("n = 1", True), Hypothesis("d = 2", True))]
+    ['n = 1', 'd = 2']
+    """
+    return Conditions().need(*hypotheses)
+
+
 def unsaid(hypotheses: Iterable[Hypothesis]) -> Outcome:
     """The outcome where nothing is measured: a condition is not met, or no token competes."""
     met = tuple(hypotheses)
@@ -419,11 +452,7 @@ def unsaid(hypotheses: Iterable[Hypothesis]) -> Outcome:
 
 
 def verdict_of(
-    found: Statement,
-    hypotheses: tuple[Hypothesis, ...],
-    slack: float | None,
-    vacuous: bool,
-    proof: str | None,
+    found: Statement, hypotheses: Iterable[Hypothesis], slack: float | None, vacuous: bool, proof: str | None
 ) -> Verdict:
     """The one rule by which a verdict follows from what was measured."""
     if any(h.holds is False for h in hypotheses):

@@ -13,7 +13,7 @@ import numpy as np
 from hardmax.dynamics.measures import SignedLog
 from hardmax.margin.att_svm import max_margin
 from hardmax.margin.solution import MaxMargin
-from hardmax.papers.checking.check import Hypothesis
+from hardmax.papers.checking.check import Conditions, Hypothesis
 from hardmax.problem import Problem
 from hardmax.problem.selection import best_tokens
 
@@ -175,14 +175,12 @@ def distinct_scores(problem: Problem, erratum: str | None = None) -> Hypothesis:
     return Hypothesis("distinct scores", not alike, {"inputs with equal scores": alike}, erratum)
 
 
-def one_selection(
-    problem: Problem, selection: Iterable[int] | None
-) -> tuple[list[Hypothesis], tuple[int, ...]]:
+def one_selection(problem: Problem, selection: Iterable[int] | None) -> tuple[Conditions, tuple[int, ...]]:
     """The selection that is given; if none is, the best tokens, and the hypothesis that they are unique."""
     if selection is not None:
-        return [], tuple(selection)
+        return Conditions(), tuple(selection)
     unique = strict_best(problem)
-    return [unique], tuple(tokens[0] for tokens in best_tokens(problem).sets)
+    return Conditions([unique]), tuple(tokens[0] for tokens in best_tokens(problem).sets)
 
 
 def fixed_scores(problem: Problem) -> Hypothesis:

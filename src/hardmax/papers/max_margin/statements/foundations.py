@@ -17,7 +17,7 @@ from hardmax.dynamics.loop import step_factor
 from hardmax.dynamics.optim import GD, Normalized
 from hardmax.dynamics.train import train
 from hardmax.margin.att_svm import AttentionRows, max_margin
-from hardmax.papers.checking.check import Hypothesis, Outcome, printed, statement, unmet, unsaid
+from hardmax.papers.checking.check import Hypothesis, Outcome, need, printed, statement, unmet, unsaid
 from hardmax.papers.checking.common import ROUNDING, fixed_scores, nothing_outside, strict_best
 from hardmax.papers.checking.proof import RATIONAL, balls, length, settle_slack
 from hardmax.problem import Problem
@@ -52,9 +52,7 @@ def weights_follow_p(
     """Run both descents step by step and compare them; ``u`` is (1, 2, .., d) if absent."""
     tied = Hypothesis("keys are W x", problem.key_map is not None)
     prompt = np.arange(1.0, problem.d + 1) if u is None else finite_array("u", u, (problem.d,))
-    hypotheses = (tied, Hypothesis("u is not zero", bool(prompt.any()), float(np.linalg.norm(prompt))))
-    if unmet(hypotheses):
-        return Outcome(hypotheses)
+    hypotheses = need(tied, Hypothesis("u is not zero", bool(prompt.any()), float(np.linalg.norm(prompt))))
     values = problem.readout.values
     assert values is not None
     seen = problem._with(table=Dense(values), W=None)
@@ -101,17 +99,6 @@ def _first_step(
     return settle_slack(measured, again)
 
 
-def explicit_separator(problem: Problem) -> np.ndarray:
-    """The vector that Lemma 2 names: the head pulled back through W', over the least score gap."""
-    head = problem.readout.linear
-    assert head is not None
-    assert problem.key_map is not None
-    best = np.array(best_tokens(problem).tokens)
-    gaps = score_gaps(problem, problem.scores[problem.offsets[:-1] + best])
-    pulled: np.ndarray = np.linalg.pinv(problem.key_map.T) @ (head.labels[0] * head.v)
-    return pulled / float(gaps[gaps > 0].min())
-
-
 @statement(
     "B-THM-L2",
     "Lemmas 2 and 11: the globally best direction exists",
@@ -123,9 +110,7 @@ def explicit_separator(problem: Problem) -> np.ndarray:
 def best_tokens_separable(problem: Problem) -> Outcome:
     """Test the explicit separator, and ask the certified solver too."""
     head, W = problem.readout.linear, problem.key_map
-    hypotheses = [Hypothesis("keys are W x of the values", W is not None and head is not None)]
-    if unmet(hypotheses):
-        return Outcome(tuple(hypotheses))
+    hypotheses = need(Hypothesis("keys are W x of the values", W is not None and head is not None))
     assert head is not None
     assert W is not None
     outside = head.v - W.T @ (np.linalg.pinv(W.T) @ head.v)
@@ -138,12 +123,15 @@ def best_tokens_separable(problem: Problem) -> Outcome:
     solved = max_margin(problem) if hypotheses[2].holds else None
     found = {} if solved is None else {"solver": solved.status, "margin": solved.margin}
     if unmet(hypotheses):
-        return Outcome(tuple(hypotheses), measured=found)
+        return Outcome(hypotheses, measured=found)
     assert solved is not None
     rows = AttentionRows(problem).constraints(enumerate(best_tokens(problem).tokens)).rows()
     if not len(rows):
         return unsaid(hypotheses)
-    p = explicit_separator(problem)
+    # the separator that the lemma names: the head pulled back through W', over the least score gap
+    best = np.array(best_tokens(problem).tokens)
+    gaps = score_gaps(problem, problem.scores[problem.offsets[:-1] + best])
+    p = np.linalg.pinv(W.T) @ (head.labels[0] * head.v) / float(gaps[gaps > 0].min())
     least = float((rows @ p).min(initial=np.inf))
     # keys are W x rounded: what the separator amplifies of that is no refutation
     noise = ROUNDING + 1e-13 * float(np.linalg.norm(p) * np.linalg.norm(problem.keys, axis=1).max())
@@ -155,7 +143,7 @@ def best_tokens_separable(problem: Problem) -> Outcome:
         proof = f"the separator misses by more than {noise:.1e}, all that rounding can do"
     slack = -1.0 if solved.is_feasible is False else short
     return Outcome(
-        tuple(hypotheses), slack, {"least margin of the separator": least, **found}, witness=p, proof=proof
+        hypotheses, slack, {"least margin of the separator": least, **found}, witness=p, proof=proof
     )
 
 
@@ -172,9 +160,7 @@ POSITIVE = 1e-6  # nu below this share of the label margin counts as zero
 )
 def equal_others(problem: Problem) -> Outcome:
     """Compare the scores of each input; the witness is [input, two tokens at odds]."""
-    hypotheses = (fixed_scores(problem),)
-    if unmet(hypotheses):
-        return Outcome(hypotheses)
+    hypotheses = need(fixed_scores(problem))
     found = assumption_b(problem)
     witness = None if found.witness is None else list(found.witness)
     return Outcome(hypotheses, 1.0 if found.holds else -1.0, witness=witness)
@@ -192,9 +178,7 @@ def attention_costs_margin(
     problem: Problem, *, selection: Iterable[int], inputs: Iterable[int] | None = None, rng: int = 0
 ) -> Outcome:
     """Search for the least nu over free attention weights; ``inputs`` restricts it, as Theorem 6 does."""
-    hypotheses = (Hypothesis("values and labels", problem.readout.linear is not None),)
-    if unmet(hypotheses):
-        return Outcome(hypotheses)
+    hypotheses = need(Hypothesis("values and labels", problem.readout.linear is not None))
     kept, tokens = None if inputs is None else set(inputs), tuple(selection)
     if nothing_outside(problem, [(t,) for t in tokens]):
         return unsaid(hypotheses)
@@ -214,9 +198,7 @@ def attention_costs_margin(
 )
 def sets_dominate(problem: Problem, *, sets: Iterable[Iterable[int]] | None = None) -> Outcome:
     """Test Lemma 14's sufficient conditions for the best-scoring tokens, or other sets."""
-    hypotheses = (fixed_scores(problem),)
-    if unmet(hypotheses):
-        return Outcome(hypotheses)
+    hypotheses = need(fixed_scores(problem))
     inside = None if sets is None else Selection(tuple(tuple(s) for s in sets))
     if nothing_outside(problem, (inside or best_tokens(problem)).sets):
         return unsaid(hypotheses)
@@ -257,15 +239,10 @@ def low_score_first(problem: Problem) -> Outcome:
     """
     two = Hypothesis("two inputs", problem.n >= 2)
     gaps = sorted(float(part.max()) for part in problem.split(problem.scores)[:2])
-    hypotheses = (two, Hypothesis("two different positive scores", 0 < gaps[0] < gaps[-1]))
-    if unmet(hypotheses):
-        return Outcome(hypotheses)
-
-    def pull(gap: Any) -> Any:
-        return gap / (1 + (gap / 2).exp())
+    hypotheses = need(two, Hypothesis("two different positive scores", 0 < gaps[0] < gaps[-1]))
 
     def room() -> Any:
-        low, high = (pull(arb(x)) for x in gaps)
+        low, high = (arb(gap) / (1 + (arb(gap) / 2).exp()) for gap in gaps)
         return low / high - 1
 
     slack, proof = settle_slack(float(room().mid()), room)

@@ -10,7 +10,7 @@ from hardmax._lib.expect import whole
 from hardmax.nexttoken.late import Late
 from hardmax.nexttoken.observables import Observables
 from hardmax.nexttoken.training import Training
-from hardmax.papers.checking.check import Hypothesis, Outcome, statement, unmet
+from hardmax.papers.checking.check import Hypothesis, Outcome, need, statement, unmet
 from hardmax.papers.next_token.statements import printed
 from hardmax.papers.next_token.statements.common import (
     RELATIVE,
@@ -61,9 +61,7 @@ def small_step(run: Training) -> Hypothesis:
 )
 def gradient_aligns(data: Subject, *, steps: int | None = None, rate: float | None = None) -> Outcome:
     """alpha as measured at t_0 and later, against 1 - cos there; up to 2 t_0 unless that is too far."""
-    hypotheses = [*assumptions(data), pulls(data)]
-    if unmet(hypotheses):
-        return Outcome(tuple(hypotheses))
+    hypotheses = need(*assumptions(data), pulls(data))
     probe = run_of(data, 2, rate=rate)
     t_0 = printed.lemma_7_from(sizes_of(probe, least_frequency=False), probe.rate)
     steps = min(2 * t_0, MOST) if steps is None else whole("steps", steps, least=2)
@@ -71,12 +69,10 @@ def gradient_aligns(data: Subject, *, steps: int | None = None, rate: float | No
     run = run_of(data, steps, rate=rate, record=record)
     sizes = sizes_of(run, least_frequency=False)
     late = [i for i, t in enumerate(run.times.tolist()) if t >= t_0]
-    hypotheses += [
+    hypotheses.need(
         Hypothesis("t >= t_0", bool(late), {"t": run.steps, "t_0": t_0}),
         Hypothesis("N >= 3", sizes.N >= 3, sizes.N, "C-ERR-12"),
-    ]
-    if unmet(hypotheses):
-        return Outcome(tuple(hypotheses))
+    )
     hypotheses += [small_step(run), late_from(run)[0]]
     seen = run.observe()
     alphas = [gain(seen, run.star.norm, i) for i in late]
@@ -93,7 +89,7 @@ def gradient_aligns(data: Subject, *, steps: int | None = None, rate: float | No
         "follows from Lemma 6 above": implied_by_lemma_6(run.star.norm),
     }
     return Outcome(
-        tuple(hypotheses),
+        hypotheses,
         1 - off / RATIO,
         found,
         paper_slack=min(bound - alpha for bound, alpha in zip(allowed, alphas, strict=True)),
@@ -122,7 +118,7 @@ def direction_converges(data: Subject, *, steps: int = STEPS, rate: float | None
     """
     hypotheses = [*assumptions(data), pulls(data)]
     if unmet(h for h in hypotheses if h.erratum != "C-ERR-01"):
-        return Outcome(tuple(hypotheses))
+        return Outcome(hypotheses)
     run = run_of(data, steps, rate=rate)
     length = run.star.norm
     enough, middle = late_from(run)
@@ -157,7 +153,7 @@ def direction_converges(data: Subject, *, steps: int = STEPS, rate: float | None
     if paper_slack < 0 and not unmet(assumptions(data)) and is_above(missed := left_behind(run), paper):
         proof = f"ball arithmetic: rare queries alone keep 1 - cos above {float(missed.lower()):.4f}"
     return Outcome(
-        tuple(hypotheses),
+        hypotheses,
         min(slack, between(SHARP)),
         found,
         {key: found[key] for key in ("t", "1 - cos")},
@@ -208,15 +204,13 @@ def sharp_rate(data: Subject, *, steps: int = STEPS, rate: float | None = None) 
     """The ratio to the prediction at the end, exponents over its second half, and the residual itself."""
     hypotheses, run = late_run(data, steps, rate)
     if run is None:
-        return Outcome(tuple(hypotheses))
+        return Outcome(hypotheses)
     enough, i = late_from(run)
-    hypotheses.append(enough)
-    if unmet(hypotheses):
-        return Outcome(tuple(hypotheses))
+    hypotheses.need(enough)
     late = run.late
     assert late is not None
     if late.norm_squared < ALIGNED:
-        return Outcome(tuple(hypotheses), 0.0, vacuous=True)
+        return Outcome(hypotheses, 0.0, vacuous=True)
     seen = run.observe()
     t = float(run.times[-1])
     ratio = float(seen.misalignment[-1]) / late.predicted_misalignment(run.rate * t)
@@ -234,4 +228,4 @@ def sharp_rate(data: Subject, *, steps: int = STEPS, rate: float | None = None) 
         "eta_c": critical_step(late),
     }
     slack = min(1 - abs(ratio - 1) / RATIO, 1 - abs(exponent + 2) / EXPONENT, 1 - abs(fall - 1) / RATIO)
-    return Outcome(tuple(hypotheses), slack, found)
+    return Outcome(hypotheses, slack, found)

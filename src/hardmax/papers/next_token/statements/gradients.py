@@ -10,7 +10,7 @@ from hardmax._lib.expect import generator, whole
 from hardmax.nexttoken.model import Model
 from hardmax.nexttoken.observables import accuracy, log_masses, log_off_masses
 from hardmax.nexttoken.pairs import Floats, Ints, Pairs
-from hardmax.papers.checking.check import Hypothesis, Outcome, statement, unmet
+from hardmax.papers.checking.check import Hypothesis, Outcome, need, statement
 from hardmax.papers.next_token.statements.common import (
     RELATIVE,
     SHARP,
@@ -119,9 +119,7 @@ def log_odds(pairs: Pairs, a: Floats) -> Floats:
 )
 def attention_grows(data: Subject, *, steps: int = 200, rate: float | None = None) -> Outcome:
     """Every step of a run: odds of the other tokens, lead of the deciding one, signs of the gradient."""
-    hypotheses = (*assumptions(data), pulls(data))
-    if unmet(hypotheses):
-        return Outcome(hypotheses)
+    hypotheses = need(*assumptions(data), pulls(data))
     run = run_of(data, steps, rate=rate, record=1)
     pairs, star = run.pairs, run.star
     odds = np.array([log_odds(pairs, a) for a in run.points])
@@ -156,9 +154,7 @@ def attention_grows(data: Subject, *, steps: int = 200, rate: float | None = Non
 )
 def norm_of_kq(data: Subject, *, steps: int = 900, rate: float | None = None) -> Outcome:
     """The recorded points of a run; the paper's reading takes Lemma 6's own constant."""
-    hypotheses = (*assumptions(data), pulls(data))
-    if unmet(hypotheses):
-        return Outcome(hypotheses)
+    hypotheses = need(*assumptions(data), pulls(data))
     run = run_of(data, steps, rate=rate)
     seen, length, L = run.observe(), run.star.norm, run.samples.raw_length
     walked = run.rate * seen.times[1:]

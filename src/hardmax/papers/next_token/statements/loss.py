@@ -9,7 +9,7 @@ import numpy as np
 from hardmax.nexttoken.observables import log_excess_losses, log_off_masses
 from hardmax.nexttoken.pairs import Floats
 from hardmax.nexttoken.training import Training
-from hardmax.papers.checking.check import Hypothesis, Outcome, statement, unmet
+from hardmax.papers.checking.check import Hypothesis, Outcome, need, statement
 from hardmax.papers.next_token.statements import printed
 from hardmax.papers.next_token.statements.common import (
     RELATIVE,
@@ -52,9 +52,7 @@ def log_sentence_bound(V: int, margin: float, off: Floats) -> Floats:
 )
 def loss_converges(data: Subject, *, steps: int = STEPS, rate: float | None = None) -> Outcome:
     """The recorded points of a run; the paper's two bounds at all of them, whatever T and t it asks for."""
-    hypotheses = [*assumptions(data), pulls(data)]
-    if unmet(hypotheses):
-        return Outcome(tuple(hypotheses))
+    hypotheses = need(*assumptions(data), pulls(data))
     run = run_of(data, steps, rate=rate)
     pairs, W_ov = run.pairs, run.W_ov
     assert W_ov.margin is not None
@@ -92,7 +90,7 @@ def loss_converges(data: Subject, *, steps: int = STEPS, rate: float | None = No
     trivial &= printed.theorem_2_weight(sizes, end, run.rate) <= 1 / sizes.L
     hypotheses.append(enough)
     return Outcome(
-        tuple(hypotheses),
+        hypotheses,
         min(tight + RELATIVE, 1 - abs(slope / predicted - 1) / RATE),
         found,
         paper_slack=min(weight, loss) + RELATIVE,
@@ -155,7 +153,7 @@ def in_between(data: Subject, *, steps: int = STEPS, rate: float | None = None, 
     """
     hypotheses, run = late_run(data, steps, rate)
     if run is None:
-        return Outcome(tuple(hypotheses))
+        return Outcome(hypotheses)
     growth = late_growth(run)
     moved = np.union1d(run.star.above, run.star.below)
     inputs = unseen(run, repeats)
@@ -188,7 +186,7 @@ def in_between(data: Subject, *, steps: int = STEPS, rate: float | None = None, 
     right = -1.0 if missed else 1.0
     certain = bool(missed) and outweighs(repeats, t * run.rate)
     return Outcome(
-        tuple(hypotheses),
+        hypotheses,
         min(ordered, 1 - off / GROWTH, right),
         found,
         missed or None,

@@ -16,7 +16,7 @@ from hardmax.margin.constraints import Constraints
 from hardmax.margin.exact import decide
 from hardmax.nexttoken.generators import structure
 from hardmax.nexttoken.pairs import Ints
-from hardmax.papers.checking.check import Hypothesis, Outcome, printed, statement, unmet, unsaid
+from hardmax.papers.checking.check import Hypothesis, Outcome, need, printed, statement, unmet, unsaid
 from hardmax.papers.next_token.statements.common import Subject, analysis_of, assumptions, samples_of
 
 Graphs = Mapping[Any, list[Edge]]
@@ -104,7 +104,7 @@ def printed_columns(data: Subject | Graphs) -> Outcome:
     if not isinstance(data, Mapping):  # an injective n gives stars on legal data only (C-THM-STRUCT)
         hypotheses += [h for h in assumptions(data) if h.id in ("C-ASM-1", "C-ASM-1R")]
     if not hypotheses[0].holds:
-        return Outcome(tuple(hypotheses))
+        return Outcome(hypotheses)
     if not graphs:
         return unsaid(hypotheses)
     paper = best = Fraction(0)
@@ -126,9 +126,7 @@ def printed_columns(data: Subject | Graphs) -> Outcome:
     }
     slack = float(best / paper - 1)
     proof = "rational arithmetic: a shorter column keeps every relation" if shorter else None
-    return Outcome(
-        tuple(hypotheses), slack, found, wrong or None, proof=proof, paper_slack=slack, paper_proof=proof
-    )
+    return Outcome(hypotheses, slack, found, wrong or None, proof=proof, paper_slack=slack, paper_proof=proof)
 
 
 def is_shorter(edges: list[Edge], column: Mapping[Any, Fraction], printed: Mapping[Any, Fraction]) -> bool:
@@ -170,7 +168,7 @@ def block_columns(data: Subject | Graphs) -> Outcome:
     proof = "rational arithmetic: a relation is broken" if least < 0 else None
     if unproved and proof is None and any(shortest(e) < square(kq_column(e)) for e in graphs.values()):
         proof = "rational arithmetic: a shorter column keeps every relation"
-    return Outcome(tuple(hypotheses), float(least) if not unproved else -1.0, found, proof=proof)
+    return Outcome(hypotheses, float(least) if not unproved else -1.0, found, proof=proof)
 
 
 def shortest(edges: list[Edge]) -> Fraction:
@@ -247,8 +245,7 @@ def next_token_is_reached(data: Subject) -> Outcome:
     found = analysis_of(data)
     hypotheses = (Hypothesis("C-ASM-1", found.assumptions["C-ASM-1"]),)
     missed = [each for each in found.violations if each.kind == "unreachable"]
-    if unmet(hypotheses):
-        return Outcome(hypotheses)
+    hypotheses.need()
     told = {"out of reach": len(missed)}
     return Outcome(hypotheses, -1.0 if missed else 1.0, told, proof="counted" if missed else None)
 
@@ -257,9 +254,7 @@ def next_token_is_reached(data: Subject) -> Outcome:
 def strangers_are_absent(data: Subject) -> Outcome:
     """As printed: a token that is non-comparable under a query never stands in a sentence with that query."""
     found = analysis_of(data)
-    hypotheses = (Hypothesis("legal data", found.legal),)
-    if unmet(hypotheses):
-        return Outcome(hypotheses)
+    hypotheses = need(Hypothesis("legal data", found.legal))
     samples = Samples.from_trie(found.trie)
     words = list(samples.vocabulary)
     there = 0

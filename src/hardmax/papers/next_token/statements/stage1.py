@@ -14,7 +14,7 @@ from hardmax.nexttoken.pairs import Floats, Ints
 from hardmax.nexttoken.relations import MISSING, collocation
 from hardmax.nexttoken.stages import descend_stage_1, gradient_ov, misalignment_constant, stage_1
 from hardmax.nexttoken.training import FIRST_RATE
-from hardmax.papers.checking.check import Hypothesis, Outcome, statement, unmet
+from hardmax.papers.checking.check import Hypothesis, Outcome, need, statement
 from hardmax.papers.checking.proof import settle_slack
 from hardmax.papers.next_token.statements import printed
 from hardmax.papers.next_token.statements.common import (
@@ -218,9 +218,7 @@ def stage_1_converges(
     itself: only the paper's bounds are tested there, and ``measured`` says how far steps were taken.
     """
     n, has_next = named(data)
-    hypotheses = (has_next, zero_start(start))
-    if unmet(hypotheses):
-        return Outcome(hypotheses)
+    hypotheses = need(has_next, zero_start(start))
     rate, V = paper_rate(n, rate), len(n)
     walked = list(path(n, start, rate, min(steps, BY_STEPS)))
     if steps > BY_STEPS:
@@ -276,9 +274,7 @@ def margins_of_ov(
     exceed 3 Delta is a matter of whole numbers, 16 (V - 1) > 9.
     """
     n, has_next = named(data)
-    hypotheses = [has_next, zero_start(start)]
-    if unmet(hypotheses):
-        return Outcome(tuple(hypotheses))
+    hypotheses = need(has_next, zero_start(start))
     rate, steps = paper_rate(n, rate), whole("steps", steps, least=1)
     sizes = printed.TextSizes(len(n), math.nan, 0, math.nan)
     asked = printed.steps_asked_of_stage_1(sizes, rate)
@@ -291,7 +287,7 @@ def margins_of_ov(
     found = {"margins": [least, most], "Delta": Delta, "margin over Delta": most / Delta}
     proved = margin_above(len(n)) and asked_of_stage_1(len(n), steps, rate)
     return Outcome(
-        tuple(hypotheses),
+        hypotheses,
         1 - off / EXACT,
         found,
         {"margin": most, "3 Delta": 3 * Delta},

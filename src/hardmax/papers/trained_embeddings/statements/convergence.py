@@ -66,11 +66,11 @@ def convergence_lemma(
     if p_hat is None:
         hypotheses, chosen = pattern_or_important(corpus, None)
         if chosen is None:
-            return Outcome(tuple(hypotheses))
+            return Outcome(hypotheses)
         best = pattern_max_margin(corpus, chosen, E)
         hypotheses.append(Hypothesis("the pattern is separable", best.is_feasible, best.margin))
         if not best.is_certified:
-            return Outcome(tuple(hypotheses))
+            return Outcome(hypotheses)
         p_hat = best.need()
     unit = expect.finite_array("p_hat", p_hat, v.shape)
     if not unit.any():
@@ -78,14 +78,12 @@ def convergence_lemma(
     unit = unit / np.linalg.norm(unit)
     problem = corpus.problem(E, v)
     path = flow(problem, start=start, until_norm=FAR)
-    hypotheses.append(Hypothesis("|p_t| grows without bound", went_out(path), path.p_norm))
-    if unmet(hypotheses):
-        return Outcome(tuple(hypotheses))
+    hypotheses.need(Hypothesis("|p_t| grows without bound", went_out(path), path.p_norm))
     at = [*(int(np.argmax(path.p_norms >= R)) for R in np.geomspace(1.0, FAR, 7)[:-1]), -1]
     ratios = [alignment_ratio(problem, path.points[k], unit) for k in at]
     hypotheses.append(Hypothesis("the ratio comes to 1 - epsilon", ratios[-1] >= 1 - EPSILON, ratios[-1]))
     gap, norms = path.cosine_distance(unit), path.p_norms[at]
-    return Outcome(tuple(hypotheses), 1 - gap / ALIGNED, {"|p_t|": norms, "ratio": ratios, "1 - cos": gap})
+    return Outcome(hypotheses, 1 - gap / ALIGNED, {"|p_t|": norms, "ratio": ratios, "1 - cos": gap})
 
 
 @statement(

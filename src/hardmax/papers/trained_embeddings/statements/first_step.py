@@ -12,7 +12,7 @@ from hardmax._lib import expect
 from hardmax.data.corpora.corpus import Corpus
 from hardmax.embeddings.first_step import loss_bound
 from hardmax.embeddings.near_identity import draw_initial
-from hardmax.papers.checking.check import Hypothesis, Outcome, statement, unmet
+from hardmax.papers.checking.check import Hypothesis, Outcome, need, statement
 from hardmax.papers.checking.proof import settle_slack
 from hardmax.papers.trained_embeddings.statements import balls
 from hardmax.papers.trained_embeddings.statements.common import DELTA, FirstStepDraw, draw_first_step
@@ -199,9 +199,7 @@ def loss_after_first_step(
 ) -> Outcome:
     """The loss after a first step at width d, by default the least that the lemma allows."""
     drawn = draw_first_step(corpus, d=d, first_rate=first_rate, delta=delta, rng=rng)
-    hypotheses = (*drawn.conditions, drawn.wide_for_the_loss())
-    if unmet(hypotheses):
-        return Outcome(hypotheses)
+    hypotheses = need(*drawn.conditions, drawn.wide_for_the_loss())
     share = corpus.weights * drawn.errors.alpha[corpus.tokens]
     gains = corpus.signs * np.add.reduceat(share, corpus.offsets[:-1]) / corpus.lengths
     loss, bound = drawn.after.loss(corpus), loss_bound(gains, drawn.errors.first_rate)

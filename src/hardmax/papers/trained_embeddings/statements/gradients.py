@@ -14,7 +14,7 @@ from hardmax.dynamics.train import train
 from hardmax.embeddings import one_layer
 from hardmax.embeddings.first_step import initial_vectors
 from hardmax.embeddings.patterns import token_selection
-from hardmax.papers.checking.check import Hypothesis, Outcome, statement, unmet, unsaid
+from hardmax.papers.checking.check import Hypothesis, Outcome, need, statement, unsaid
 from hardmax.papers.checking.proof import settle_slack
 from hardmax.papers.trained_embeddings.statements import balls
 from hardmax.papers.trained_embeddings.statements.common import fixed_embeddings
@@ -61,9 +61,9 @@ def closed_form_gradients(corpus: Corpus, *, norm: float = 1.0, rng: int = 0) ->
     """Both forms at random vectors with |p| = ``norm``, where the sums over pairs keep their digits."""
     E, p, v = random_vectors(corpus, norm, rng)
     spread = float(np.ptp(E @ p))
-    hypotheses = (Hypothesis(f"logits within {DIGITS:g}, for the sums over pairs", spread <= DIGITS, spread),)
-    if unmet(hypotheses):
-        return Outcome(hypotheses)
+    hypotheses = need(
+        Hypothesis(f"logits within {DIGITS:g}, for the sums over pairs", spread <= DIGITS, spread)
+    )
     point = one_layer.evaluate(corpus, E @ p, E @ v)
     found = one_layer.gradients_at(point, E, p, v)
     printed = positional_gradients(corpus, E, p, v)
@@ -106,9 +106,9 @@ def directional_gradient(corpus: Corpus, *, norm: float = 1.0, rng: int = 0, dra
     chance, draws = expect.generator(rng), expect.whole("draws", draws, least=1)
     E, p, v = random_vectors(corpus, norm, chance)
     point = one_layer.evaluate(corpus, E @ p, E @ v)
-    hypotheses = (Hypothesis("the gradient does not underflow", point.log_scale > -300.0, point.log_scale),)
-    if unmet(hypotheses):
-        return Outcome(hypotheses)
+    hypotheses = need(
+        Hypothesis("the gradient does not underflow", point.log_scale > -300.0, point.log_scale)
+    )
     if not point.A.any():
         return unsaid(hypotheses)
     worst = 0.0
@@ -143,9 +143,7 @@ def attention_bounds(corpus: Corpus, *, rng: int = 0, draws: int = 200) -> Outco
     """Random logits, some of them tied, at several scales."""
     chance, draws = expect.generator(rng), expect.whole("draws", draws, least=1)
     competing = int((np.diff(corpus.offsets) > 1).sum())
-    hypotheses = (Hypothesis("some sequence has two different tokens", competing > 0, competing),)
-    if unmet(hypotheses):
-        return Outcome(hypotheses)
+    hypotheses = need(Hypothesis("some sequence has two different tokens", competing > 0, competing))
     slack, printed, worst = np.inf, np.inf, np.zeros(corpus.S)
     T = corpus.per_slot(corpus.lengths)
     for scale in np.geomspace(0.1, 100.0, draws):
@@ -221,9 +219,7 @@ def everything_selected_is_no_limit(
     across = _beside_differences(corpus, E, given) if p_hat is None else given
     size = float(np.linalg.norm(across) / np.linalg.norm(given)) if given.any() else 0.0
     tied = size > 1e-9 and token_selection(corpus, E, across).is_everything
-    hypotheses = (Hypothesis("p_hat ties every sequence", tied, size),)
-    if unmet(hypotheses):
-        return Outcome(hypotheses)
+    hypotheses = need(Hypothesis("p_hat ties every sequence", tied, size))
     unit, worst = across / np.linalg.norm(across), 0.0
     for norm in np.geomspace(0.1, 1e3, draws):
         p = chance.normal(size=v.size)

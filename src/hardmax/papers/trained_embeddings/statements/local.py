@@ -23,7 +23,7 @@ from hardmax.embeddings.patterns import (
 )
 from hardmax.margin.att_svm import max_margin
 from hardmax.margin.solution import MaxMargin
-from hardmax.papers.checking.check import Hypothesis, Outcome, statement, unmet
+from hardmax.papers.checking.check import Hypothesis, Outcome, need, statement
 from hardmax.papers.checking.common import fixed_scores
 from hardmax.papers.trained_embeddings.statements.common import fixed_embeddings
 from hardmax.problem import Problem
@@ -113,17 +113,15 @@ def dominant_pairs(
     E, v = fixed_embeddings(corpus, E, v, first_rate)
     chosen = score_selection(corpus, scores)
     mu = local_gap(corpus, E @ v, chosen)
-    hypotheses = [
+    hypotheses = need(
         Hypothesis("embeddings affinely independent", scores_are_free(corpus, E)),
         Hypothesis("a token is second best", not chosen.is_everything),
         Hypothesis("locally optimal", mu > 0, mu),
-    ]
-    if unmet(hypotheses):
-        return Outcome(tuple(hypotheses))
+    )
     length = float(np.linalg.norm(_vector_of(E, scores)))
     best = pattern_max_margin(corpus, chosen, E)
     if not best.is_certified:
-        return Outcome(tuple(hypotheses))
+        return Outcome(hypotheses)
     p_hat = best.need()
     tau1 = min(chosen.gap, chosen.second_gap) / length
     tau2 = token_selection(corpus, E, p_hat).gap
@@ -134,7 +132,7 @@ def dominant_pairs(
     shares = [math.exp(math.log(abs(x)) - log) if x else 0.0 for x, log in zip(others, logs, strict=True)]
     bounds = [math.exp(log) for log in logs]
     measured = {"R": list(radii), "ratio - 1": others, "bound": bounds, "tau1": tau1, "mu": mu}
-    return Outcome(tuple(hypotheses), 1 - max(shares), measured)
+    return Outcome(hypotheses, 1 - max(shares), measured)
 
 
 def pair_ratio(

@@ -18,7 +18,7 @@ from hardmax.margin.closed_forms import ImportantOnly, important_only
 from hardmax.margin.rationals import integer_rows
 from hardmax.margin.solution import MaxMargin
 from hardmax.margin.solve import EXACT_ROWS, solve
-from hardmax.papers.checking.check import Hypothesis, Outcome, printed, statement, unmet, unsaid
+from hardmax.papers.checking.check import Hypothesis, Outcome, need, printed, statement, unmet, unsaid
 from hardmax.papers.checking.proof import RATIONAL
 from hardmax.papers.trained_embeddings.statements.common import (
     DELTA,
@@ -87,11 +87,11 @@ def one_solution(
     """
     hypotheses, best = solved_pattern(corpus, selection, E, first_rate)
     if best is None:
-        return Outcome(tuple(hypotheses))
+        return Outcome(hypotheses)
     p_hat = best.need()
     again, closed = second_solution(best), all_tight(best)
     if again is None:
-        return Outcome(tuple(hypotheses))
+        return Outcome(hypotheses)
     apart, off = (float(np.linalg.norm(x - p_hat)) / best.p_norm for x in (again, closed))
     measured = {
         "|p_hat|^2": best.p_norm**2,
@@ -103,9 +103,7 @@ def one_solution(
     paper_slack, proof = 1 - off / EQUAL, None
     if paper_slack < 0 and (exactly := in_rationals(best)) is not None:
         paper_slack, proof = (0.0, None) if is_all_tight(exactly) else (paper_slack, RATIONAL)
-    return Outcome(
-        tuple(hypotheses), 1 - apart / EQUAL, measured, p_hat, paper_slack=paper_slack, paper_proof=proof
-    )
+    return Outcome(hypotheses, 1 - apart / EQUAL, measured, p_hat, paper_slack=paper_slack, paper_proof=proof)
 
 
 def in_rationals(best: MaxMargin) -> MaxMargin | None:
@@ -156,12 +154,12 @@ def some_constraint_is_tight(
     """The least margin of the certified solution."""
     hypotheses, best = solved_pattern(corpus, selection, E, first_rate)
     if best is None:
-        return Outcome(tuple(hypotheses))
+        return Outcome(hypotheses)
     margins, proof = row_margins(best), None
     if abs(float(margins.min()) - 1) > EQUAL and (exactly := in_rationals(best)) is not None:
         margins, proof = row_margins(exactly), RATIONAL
     slack = 1 - abs(float(margins.min()) - 1) / EQUAL
-    return Outcome(tuple(hypotheses), slack, {"margins": margins}, best.p, proof=proof if slack < 0 else None)
+    return Outcome(hypotheses, slack, {"margins": margins}, best.p, proof=proof if slack < 0 else None)
 
 
 def row_margins(best: MaxMargin) -> np.ndarray:
@@ -266,15 +264,13 @@ def important_only_is_short(
     K = drawn.start.gram.K
     overlap = float(np.abs(K - np.diag(K.diagonal())).max())
     shortest = float(drawn.start.gram.token_norms.min())
-    hypotheses = (
+    hypotheses = need(
         condition,
         *drawn.conditions,
         drawn.wide_for_the_norm(),
         Hypothesis("|E_s.E_s'| <= d^(-1/4)", overlap <= power_of_width(drawn.d, -0.25), overlap, "A-ERR-15"),
         Hypothesis("|E_s| >= 1/2", shortest >= 0.5, shortest, "A-ERR-15"),
     )
-    if unmet(hypotheses):
-        return Outcome(hypotheses)
     best = pattern_max_margin(corpus, [[s] for s in important], drawn.after.E)
     if not best.p_norm:
         return unsaid(hypotheses)

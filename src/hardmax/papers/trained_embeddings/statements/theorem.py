@@ -104,7 +104,7 @@ def important_tokens_win(
         return unsaid(hypotheses)
     slack = own_direction(run) if run.selects_important else -1.0
     hypotheses.append(far_enough(run))
-    return Outcome(tuple(hypotheses), slack if went_out(run.path) else None, described(run), run.pattern)
+    return Outcome(hypotheses, slack if went_out(run.path) else None, described(run), run.pattern)
 
 
 def loss_that_settles(n: int) -> float:
@@ -138,7 +138,7 @@ def loss_settles_the_selection(
     slack = min(1 - run.loss / loss_that_settles(run.corpus.n), lead, 1 - rise / RISE)
     extra = {"loss after the first step": run.loss, "largest rise": rise, "least lead over |p|": lead}
     hypotheses.append(far_enough(run))
-    return Outcome(tuple(hypotheses), slack, described(run) | extra, witness=run.pattern)
+    return Outcome(hypotheses, slack, described(run) | extra, witness=run.pattern)
 
 
 def lead_at_the_end(run: TheoremFive) -> float:
@@ -173,7 +173,7 @@ def limit_is_its_own_direction(
     untied = Hypothesis("the limit has no ties", tied == 1, tied, erratum="A-ERR-12")
     slack = own_direction(run)
     hypotheses += [untied, far_enough(run)]
-    return Outcome(tuple(hypotheses), slack, described(run), witness=run.pattern, paper_slack=slack)
+    return Outcome(hypotheses, slack, described(run), witness=run.pattern, paper_slack=slack)
 
 
 FAR = 1e8  # the flow runs to this many times |p_hat|
@@ -218,20 +218,20 @@ def designated_tokens_win(problem: Problem, *, start: Any = None, rival: Any = N
     if hypotheses[0].holds:
         hypotheses += [decreasing_loss(problem), strict_best(problem)]
     if not all(h.holds for h in hypotheses):
-        return Outcome(tuple(hypotheses))
+        return Outcome(hypotheses)
     designated = best_tokens(problem).tokens
     hypotheses += strong_hypotheses(problem, strong_conditions(problem, designated, start))
     best = max_margin(problem, designated)
     if best.direction is None:
-        return unsaid(hypotheses) if best.is_feasible else Outcome(tuple(hypotheses))
+        return unsaid(hypotheses) if best.is_feasible else Outcome(hypotheses)
     far = FAR * max(best.p_norm, float(np.linalg.norm(problem.vector("start", start))))
     path = flow(problem, start=start, until_norm=far)
     measured = {"norm": path.p_norm, "event": path.event}
     hypotheses.append(late_enough(problem, best, path.p_norm))
     if not path.p.any():
-        return Outcome(tuple(hypotheses), measured=measured)
+        return Outcome(hypotheses, measured=measured)
     measured["1 - cos"] = path.cosine_distance(best)
     if rival is not None:
         measured["1 - cos to the rival"] = path.cosine_distance(rival)
     slack = 1 - path.cosine_distance(best) / ALIGNED
-    return Outcome(tuple(hypotheses), slack if path.event is None else None, measured)
+    return Outcome(hypotheses, slack if path.event is None else None, measured)

@@ -67,7 +67,7 @@ def cheapest_pattern_wins(
     gap = path.cosine_distance(best)
     hypotheses.append(late_enough(path.problem, best, path.p_norm))
     measured = {"least |p_hat'| / |p_hat|": ratio, "its pattern": cheapest, "1 - cos of the flow": gap}
-    return Outcome(tuple(hypotheses), 1 - gap / ALIGNED if gap <= ALIGNED else None, measured, cheapest)
+    return Outcome(hypotheses, 1 - gap / ALIGNED if gap <= ALIGNED else None, measured, cheapest)
 
 
 def cheapest_other(
