@@ -77,7 +77,7 @@ def global_convergence(problem: Problem, *, start: Any = None) -> Outcome:
     if limit.direction is None:
         return Outcome(hypotheses, None, found)
     late = max(late_radius(problem, min(limit.margin, second_gap(limit))), FAR * limit.p_norm)
-    slack, claimed, path = None, best, where
+    slack, path = None, where
     for radius in later(late, FARTHEST * limit.p_norm):
         if path.p_norm < radius:  # from the start again: the rate is over one clock
             path = flow(problem, start=start, until_norm=radius)
@@ -87,12 +87,9 @@ def global_convergence(problem: Problem, *, start: Any = None) -> Outcome:
         mid = int(np.searchsorted(path.p_norms, 0.1 * path.p_norm))
         rate = float((path.p_norms[-1] - path.p_norms[mid]) / (path.times[-1] - path.times[mid]))
         slack = 1 - abs(rate / limit.p_norm - 1) / GROWTH
-        found |= {
-            "norm over log t": rate,
-            "1 - cos to p_mm of the best tokens": path.cosine_distance(claimed),
-        }
+        found |= {"norm over log t": rate, "1 - cos to p_mm of the best tokens": path.cosine_distance(best)}
         if problem.n == 1:
-            slack = min(slack, 1 - path.cosine_distance(claimed) / ALIGNED)
+            slack = min(slack, 1 - path.cosine_distance(best) / ALIGNED)
         if slack >= 0:
             break
     if slack is None:
@@ -100,7 +97,7 @@ def global_convergence(problem: Problem, *, start: Any = None) -> Outcome:
     # with one input another limit is proved where all attention goes to a token that this one does not select
     other = selected(problem, np.zeros(problem.d) if start is None else start) if slack < 0 else None
     proof = None
-    if other is not None and other not in selected_tokens(problem, claimed.need()).sets[0]:
+    if other is not None and other not in selected_tokens(problem, best.need()).sets[0]:
         proof = PROOF
     witness = path.p if slack < 0 else None
     return Outcome(hypotheses, slack, found, witness, proof=proof, paper_slack=slack, paper_proof=proof)

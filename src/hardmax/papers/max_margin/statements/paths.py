@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from hardmax._lib.arrays import cosine_distance
 from hardmax.dynamics.optim import Normalized
 from hardmax.dynamics.train import train
 from hardmax.limits import LateComparison, late_residual, regularization_path
@@ -77,21 +76,17 @@ def global_path(problem: Problem) -> Outcome:
         farkas = "Farkas vector: no p separates the best tokens, so there is no p_mm to tend to"
         return Outcome(hypotheses, paper_slack=-1.0, paper_proof=farkas)
     late = late_radius(problem, min(best.margin, second_gap(best)))
-    limit = best
-    apart, within = cosine_distance(limit.p, best), path_bound(problem, best, late)
+    within = path_bound(problem, best, late)
     found: dict[str, Any] = {"late from": late, "explicit bound on 1 - cos there": within}
-    if math.sqrt(apart) > FLOOR + 2 * math.sqrt(path_bound(problem, best, 1e6 * late)):
-        far = f"beyond R = {1e6 * late:.3g} the path stays within the explicit bound of another direction"
-        return Outcome(hypotheses, -apart, found, best.p, proof=far, paper_slack=-apart, paper_proof=far)
     slack, inside = None, math.inf
     for radius in later(late, FARTHEST / best.margin):
         path = regularization_path(problem, [radius, 10 * radius])
         if not path.is_reliable.all() or path.interior.any():
             break
-        near, nearer = path.angle(limit).tolist()
+        near, nearer = path.angle(best).tolist()
         found |= {"radii": path.radii, "angles in degrees": np.degrees([near, nearer])}
         bounds = [path_bound(problem, best, R) for R in path.radii.tolist()]
-        inside = min(inside, *(1 - path.cosine_distances(limit) / bounds).tolist())  # claimed of every radius
+        inside = min(inside, *(1 - path.cosine_distances(best) / bounds).tolist())  # claimed of every radius
         # half of the angle may be left: the law is 1/R, or (log R)/R where a tight row has no multiplier
         slack = min(inside, 1 - nearer / max(0.5 * near, FLOOR))
         if slack >= 0 or inside < 0:

@@ -10,7 +10,7 @@ from hardmax._lib.expect import whole
 from hardmax.nexttoken.late import Late
 from hardmax.nexttoken.observables import Observables
 from hardmax.nexttoken.training import Training
-from hardmax.papers.checking.check import Hypothesis, Outcome, need, statement, unmet
+from hardmax.papers.checking.check import Conditions, Hypothesis, Outcome, need, statement, unmet
 from hardmax.papers.next_token.statements import printed
 from hardmax.papers.next_token.statements.common import (
     RELATIVE,
@@ -35,11 +35,6 @@ ALIGNED = 1e-13  # below this 1 - cos and what is compared with it are rounding
 def gain(seen: Observables, star: float, i: int) -> float:
     """alpha of Lemma 7 as measured: <G, W>|W*|/(<G, W*>|W|) - 1."""
     return float(seen.gradient_weights[i] / seen.norm[i] / (seen.gradient_star[i] / star)) - 1
-
-
-def implied_by_lemma_6(star: float) -> float:
-    """alpha from which on Lemma 7 follows from -<G, W*> >= |G|/sqrt 2 and Cauchy-Schwarz alone."""
-    return star / SHARP - 1
 
 
 def small_step(run: Training) -> Hypothesis:
@@ -79,6 +74,8 @@ def gradient_aligns(data: Subject, *, steps: int | None = None, rate: float | No
     gaps = [float(seen.misalignment[i]) for i in late]
     off = max(abs(alpha + gap) / max(gap, ALIGNED) for alpha, gap in zip(alphas, gaps, strict=True))
     allowed = [printed.lemma_7(sizes, float(seen.norm[i])) for i in late]
+    # from there on Lemma 7 follows from -<G, W*> >= |G|/sqrt 2 and Cauchy-Schwarz alone
+    implied = run.star.norm / SHARP - 1
     found = {
         "t_0": t_0,
         "alpha": alphas[-1],
@@ -86,20 +83,15 @@ def gradient_aligns(data: Subject, *, steps: int | None = None, rate: float | No
         "1 - cos": gaps[-1],
         "printed alpha at t_0": allowed[0],
         "printed alpha": allowed[-1],
-        "follows from Lemma 6 above": implied_by_lemma_6(run.star.norm),
+        "follows from Lemma 6 above": implied,
     }
     return Outcome(
         hypotheses,
         1 - off / RATIO,
         found,
         paper_slack=min(bound - alpha for bound, alpha in zip(allowed, alphas, strict=True)),
-        paper_vacuous=min(allowed) >= implied_by_lemma_6(run.star.norm),
+        paper_vacuous=min(allowed) >= implied,
     )
-
-
-def scaled_gap(gap: float, t: float) -> float:
-    """(1 - cos) t/log^2 t, which Theorem 1's rate keeps bounded."""
-    return gap * t / math.log(t) ** 2
 
 
 @statement(
@@ -145,8 +137,10 @@ def direction_converges(data: Subject, *, steps: int = STEPS, rate: float | None
         "clock": run.clock,
     }
     if middle in times and gaps[middle] > ALIGNED:
-        fall = scaled_gap(gaps[-1], float(run.times[-1]))
-        fall /= scaled_gap(gaps[middle], float(run.times[middle]))
+        # (1 - cos) t/log^2 t, which Theorem 1's rate keeps bounded
+        ends = [(gaps[k], float(run.times[k])) for k in (middle, -1)]
+        first, last = (gap * t / math.log(t) ** 2 for gap, t in ends)
+        fall = last / first
         found["(1 - cos) t/log^2 t, end over the middle"] = fall
         slack = min(slack, 1 - fall)
     proof = None
@@ -163,31 +157,17 @@ def direction_converges(data: Subject, *, steps: int = STEPS, rate: float | None
     )
 
 
-def critical_step(late: Late) -> float:
-    """eta_c, above which late normalised descent swings."""
-    return late.eta_c
-
-
-def late_run(data: Subject, steps: int, rate: float | None) -> tuple[list[Hypothesis], Training | None]:
-    """A training whose late phase is understood, or why not: stars, and a step below the threshold."""
-    hypotheses = [*assumptions(data), pulls(data)]
-    if unmet(hypotheses):
-        return hypotheses, None
+def late_run(data: Subject, steps: int, rate: float | None) -> tuple[Conditions, Training, Late]:
+    """A training whose late phase is understood: stars, and a step below the threshold."""
+    hypotheses = need(*assumptions(data), pulls(data))
     run = run_of(data, steps, rate=rate)
-    hypotheses += late_hypotheses(run)
-    return hypotheses, None if unmet(hypotheses) else run
-
-
-def late_hypotheses(run: Training) -> list[Hypothesis]:
-    """Stars, and a step below the threshold."""
     late = run.late
     star = late is not None and run.star.is_star
-    found = [Hypothesis("one optimal token per query", star, run.star.reason)]
-    if star:
-        assert late is not None
-        limit = critical_step(late)
-        found.append(Hypothesis("eta < eta_c", run.rate < limit, {"eta": run.rate, "eta_c": limit}))
-    return found
+    hypotheses.need(Hypothesis("one optimal token per query", star, run.star.reason))
+    assert late is not None
+    limit = late.eta_c  # above it late normalised descent swings
+    hypotheses.need(Hypothesis("eta < eta_c", run.rate < limit, {"eta": run.rate, "eta_c": limit}))
+    return hypotheses, run, late
 
 
 @statement(
@@ -202,13 +182,9 @@ def late_hypotheses(run: Training) -> list[Hypothesis]:
 )
 def sharp_rate(data: Subject, *, steps: int = STEPS, rate: float | None = None) -> Outcome:
     """The ratio to the prediction at the end, exponents over its second half, and the residual itself."""
-    hypotheses, run = late_run(data, steps, rate)
-    if run is None:
-        return Outcome(hypotheses)
+    hypotheses, run, late = late_run(data, steps, rate)
     enough, i = late_from(run)
     hypotheses.need(enough)
-    late = run.late
-    assert late is not None
     if late.norm_squared < ALIGNED:
         return Outcome(hypotheses, 0.0, vacuous=True)
     seen = run.observe()
@@ -225,7 +201,7 @@ def sharp_rate(data: Subject, *, steps: int = STEPS, rate: float | None = None) 
         "excess rate over predicted": fall,
         "distance from R": float(np.linalg.norm(late.beside(run.a) - late.R)),
         "t": t,
-        "eta_c": critical_step(late),
+        "eta_c": late.eta_c,
     }
     slack = min(1 - abs(ratio - 1) / RATIO, 1 - abs(exponent + 2) / EXPONENT, 1 - abs(fall - 1) / RATIO)
     return Outcome(hypotheses, slack, found)

@@ -72,9 +72,7 @@ def projected_gradient(
 ) -> Outcome:
     """Random W_kq and W' against a difference quotient of the loss and against the gradient of training."""
     samples = samples_of(data)
-    n, has_next = named(data)
-    if not has_next.holds:
-        return Outcome((has_next,))
+    n, hypotheses = named(data)
     B = OutputValue.aligned(n, margin).table if table is None else np.asarray(table, dtype=np.float64)
     margins = B[n, np.arange(len(n))][:, None] - wrong_logits(n, B)
     spread = float(np.ptp(margins))
@@ -90,7 +88,7 @@ def projected_gradient(
             trained = float(np.vdot(model.gradient_kq, W))
             off = max(off, abs(lemma - slope(model, W)) / scale, abs(lemma - trained) / scale)
     found = {"largest relative difference": off, "Delta": float(margins.mean())}
-    return Outcome((has_next, even), 1 - off / ALIKE, found, vacuous=off == 0.0)
+    return Outcome((*hypotheses, even), 1 - off / ALIKE, found, vacuous=off == 0.0)
 
 
 def lead(pairs: Pairs, a: Floats) -> float:

@@ -101,12 +101,6 @@ def loss_converges(data: Subject, *, steps: int = STEPS, rate: float | None = No
 GROWTH = 0.01  # relative error of the late growth per step
 
 
-def late_growth(run: Training) -> np.ndarray:
-    """Growth per step of every entry late in training: eta W_kq*/|W_kq*|."""
-    assert run.star.values is not None
-    return run.rate * run.star.values / run.star.norm
-
-
 def unseen(run: Training, repeats: int) -> list[tuple[list[str], str, float]]:
     """Inputs [x_0, non-optimal tokens, q] for queries q that are non-optimal under themselves.
 
@@ -151,10 +145,9 @@ def in_between(data: Subject, *, steps: int = STEPS, rate: float | None = None, 
 
     ``repeats`` is how often each non-optimal token stands in the unseen inputs.
     """
-    hypotheses, run = late_run(data, steps, rate)
-    if run is None:
-        return Outcome(hypotheses)
-    growth = late_growth(run)
+    hypotheses, run, _ = late_run(data, steps, rate)
+    assert run.star.values is not None
+    growth = run.rate * run.star.values / run.star.norm  # per step of every entry, late in training
     moved = np.union1d(run.star.above, run.star.below)
     inputs = unseen(run, repeats)
     beaten = min((gap for _, _, gap in inputs), default=math.inf)
@@ -168,7 +161,6 @@ def in_between(data: Subject, *, steps: int = STEPS, rate: float | None = None, 
     ordered = float(min((np.asarray(a)[moved] / (t * growth[moved])).min() for t, a in steps_taken))
     late = (run.points[-1] - run.points[middle])[moved] / float(run.times[-1] - run.times[middle])
     off = float(np.abs(late / growth[moved] - 1).max())
-    assert run.star.values is not None
     sizes, t = sizes_of(run, least_frequency=False), float(run.times[-1])
     apart = np.abs(run.star.values[moved])
     bounds = [printed.theorem_3(sizes, t, run.rate, float(gap)) for gap in apart]

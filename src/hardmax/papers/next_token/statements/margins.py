@@ -191,11 +191,6 @@ def prefixes(sentences: list[list[int]]) -> set[tuple[int, ...]]:
     return {tuple(each[:end]) for each in sentences for end in range(2, len(each) + 1)}
 
 
-def most_sentences(samples: Samples) -> int:
-    """V(L_max - 1), which N cannot exceed."""
-    return samples.V * (samples.raw_length - 1)
-
-
 @statement(
     "C-THM-STRUCT",
     "A legal dataset is a set of chains",
@@ -225,15 +220,16 @@ def rigid(data: Subject) -> Outcome:
     raw = samples.trie.sentences
     given = [raw.tokens[a:b].tolist() for a, b in zip(raw.offsets[:-1], raw.offsets[1:], strict=True)]
     lost = len(prefixes(given) ^ prefixes(structure(analysis).sentences()))
+    most_sentences = samples.V * (samples.raw_length - 1)
     found |= {
         "samples not decided by the optimal token": undecided,
         "samples lost or added": lost,
         "equal first token and length": twice,
         "N": samples.n,
-        "V(L_max - 1)": most_sentences(samples),
+        "V(L_max - 1)": most_sentences,
     }
     faults = len(broken) + undecided + twice + lost + (most > 1)
-    room = 1 - samples.n / most_sentences(samples)
+    room = 1 - samples.n / most_sentences
     slack = room if not faults else -float(faults)
     proof = "whole numbers: sentences are counted" if slack < 0 else None
     return Outcome(hypotheses, slack, found, vacuous=not varied.any(), proof=proof)
@@ -243,9 +239,8 @@ def rigid(data: Subject) -> Outcome:
 def next_token_is_reached(data: Subject) -> Outcome:
     """As printed: under Assumption 1 some token of every sentence leads to its next token."""
     found = analysis_of(data)
-    hypotheses = (Hypothesis("C-ASM-1", found.assumptions["C-ASM-1"]),)
+    hypotheses = need(Hypothesis("C-ASM-1", found.assumptions["C-ASM-1"]))
     missed = [each for each in found.violations if each.kind == "unreachable"]
-    hypotheses.need()
     told = {"out of reach": len(missed)}
     return Outcome(hypotheses, -1.0 if missed else 1.0, told, proof="counted" if missed else None)
 

@@ -18,7 +18,7 @@ from hardmax.margin.closed_forms import ImportantOnly, important_only
 from hardmax.margin.rationals import integer_rows
 from hardmax.margin.solution import MaxMargin
 from hardmax.margin.solve import EXACT_ROWS, solve
-from hardmax.papers.checking.check import Hypothesis, Outcome, need, printed, statement, unmet, unsaid
+from hardmax.papers.checking.check import Hypothesis, Outcome, printed, statement, unmet, unsaid
 from hardmax.papers.checking.proof import RATIONAL
 from hardmax.papers.trained_embeddings.statements.common import (
     DELTA,
@@ -55,8 +55,6 @@ def solved_pattern(
 ) -> tuple[list[Hypothesis], MaxMargin | None]:
     """The conditions on a pattern (by default the important tokens) and, if they are met, its solution."""
     hypotheses, chosen = pattern_or_important(corpus, selection)
-    if chosen is None:
-        return hypotheses, None
     if E is None:
         E, _ = fixed_embeddings(corpus, first_rate=first_rate)
     else:
@@ -169,15 +167,6 @@ def row_margins(best: MaxMargin) -> np.ndarray:
     return margins
 
 
-def closed_form(corpus: Corpus, important: tuple[int, ...]) -> tuple[ImportantOnly, np.ndarray]:
-    """A-LEM-3P's rational solution, and the same as numbers over the initial embeddings."""
-    form = important_only(distinct_tokens(corpus), important)
-    weights = np.zeros(corpus.S)
-    for s, x in form.coefficients.items():
-        weights[s] = float(x)
-    return form, weights
-
-
 @statement(
     "A-LEM-3P",
     "Lemma 3 mended: when every constraint is tight",
@@ -190,16 +179,15 @@ def closed_form(corpus: Corpus, important: tuple[int, ...]) -> tuple[ImportantOn
 )
 def when_all_is_tight(corpus: Corpus, *, first_rate: float | None = None) -> Outcome:
     """The closed form against M^+ 1 and the certified solution, at infinite width."""
-    condition, important = important_tokens(corpus)
-    if important is None:
-        return Outcome((condition,))
-    form, weights = closed_form(corpus, important)
+    hypotheses, important = important_tokens(corpus)
+    form = important_only(distinct_tokens(corpus), important)
     if not form.coefficients:
-        return unsaid((condition,))
+        return unsaid(hypotheses)
+    weights = np.array([float(form.coefficients.get(s, 0)) for s in range(corpus.S)])
     E, _ = fixed_embeddings(corpus, first_rate=first_rate)
     best = pattern_max_margin(corpus, [[s] for s in important], E)
     if not best.is_certified:
-        return Outcome((condition,))
+        return Outcome(hypotheses)
     tight, full = all_tight(best), np.append(weights, 0.0)
     off = float(np.linalg.norm(tight - full) / np.linalg.norm(full))
     apart = float(np.linalg.norm(best.need() - full)) / best.p_norm
@@ -216,7 +204,7 @@ def when_all_is_tight(corpus: Corpus, *, first_rate: float | None = None) -> Out
     slack, proof = min(1 - max(off, norm) / EQUAL, agrees), None
     if slack < 0 and (right := is_right(corpus, important, form)) is not None:
         slack, proof = (0.0, None) if right else (slack, RATIONAL)
-    return Outcome((condition,), slack, measured, form.witness, proof=proof)
+    return Outcome(hypotheses, slack, measured, form.witness, proof=proof)
 
 
 def is_right(corpus: Corpus, important: tuple[int, ...], form: ImportantOnly) -> bool | None:
@@ -233,11 +221,6 @@ def is_right(corpus: Corpus, important: tuple[int, ...], form: ImportantOnly) ->
     is_pinv = is_one and is_spanned(found, list(range(found.constraints.count)), full)
     is_best = found.exact.p == tuple(full)
     return is_pinv and square == form.norm_squared and is_best == form.is_max_margin
-
-
-def norm_bound(n: int) -> float:
-    """Lemma 21's bound on |p_hat|."""
-    return 4.0 * n
 
 
 @statement(
@@ -257,15 +240,12 @@ def important_only_is_short(
     rng: int = 0,
 ) -> Outcome:
     """p_hat after a first step at width d, by default that of Theorem 5."""
-    condition, important = important_tokens(corpus)
-    if important is None:
-        return Outcome((condition,))
+    hypotheses, important = important_tokens(corpus)
     drawn = draw_first_step(corpus, d=d, first_rate=first_rate, delta=delta, rng=rng)
     K = drawn.start.gram.K
     overlap = float(np.abs(K - np.diag(K.diagonal())).max())
     shortest = float(drawn.start.gram.token_norms.min())
-    hypotheses = need(
-        condition,
+    hypotheses.need(
         *drawn.conditions,
         drawn.wide_for_the_norm(),
         Hypothesis("|E_s.E_s'| <= d^(-1/4)", overlap <= power_of_width(drawn.d, -0.25), overlap, "A-ERR-15"),
@@ -274,23 +254,18 @@ def important_only_is_short(
     best = pattern_max_margin(corpus, [[s] for s in important], drawn.after.E)
     if not best.p_norm:
         return unsaid(hypotheses)
-    slack, proof = 1 - best.p_norm / norm_bound(corpus.n), None
+    bound = 4.0 * corpus.n
+    slack, proof = 1 - best.p_norm / bound, None
     if slack < 0 and (exactly := in_rationals(best)) is not None and exactly.exact is not None:
-        proof = RATIONAL if exactly.exact.norm_squared > Fraction(norm_bound(corpus.n)) ** 2 else None
-    measured = {
-        "|p_hat|": best.p_norm,
-        "bound": norm_bound(corpus.n),
-        "sqrt |S_c|": math.sqrt(len(set(important))),
-    }
+        proof = RATIONAL if exactly.exact.norm_squared > Fraction(bound) ** 2 else None
+    measured = {"|p_hat|": best.p_norm, "bound": bound, "sqrt |S_c|": math.sqrt(len(set(important)))}
     return Outcome(hypotheses, slack, measured, proof=proof, paper_slack=slack, paper_proof=proof)
 
 
 @printed("A-ERR-15")
 def short_solutions(corpus: Corpus) -> Outcome:
     """As printed: |p_hat| <= 4 n on event (14), whatever else the initial embeddings are."""
-    condition, important = important_tokens(corpus)
-    if important is None:
-        return Outcome((condition,))
+    hypotheses, important = important_tokens(corpus)
     rooms = []
     S, n, T = corpus.S, corpus.n, corpus.T
     for shrink in (1.0, 2.0**-4, 2.0**-8, 2.0**-12):
@@ -305,7 +280,7 @@ def short_solutions(corpus: Corpus) -> Outcome:
                 (float(1 - best.p_norm / (4 * n)), best.exact.norm_squared > Fraction(4 * n) ** 2, shrink)
             )
     if not rooms:
-        return Outcome((condition,), 0.0, vacuous=True)
+        return unsaid(hypotheses)
     slack, longer, shrink = min(rooms)
     proof = f"{RATIONAL}, embeddings of length {shrink:g}" if longer else None
-    return Outcome((condition,), slack, {"|E_s|": shrink}, proof=proof)
+    return Outcome(hypotheses, slack, {"|E_s|": shrink}, proof=proof)

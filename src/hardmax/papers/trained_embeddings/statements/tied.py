@@ -46,15 +46,12 @@ def cheapest_pattern_wins(
     """Enumerate the realisable patterns that contain the important tokens; then the flow from ``start``,
     which has come near its limit or has not yet: not having come refutes nothing.
     """
-    condition, important = important_tokens(corpus)
-    if important is None:
-        return Outcome((condition,))
+    hypotheses, important = important_tokens(corpus)
     E, v = fixed_embeddings(corpus, E, v, first_rate)
     kappa = score_lead(corpus, E, v, important)
     own = [(s,) for s in important]
     best = pattern_max_margin(corpus, own, E)
-    hypotheses = [
-        condition,
+    hypotheses += [
         Hypothesis("important tokens score highest", kappa > 0, kappa),
         Hypothesis("important tokens separable", best.is_feasible, best.margin),
     ]
@@ -122,14 +119,12 @@ def ties_are_cheaper(corpus: Corpus, *, first_rate: float | None = None) -> Outc
     """Closed forms in rational numbers; only where p_hat has a part along v, and nothing is claimed, is a
     problem solved in floats.
     """
-    condition, important = important_tokens(corpus)
-    if important is None:
-        return Outcome((condition,))
+    hypotheses, important = important_tokens(corpus)
     edges = sorted(
         {(s, j) for s, X in zip(important, distinct_tokens(corpus), strict=True) for j in X if j != s}
     )
     if not edges:
-        return unsaid((condition,))
+        return unsaid(hypotheses)
     beside = kq_column(edges)  # the solution without a part along v
     tilt = sum(beside[s] * int(corpus.statistics.signed[s]) for s in set(important))
     step = step_of(corpus, first_rate)
@@ -143,7 +138,7 @@ def ties_are_cheaper(corpus: Corpus, *, first_rate: float | None = None) -> Outc
     lone = {s: lone_type_norm(sizes[s], c[s], c) for s in sorted(set(important))}
     cheapest = min(lone, key=lambda s: lone[s])
     flat = min(Fraction(int(sizes[s]) - 1, int(sizes[s])) for s in lone)
-    hypotheses = (condition, Hypothesis("p_hat.v = 0", tilt == 0, float(tilt)))
+    hypotheses.append(Hypothesis("p_hat.v = 0", tilt == 0, float(tilt)))
     share = lone[cheapest] / norm_squared
     measured = {
         "|p_hat|^2": float(norm_squared),
