@@ -154,6 +154,14 @@ class Outcome:
     def __post_init__(self) -> None:
         object.__setattr__(self, "hypotheses", tuple(self.hypotheses))
 
+    def in_reading(self, reading: Reading) -> Outcome:
+        """The outcome of the corrected statement, or of the paper's own wording."""
+        if reading == "corrected":
+            return self
+        own = [h for h in self.hypotheses if h.erratum is None]
+        vacuous = self.vacuous or self.paper_vacuous
+        return replace(self, hypotheses=own, slack=self.paper_slack, vacuous=vacuous, proof=self.paper_proof)
+
 
 @dataclass(frozen=True)
 class Statement:
@@ -294,11 +302,6 @@ def statement_of(id: str) -> Statement:
     return STATEMENTS[id]
 
 
-def _is_weighted(subject: Any) -> bool:
-    """Whether a problem has weights or counts."""
-    return isinstance(subject, Problem) and not (subject.weights is None and subject.counts is None)
-
-
 @check_arguments
 def check_statement(
     id: str, data: Any, *evidence: Any, reading: Reading = "corrected", instance: str = "", **options: Any
@@ -340,11 +343,9 @@ def check_statement(
             f"call check_statement({id!r}, {wanted.__name__.lower()}, ...)"
         )
     outcome = outcome_of(found, data, *evidence, **options)
-    paper = paper_verdict_of(found, outcome)
-    if reading == "paper" and paper is None:
+    if reading == "paper" and outcome.paper_slack is None:
         raise ValueError(f"reading: {id} has no wording of the paper here; use reading='corrected'")
-    judged = verdict_of(found, outcome.hypotheses, outcome.slack, outcome.vacuous, outcome.proof)
-    as_printed = reading == "paper"
+    as_read = outcome.in_reading(reading)
     return Check(
         id=id,
         title=found.title,
@@ -356,35 +357,34 @@ def check_statement(
         measured=outcome.measured,
         errata=found.errata,
         reading=reading,
-        verdict=paper if as_printed and paper is not None else judged,
-        slack=outcome.paper_slack if as_printed else outcome.slack,
+        verdict=verdict_of(found, outcome, reading),
+        slack=as_read.slack,
         witness=outcome.witness,
-        proof=outcome.paper_proof if as_printed else outcome.proof,
-        paper_verdict=paper,
+        proof=as_read.proof,
+        paper_verdict=None if outcome.paper_slack is None else verdict_of(found, outcome, "paper"),
     )
 
 
 def outcome_of(found: Statement, subject: Any, *evidence: Any, **options: Any) -> Outcome:
-    """What its function says; a statement about scores says nothing where they move with the attention."""
-    paper = PAPERS.get(found.id[0])
-    if paper is not None and not paper.weighted and _is_weighted(subject):
+    """The outcome of a statement on data, with slacks as floats and the proofs that exact slacks carry.
+
+    A statement about scores says nothing where they move with the attention. That a claim about a limit was
+    not met at a finite time proves nothing, in whatever arithmetic.
+    """
+    paper, plain = PAPERS.get(found.id[0]), True
+    if isinstance(subject, Problem):
+        plain = subject.weights is None and subject.counts is None
+    if paper is not None and not (paper.weighted or plain):
         return Outcome((Hypothesis("equal weights, no counts", False),))
     try:
-        return _in_floats(found.kind, found.test(subject, *evidence, **options))
+        outcome = found.test(subject, *evidence, **options)
     except ScoresMove:
         return Outcome((Hypothesis("fixed scores", False),))
     except Unmet as stop:
         return Outcome(stop.hypotheses)
-
-
-def _in_floats(kind: Kind, outcome: Outcome) -> Outcome:
-    """The outcome with its slacks as floats, and the proof that an exact one carries.
-
-    That a claim about a limit was not met at a finite time proves nothing, in whatever arithmetic.
-    """
     slack, proof = as_slack(outcome.slack)
     paper_slack, paper_proof = as_slack(outcome.paper_slack)
-    if kind == "limit":
+    if found.kind == "limit":
         proof = paper_proof = None
     return replace(
         outcome,
@@ -393,13 +393,6 @@ def _in_floats(kind: Kind, outcome: Outcome) -> Outcome:
         paper_slack=paper_slack,
         paper_proof=outcome.paper_proof or paper_proof,
     )
-
-
-def as_reading(text: str) -> Reading:
-    """A word as a reading; a ValueError names the two."""
-    if text not in ("corrected", "paper"):
-        raise ValueError(f"reading must be 'corrected' or 'paper', got {text!r}")
-    return "paper" if text == "paper" else "corrected"
 
 
 def subject_of(found: Statement) -> Any:
@@ -451,34 +444,23 @@ def unsaid(hypotheses: Iterable[Hypothesis]) -> Outcome:
     return Outcome(met) if unmet(met) else Outcome(met, 0.0, vacuous=True)
 
 
-def verdict_of(
-    found: Statement, hypotheses: Iterable[Hypothesis], slack: float | None, vacuous: bool, proof: str | None
-) -> Verdict:
+def verdict_of(found: Statement, outcome: Outcome, reading: Reading = "corrected") -> Verdict:
     """The one rule by which a verdict follows from what was measured."""
-    if any(h.holds is False for h in hypotheses):
+    read = outcome.in_reading(reading)
+    # what an erratum says exists only from some radius on may be explicit in the paper, so that it can fail
+    existential = found.kind == "existential" and reading == "corrected"
+    if any(h.holds is False for h in read.hypotheses):
         return "not applicable"
-    if any(h.holds is None for h in hypotheses) or slack is None or math.isnan(slack):
+    if unmet(read.hypotheses) or read.slack is None or math.isnan(read.slack):
         return "undecided"
-    if slack < 0:
+    if read.slack < 0:
         # what is stated of a measurement is refuted by measuring; of anything else, by a proof alone
-        if found.label != "measured" and (proof is None or found.kind == "existential"):
+        if found.label != "measured" and (read.proof is None or existential):
             return "undecided"
         return "refuted" if found.label == "conjecture" else "fails"
-    if vacuous:
+    if read.vacuous:
         return "vacuous"
     return "consistent" if found.label == "conjecture" else "holds"
-
-
-def paper_verdict_of(found: Statement, outcome: Outcome) -> Verdict | None:
-    """The verdict on the paper's wording: what an erratum says exists only from some radius on may be
-    explicit there, so that it can fail.
-    """
-    if outcome.paper_slack is None:
-        return None
-    own = tuple(h for h in outcome.hypotheses if h.erratum is None)
-    explicit = replace(found, kind="finite") if found.kind == "existential" else found
-    vacuous = outcome.vacuous or outcome.paper_vacuous
-    return verdict_of(explicit, own, outcome.paper_slack, vacuous, outcome.paper_proof)
 
 
 def _order(id: str) -> tuple[bool, str, str, int, str]:

@@ -17,7 +17,6 @@ from hardmax.papers.checking.check import (
     Reading,
     Statement,
     outcome_of,
-    paper_verdict_of,
     statement_of,
     verdict_of,
 )
@@ -85,33 +84,28 @@ class HuntedClaim:
         return self._judged(found)
 
     def _judged(self, found: Outcome) -> Judgement:
-        as_printed = self.reading == "paper"
-        own = tuple(h for h in found.hypotheses if h.erratum is None or not as_printed)
-        slack = found.paper_slack if as_printed else found.slack
-        proof = found.paper_proof if as_printed else found.proof
-        vacuous = found.vacuous or (as_printed and found.paper_vacuous)
-        unmet = tuple(h.id for h in own if h.holds is False)
+        read = found.in_reading(self.reading)
+        word: Word
+        slack = read.slack
+        unmet = tuple(h.id for h in read.hypotheses if h.holds is False)
         told = {"slack": slack, "unmet": unmet, "measured": found.measured}
         if unmet:
             return Judgement("not applicable", UNMET + len(unmet), **told)
         if slack is None or math.isnan(slack):
             return Judgement("undecided", UNDECIDED, **told)
         value = slack / (1 + abs(slack)) if math.isfinite(slack) else math.copysign(1.0, slack)
-        open_ones = tuple(h.id for h in own if h.holds is None)
+        open_ones = tuple(h.id for h in read.hypotheses if h.holds is None)
         if open_ones:
-            word: Word = "doubtful" if slack < 0 else "undecided"
+            word = "doubtful" if slack < 0 else "undecided"
             return Judgement(word, UNDECIDED + value, slack, unmet=open_ones, measured=found.measured)
-        if as_printed:
-            verdict = paper_verdict_of(self.stated, found) or "undecided"
-        else:
-            verdict = verdict_of(self.stated, own, slack, vacuous, proof)
-        if slack < 0 and self.stated.kind == "existential" and not as_printed:
+        if slack < 0 and self.stated.kind == "existential" and self.reading == "corrected":
             # one instance says nothing against a claim that something exists
             return Judgement("undecided", UNDECIDED, slack, measured=found.measured)
         if slack < 0:
-            proved = verdict in ("fails", "refuted") and proof is not None
-            return Judgement("refuted" if proved else "suspected", value, slack, proof, (), found.measured)
-        if vacuous:
+            verdict = verdict_of(self.stated, found, self.reading)
+            word = "refuted" if verdict in ("fails", "refuted") and read.proof is not None else "suspected"
+            return Judgement(word, value, slack, read.proof, (), found.measured)
+        if read.vacuous:
             return Judgement("vacuous", VACUOUS, slack, measured=found.measured)
         return Judgement("holds", value, slack, measured=found.measured)
 
