@@ -15,11 +15,11 @@ from hardmax.directions.direction import local_constants
 from hardmax.directions.position import general_position
 from hardmax.dynamics.measures import smoothness
 from hardmax.dynamics.train import train
+from hardmax.papers.checking.balls import BallProblem, has_balls
 from hardmax.papers.checking.check import Hypothesis, Outcome
+from hardmax.papers.checking.common import distinct_scores, longest_difference
 from hardmax.papers.checking.enclosure import PROOF, selected
-from hardmax.papers.checking.proof import at_precision, balls, dot, length, settle_slack
-from hardmax.papers.max_margin.statements.balls import BallProblem, has_balls
-from hardmax.papers.max_margin.statements.common import distinct_scores, longest_difference
+from hardmax.papers.checking.proof import at_precision, balls, length, settle_slack
 
 FAR = 1e4  # logits
 STEPS = 20_000
@@ -108,9 +108,9 @@ def _climbs(problem, start, rate, second, most=2000):
         return None, False
 
     def again():
-        exact, p = BallProblem(problem), [arb(float(x)) for x in start]
+        exact, p = BallProblem(problem), balls(start)
         for _ in range(above[0] + 1):
-            p = [x + arb(rate) * g for x, g in zip(p, exact.pull(p), strict=True)]
+            p = p + arb(rate) * exact.pull(p)
         return bool(exact.prediction(0, p) > arb(second))
 
     return above[0], at_precision(1024, again)
@@ -254,8 +254,8 @@ def cone_from_R_bar(problem: hm.Problem, *, selection, start, factor=1) -> Outco
     def inwards():
         point, unit = balls(p), balls(q)
         pull = BallProblem(problem).pull(point)
-        along = dot(point, unit) / dot(point, point)
-        return (dot(pull, unit) - along * dot(pull, point)) / length(pull)
+        along = (point @ unit) / (point @ point)
+        return (pull @ unit - along * (pull @ point)) / length(pull)
 
     slack, proof = settle_slack(float(at_precision(256, inwards).mid()), inwards)
     return Outcome(met, slack, {"radius": float(np.linalg.norm(p)), "A": k.A}, p.tolist(), proof=proof)

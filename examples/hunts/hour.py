@@ -16,9 +16,11 @@ from contextlib import suppress
 from multiprocessing import get_context
 from pathlib import Path
 
-from hardmax.app.results.hunt import HuntJob
+from hardmax.app.results.hunt import conclude
 from hardmax.papers.checking.check import statements
 from hardmax.papers.checking.instances import instances
+from hardmax.papers.hunting.claims import claim_of
+from hardmax.papers.hunting.driving import Drive
 
 TURNS = 4  # all statements have a quarter of their share before one has more
 NOTHING = "nothing found"
@@ -39,15 +41,15 @@ def hunted(job):
     id, folder, share = job
     begun = time.process_time()
 
-    def tell(count):
+    def tell(done, total):
         if time.process_time() - begun >= share:
             raise Spent
 
-    hunt = HuntJob(id, tries=10**6, store=folder / f"{id}.sqlite", workers=0, tell=tell)
+    drive = Drive(claim_of(id), tries=10**6, store=folder / f"{id}.sqlite", workers=0, progress=tell)
     with suppress(Spent):
-        hunt.run()
-    found = hunt.result()
-    hunt.close()
+        drive.run()
+    found = conclude(drive)
+    drive.close()
     told = {"id": id, "verdict": found.verdict, "tries": found.tries, "instances": found.instances}
     if found.candidate is not None:
         told["candidate"] = found.candidate.to_dict()

@@ -7,4 +7,4 @@ from .checking.check import Statement as Statement
 from .checking.check import statement as statement
 from .figures.claims import Claim as Claim
 from .figures.figure import Figure as Figure
-from .registry import Paper as Paper
+from .paper import Paper as Paper

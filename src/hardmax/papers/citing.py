@@ -8,8 +8,7 @@ from importlib.resources import files
 from hardmax import __version__
 from hardmax._lib.arguments import WrongType
 from hardmax._lib.expect import _short
-
-KEYS = {"A": "wu2025embeddings", "B": "tarzanagh2023maxmargin", "C": "huang2024nexttoken"}
+from hardmax.papers.registry import PAPERS
 
 
 def cite(*papers: str) -> str:
@@ -33,10 +32,11 @@ def cite(*papers: str) -> str:
         if not isinstance(each, str):
             raise WrongType(f"papers must be texts such as 'A', got {_short(each)}")
     entries = references()
-    wanted = ["hardmax", *(KEYS.get(each.upper(), each) for each in papers or KEYS)]
+    keys = {letter: PAPERS[letter].bibtex for letter in sorted(PAPERS) if PAPERS[letter].bibtex}
+    wanted = ["hardmax", *(keys.get(each.upper(), each) for each in papers or keys)]
     unknown = [each for each in wanted if each not in entries]
     if unknown:
-        raise ValueError(f"unknown paper {unknown[0]!r}. Known: {', '.join([*KEYS, *entries])}")
+        raise ValueError(f"unknown paper {unknown[0]!r}. Known: {', '.join([*keys, *entries])}")
     return "\n\n".join(entries[each] for each in dict.fromkeys(wanted))
 
 

@@ -14,7 +14,6 @@ from hardmax.papers.checking.check import (
     Outcome,
     check_statement,
     outcome_of,
-    paper_verdict_of,
     statements,
     verdict_of,
 )
@@ -43,7 +42,7 @@ def stated(kind="finite", label="proved"):
     ],
 )
 def test_the_rule(hypotheses, slack, vacuous, verdict):
-    assert verdict_of(stated(), hypotheses, slack, vacuous, "a proof") == verdict
+    assert verdict_of(stated(), Outcome(hypotheses, slack, vacuous=vacuous, proof="a proof")) == verdict
 
 
 @pytest.mark.parametrize(
@@ -59,11 +58,11 @@ def test_the_rule(hypotheses, slack, vacuous, verdict):
     ],
 )
 def test_nothing_fails_without_a_proof(kind, label, proof, verdict):
-    assert verdict_of(stated(kind, label), (MET,), -1.0, False, proof) == verdict
+    assert verdict_of(stated(kind, label), Outcome((MET,), -1.0, proof=proof)) == verdict
 
 
 def test_a_conjecture_is_never_said_to_hold():
-    assert verdict_of(stated(label="conjecture"), (MET,), 1.0, False, None) == "consistent"
+    assert verdict_of(stated(label="conjecture"), Outcome((MET,), 1.0)) == "consistent"
 
 
 def test_the_wrong_subject_is_named():
@@ -87,7 +86,7 @@ def test_the_two_readings_of_theorem_2():
 
 def test_a_hypothesis_of_the_paper_itself_excuses_its_reading_too():
     lone = Outcome((UNMET,), slack=-1.0, paper_slack=-1.0)
-    assert paper_verdict_of(stated(), lone) == "not applicable"
+    assert verdict_of(stated(), lone, "paper") == "not applicable"
 
 
 def test_a_reading_that_does_not_exist_is_refused():
@@ -136,6 +135,5 @@ def test_an_exact_slack_proves_itself_except_of_a_limit(slack, proved, as_float)
 
 def test_a_numpy_bool_is_a_condition_like_any():
     assert Hypothesis("h", np.bool_(False)).holds is False
-    assert (
-        verdict_of(stated(), (Hypothesis("h", np.bool_(False)),), -1.0, False, "a proof") == "not applicable"
-    )
+    found = Outcome((Hypothesis("h", np.bool_(False)),), -1.0, proof="a proof")
+    assert verdict_of(stated(), found) == "not applicable"

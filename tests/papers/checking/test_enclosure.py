@@ -8,15 +8,11 @@ from flint import arb
 
 import hardmax as hm
 from hardmax.papers.checking import enclosure
-from hardmax.papers.checking.enclosure import Disc, EnclosedField, selected, step, trapped
+from hardmax.papers.checking.enclosure import Disc, field_of, selected, step, trapped
 from hardmax.papers.checking.proof import at_precision, balls
 
 HEAD_START = hm.Problem([[[0, 0], [5, 4], [1, 0]]], [[1, 0.9375, 0]])
 PARTING = hm.Problem([[[0, 0], [2, 1], [1, 0]]], [[2, 1, 0]], "correlation")
-
-
-def field_of(problem):
-    return EnclosedField([balls(row) for row in problem.keys[problem.tokens]], balls(problem.scores))
 
 
 def test_examples_of_the_module():
@@ -65,7 +61,7 @@ def test_a_wide_disc_holds_the_ends_of_its_points():
 
 def test_the_field_is_the_pull_of_the_risk():
     p = np.array([0.3, -0.7])
-    found = at_precision(128, lambda: field_of(PARTING).at(balls(p)))
+    found = at_precision(128, lambda: field_of(PARTING).pull(balls(p)))
     pull = hm.gradient(PARTING, p)  # the correlation loss has slope 1; keys count from the first one
     assert [float(x) for x in found] == pytest.approx(np.exp(pull.log_norm) * pull.direction, rel=1e-12)
 

@@ -12,7 +12,9 @@ from pathlib import Path
 import pytest
 
 import hardmax as hm
-from hardmax.app.results.hunt import HuntJob
+from hardmax.app.results.hunt import conclude
+from hardmax.papers.hunting.claims import claim_of
+from hardmax.papers.hunting.driving import Drive
 
 ROOT = Path(__file__).parents[3]
 CONJECTURE = """
@@ -63,10 +65,10 @@ def test_an_interrupt_keeps_what_was_found():
             raise KeyboardInterrupt
         return Fraction(-1) if count == 3 else Fraction(1)
 
-    job = HuntJob(stops, tries=5, workers=0)
-    job.run()  # the third instance refutes, before the interrupt comes
-    assert job.result(interrupted=True).exit_code == 130
-    job.close()
+    drive = Drive(claim_of(stops), named=False, tries=5)
+    drive.run()  # the third instance refutes, before the interrupt comes
+    assert conclude(drive, interrupted=True).exit_code == 130
+    drive.close()
 
 
 @pytest.mark.extra

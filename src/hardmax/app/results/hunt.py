@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from hardmax._lib.arguments import check_arguments
 from hardmax._lib.extras import install
-from hardmax._lib.progress import Progress
 from hardmax._lib.terminal import DONE, INCOMPLETE, INTERRUPTED, NOT_AS_EXPECTED
 from hardmax.app.results.result import Result
 from hardmax.app.results.session import session
@@ -23,8 +22,9 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from hardmax.papers.hunting.candidate import Candidate
-    from hardmax.papers.hunting.catalogue import Entry
-    from hardmax.papers.hunting.claims import HuntedClaim, Judgement
+    from hardmax.papers.hunting.claims import Judgement
+    from hardmax.papers.hunting.driving import Drive
+    from hardmax.papers.paper import Entry
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -352,11 +352,16 @@ def hunt(
         return judge_file(claim, on, reading, given)
     if given:
         raise ValueError("`given` requires `on`")
+    from hardmax.papers.hunting.claims import claim_of
+    from hardmax.papers.hunting.driving import Drive
+    from hardmax.trials.provenance import named
+
+    name = claim if isinstance(claim, str) else named(claim)[1]
+    hunted = claim_of(claim if name is None else name, reading, space, loss)
     with session().progress(f"hunting {claim}", tries or 100, progress) as bar:
-        job = HuntJob(
-            claim,
-            reading=reading,
-            space=space,
+        drive = Drive(
+            hunted,
+            named=name is not None,
             tries=tries,
             seconds=seconds,
             rng=rng,
@@ -364,176 +369,86 @@ def hunt(
             backend=backend,
             address=address,
             workers=workers,
-            loss=loss,
             progress=bar.to,
         )
         interrupted = False
         try:
             try:
-                job.run()
+                drive.run()
             except KeyboardInterrupt:
                 session().keep("stopping; the best so far is shrunk (press again to leave at once)")
                 interrupted = True
-            result = job.result(interrupted, suggest and not interrupted)
+            result = conclude(drive, interrupted, suggest and not interrupted)
         finally:
-            job.close()
+            drive.close()
     result = replace(result, store=None if store is None else os.fspath(store))
     return result if out is None else result.save(out)
 
 
-class HuntJob:
-    """A hunt in steps; after an interrupt `result` returns the best that was found."""
+def conclude(drive: Drive, interrupted: bool = False, suggest: bool = False) -> HuntResult:
+    """Shrink and prove the best that was found; with ``suggest`` look for a missing hypothesis."""
+    from hardmax.papers.hunting.driving import settle, suggestions
+    from hardmax.papers.hunting.search import strategy
+    from hardmax.papers.hunting.space import candidate_of
 
-    def __init__(
-        self,
-        claim: str | Callable[[Any], Any],
-        *,
-        reading: str = "corrected",
-        space: str | None = None,
-        loss: str | None = None,
-        progress: Progress = lambda done, total: None,
-        **budget: Any,
-    ) -> None:
-        from hardmax.papers.checking.check import as_reading
-        from hardmax.papers.hunting.claims import claim_of
-        from hardmax.papers.hunting.driving import Budget, Drive
-        from hardmax.trials.provenance import named
-
-        self.begun = time.monotonic()
-        allowed = Budget(**budget)
-        self.seed = allowed.rng
-        found: str | None = claim if isinstance(claim, str) else named(claim)[1]
-        self.claim: HuntedClaim = claim_of(
-            claim if found is None else found, as_reading(reading), space, loss
-        )
-        self.drive = Drive(self.claim, allowed, found is not None, progress)
-
-    def run(self) -> None:
-        """Search; an interrupt passes through."""
-        self.drive.run()
-
-    def close(self) -> None:
-        """Let go of the store."""
-        self.drive.close()
-
-    def result(self, interrupted: bool = False, suggest: bool = False) -> HuntResult:
-        """Shrink and prove the best that was found; with ``suggest`` look for a missing hypothesis."""
-        from hardmax.papers.hunting.search import strategy
-        from hardmax.papers.hunting.space import candidate_of
-
-        units = self.drive.units()
-        best = units.best()
-        cma = strategy()
-        told: dict[str, Any] = {
-            "claim": self.claim.target,
-            "reading": self.claim.reading,
-            "space": self.claim.space.ranges,
-            "seed": self.seed,
-            "tries": len(units.rows),
-            "instances": units.judged,
-            "words": units.words,
-            "search": _search(cma),
-            "refusal": units.error,
-            "is_paper": self.claim.is_paper,
-            "interrupted": interrupted,
-            "loss": self.claim.space.loss,
-        }
-        if units.hopeless:
-            told["notes"] = (f"every call raised, so the hunt stopped after {len(units.rows)} units",)
-        nothing = f"nothing found in {units.judged} instances"
-        if best is None:
-            return HuntResult(verdict=nothing, **told, seconds=self._seconds())
-        candidate = candidate_of(json.loads(best["candidate"]))
-        verdict, candidate, judged, size, note = settled(self.claim, candidate)
+    claim, units, cma = drive.claim, drive.units(), strategy()
+    told: dict[str, Any] = {
+        "claim": claim.target,
+        "reading": claim.reading,
+        "space": claim.space.ranges,
+        "seed": drive.seed,
+        "tries": len(units.rows),
+        "instances": units.judged,
+        "words": units.words,
+        "search": f"Gaussian steps; CMA-ES: {install('hunt')}" if cma is None else f"cma {cma.__version__}",
+        "refusal": units.error,
+        "is_paper": claim.is_paper,
+        "interrupted": interrupted,
+        "loss": claim.space.loss,
+        "verdict": f"nothing found in {units.judged} instances",
+    }
+    if units.hopeless:
+        told["notes"] = (f"every call raised, so the hunt stopped after {len(units.rows)} units",)
+    best = units.best()
+    if best is not None:
+        first = candidate_of(json.loads(best["candidate"]))
+        verdict, candidate, told["judged"], note = settle(claim, first)
         if note is not None:
             told["notes"] = (note,)
-        found = candidate if verdict is not None else None
-        if suggest and judged.fails and found is not None:
-            from hardmax.papers.hunting.driving import suggestions
-
-            told["suggestions"] = suggestions(self.claim, found, judged.word, len(units.rows), self.seed)
-        return HuntResult(
-            verdict=verdict or nothing,
-            candidate=found,
-            judged=judged,
-            first_size=size if found is not None else None,
-            seconds=self._seconds(),
-            **told,
-        )
-
-    def _seconds(self) -> float:
-        return round(time.monotonic() - self.begun, 3)
-
-
-def settled(
-    claim: HuntedClaim, candidate: Candidate
-) -> tuple[str | None, Candidate, Judgement, tuple[int, int, int], str | None]:
-    """Shrink a candidate that fails and look again: its verdict (None: nothing), first size and a note."""
-    from hardmax.papers.hunting.driving import look_again, shrink
-
-    size = candidate.size
-    judged = claim.judge(candidate)
-    if judged.word == "doubtful":
-        return "hypothesis doubtful", candidate, judged, size, None
-    if not judged.fails:
-        return None, candidate, judged, size, None
-    small, found = shrink(claim, candidate, judged)
-    second = look_again(claim, small, found)
-    if second.word == "doubtful":  # shrunk to an edge: the first one may stand
-        small, found, second = candidate, judged, look_again(claim, candidate, judged)
-    if second.word == "doubtful":
-        return "hypothesis doubtful", small, found, size, second.note
-    if second.word == "nothing":
-        return None, small, found, size, None
-    if found.word == "refuted":
-        return "refuted (proved)", small, found, size, second.note
-    radius = next((found.measured[k] for k in ("norm", "|p| of the flow") if k in found.measured), None)
-    reach = f", |p| = {radius:.3g}" if isinstance(radius, float) else ""
-    return f"suspected ({second.digits} digits{reach})", small, found, size, second.note
+        if verdict is not None:
+            told |= {"verdict": verdict, "candidate": candidate, "first_size": first.size}
+            if suggest and told["judged"].fails:
+                word = told["judged"].word
+                told["suggestions"] = suggestions(claim, candidate, word, len(units.rows), drive.seed)
+    return HuntResult(**told, seconds=round(time.monotonic() - drive.begun, 3))
 
 
 def judge_file(
     claim: str,
     file: str | os.PathLike[str],
-    reading: str = "corrected",
+    reading: Literal["corrected", "paper"] = "corrected",
     given: Mapping[str, Any] | None = None,
 ) -> HuntResult:
     """A claim on the data of a file, without a search; ``given`` is what it is told besides."""
-    from hardmax.papers.checking.check import as_reading
     from hardmax.papers.hunting.claims import claim_of, need_given
+    from hardmax.papers.hunting.driving import settle
     from hardmax.papers.hunting.telling import read
 
-    found = claim_of(claim, as_reading(reading))
+    found = claim_of(claim, reading)
     need_given(found, given or {})
     candidate = read(found, Path(file), given or {})
-    judged = found.judge(candidate)
-    words = {
-        "refuted": "refuted (proved)",
-        "suspected": "suspected (0 digits)",
-        "doubtful": "hypothesis doubtful",
-    }
-    note = None
-    if judged.fails:
-        from hardmax.papers.hunting.driving import look_again
-
-        second = look_again(found, candidate, judged)
-        note = second.note
-        if second.word == "suspected":
-            words["suspected"] = f"suspected ({second.digits} digits)"
-        elif second.word == "doubtful":
-            words = dict.fromkeys(words, "hypothesis doubtful")
-    verdict = words.get(judged.word, "nothing found in 1 instances")
+    verdict, _, judged, note = settle(found, candidate, shrinking=False)
     return HuntResult(
         found.target,
         found.reading,
         {},
         0,
-        verdict,
+        verdict or "nothing found in 1 instances",
         0,
         1,
         {judged.word: 1},
         "no search",
-        candidate if judged.word in words else None,
+        candidate if judged.word in ("refuted", "suspected", "doubtful") else None,
         judged,
         is_paper=found.is_paper,
         refusal=judged.measured.get("error") if judged.word == "refused" else None,
@@ -557,14 +472,15 @@ def catalogue(
         workers: Number of processes; by default one per core.
         progress: Called with the number of statements done and of all statements.
     """
-    from hardmax.papers.hunting.catalogue import CATALOGUE
+    from hardmax.papers.registry import PAPERS
 
+    entries = [entry for paper in PAPERS.values() for entry in paper.catalogue]
     limit = 60.0 if seconds is None else seconds
     done: list[tuple[Entry, HuntResult]] = []
     interrupted = False
-    with session().progress("hunting", len(CATALOGUE), progress) as bar:
+    with session().progress("hunting", len(entries), progress) as bar:
         try:
-            for entry in CATALOGUE:
+            for entry in entries:
                 bar.rename(f"hunting {entry.claim}")
                 done.append((entry, hunt_entry(entry, limit, rng, workers)))
                 bar.advance()
@@ -582,7 +498,3 @@ def hunt_entry(entry: Entry, seconds: float, rng: int = 0, workers: int | None =
 
     reading: Any = "paper" if entry.claim in STATEMENTS.places else "corrected"
     return hunt(entry.claim, reading=reading, seconds=seconds, rng=rng, workers=workers)
-
-
-def _search(cma: Any) -> str:
-    return f"Gaussian steps; CMA-ES: {install('hunt')}" if cma is None else f"cma {cma.__version__}"

@@ -9,7 +9,6 @@ import shlex
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from inspect import signature
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from hardmax._lib.arguments import check_arguments
@@ -184,20 +183,32 @@ def verify(
     >>> [each.check.verdict for each in hm.verify("B-ASM-B", on=hm.data.example("B-FIG-1b")).checks]
     ['fails']
     """
-    job = VerifyJob([ids] if isinstance(ids, str) else ids, on, reading, given)
-    with session().progress("verifying", len(job.instances), progress) as bar:
+    from hardmax.papers.checking.instances import instances, own_instances
+
+    wanted = [ids] if isinstance(ids, str) else ids
+    if on is None and (given or reading == "paper"):
+        raise ValueError(f"`{'given' if given else 'reading'}` requires `on`")
+    asked = instances(wanted) if on is None else own_instances(wanted or (), on)
+    if on is not None:
+        asked = [replace(each, reading=reading, options=given or {}) for each in asked]
+    own = None if on is None else os.fspath(on) if isinstance(on, str | os.PathLike) else "own data"
+    done: list[StatementVerdict] = []
+    with session().progress("verifying", len(asked), progress) as bar:
         try:
-            for each in job.instances:
+            for each in asked:
                 with session().none_lost():
-                    verdict = job.run(each).check.verdict
-                if each.expected not in (None, verdict):
-                    session().say(f"{each.id} on {each.name}: {verdict}, expected {each.expected}")
+                    check = each.run()
+                    advice = None if own is None else _advice(each, check, on)
+                    done.append(StatementVerdict(check, each.expected, advice))
+                if each.expected not in (None, check.verdict):
+                    session().say(f"{each.id} on {each.name}: {check.verdict}, expected {each.expected}")
                 bar.advance()
         except KeyboardInterrupt:
-            if not job.done:
+            if not done:
                 raise
             session().keep("stopping; the results so far follow")
-    return job.result()
+    rest = dict.fromkeys(each.id for each in asked[len(done) :])
+    return VerifyResult(tuple(done), own, tuple(rest))
 
 
 def separating(problem: Problem, seconds: float = 2.0) -> tuple[int, ...] | None:
@@ -216,75 +227,25 @@ def separating(problem: Problem, seconds: float = 2.0) -> tuple[int, ...] | None
     return None
 
 
-class VerifyJob:
-    """Statements to be checked one by one; an interrupt keeps those that are done."""
+def _advice(each: Instance, found: Check, on: Any) -> str | None:
+    """A selection that separates, where the one that was tested does not, and how to pass it."""
+    from hardmax.papers.checking.check import statement_of
 
-    def __init__(
-        self,
-        ids: Iterable[str] | None,
-        on: Any = None,
-        reading: str = "corrected",
-        given: Mapping[str, Any] | None = None,
-    ) -> None:
-        from hardmax.papers.checking.check import as_reading, statement_of
-        from hardmax.papers.checking.instances import Instance, instances, own_instances
-
-        if on is None and (given or reading == "paper"):
-            raise ValueError(f"`{'given' if given else 'reading'}` requires `on`")
-
-        self.on: str | None = None
-        self.is_file = isinstance(on, str | os.PathLike)
-        self.done: list[StatementVerdict] = []
-        if on is None:
-            self.instances = instances(ids)
-        elif self.is_file:
-            self.on = os.fspath(on)
-            self.instances = own_instances(ids or (), Path(on))
-        else:
-            self.on = "own data"
-            wanted = [statement_of(id).id for id in dict.fromkeys(ids or ())]
-            if not wanted:
-                raise ValueError("ids must name at least one statement for your own data, such as B-THM-2")
-            self.instances = [Instance(id, self.on, None, lambda: on) for id in wanted]
-        if on is not None:
-            self.instances = [
-                replace(each, reading=as_reading(reading), options=given or {}) for each in self.instances
-            ]
-
-    def run(self, each: Instance) -> StatementVerdict:
-        """Check one of the instances."""
-        found = each.run()
-        judged = StatementVerdict(
-            found, each.expected, None if self.on is None else self._advice(each, found)
-        )
-        self.done.append(judged)
-        return judged
-
-    def _advice(self, each: Instance, found: Check) -> str | None:
-        """A selection that separates, where the one that was tested does not, and how to pass it."""
-        from hardmax.papers.checking.check import statement_of
-
-        unmet = {h.id for h in found.hypotheses if h.holds is False}
-        takes = "selection" in signature(statement_of(each.id).test).parameters
-        if not ("best tokens separable" in unmet or ("selection separable" in unmet and takes)):
-            return None
-        tested = "the given tokens" if "selection" in each.options else "the best tokens"
-        tokens = separating(each.subject())
-        if tokens is None:
-            return f"{tested} cannot be separated, and no selection was found that can."
-        passed = f"selection={json.dumps(tokens, separators=(',', ':'))}"
-        if self.is_file:
-            option = f"--given {passed}"
-            other = f"hardmax verify B-THM-3 --on {shlex.quote(str(self.on))} {option}"
-        else:
-            option = f'given={{"selection": {list(tokens)}}}'
-            other = f'hm.verify("B-THM-3", on=problem, {option})'
-        told = f"{tested} cannot be separated; tokens {list(tokens)} can."
-        if takes:
-            return f"{told} To test the statement there, add {option}"
-        return f"{told} {each.id} is about the best tokens; for a selection, run: {other}"
-
-    def result(self) -> VerifyResult:
-        """Return what has been checked so far."""
-        rest = dict.fromkeys(each.id for each in self.instances[len(self.done) :])
-        return VerifyResult(tuple(self.done), self.on, tuple(rest))
+    unmet = {h.id for h in found.hypotheses if h.holds is False}
+    takes = "selection" in signature(statement_of(each.id).test).parameters
+    if not ("best tokens separable" in unmet or ("selection separable" in unmet and takes)):
+        return None
+    tested = "the given tokens" if "selection" in each.options else "the best tokens"
+    tokens = separating(each.subject())
+    if tokens is None:
+        return f"{tested} cannot be separated, and no selection was found that can."
+    if isinstance(on, str | os.PathLike):
+        option = f"--given selection={json.dumps(tokens, separators=(',', ':'))}"
+        other = f"hardmax verify B-THM-3 --on {shlex.quote(os.fspath(on))} {option}"
+    else:
+        option = f'given={{"selection": {list(tokens)}}}'
+        other = f'hm.verify("B-THM-3", on=problem, {option})'
+    told = f"{tested} cannot be separated; tokens {list(tokens)} can."
+    if takes:
+        return f"{told} To test the statement there, add {option}"
+    return f"{told} {each.id} is about the best tokens; for a selection, run: {other}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import textwrap
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from inspect import signature
 from typing import Any, Literal
@@ -141,7 +141,7 @@ class Outcome:
     True
     """
 
-    hypotheses: tuple[Hypothesis, ...] = ()
+    hypotheses: Sequence[Hypothesis] = ()
     slack: Number = None
     measured: Mapping[str, Any] = field(default_factory=dict)
     witness: Any = None
@@ -150,6 +150,17 @@ class Outcome:
     paper_slack: Number = None
     paper_vacuous: bool = False
     paper_proof: str | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "hypotheses", tuple(self.hypotheses))
+
+    def in_reading(self, reading: Reading) -> Outcome:
+        """The outcome of the corrected statement, or of the paper's own wording."""
+        if reading == "corrected":
+            return self
+        own = [h for h in self.hypotheses if h.erratum is None]
+        vacuous = self.vacuous or self.paper_vacuous
+        return replace(self, hypotheses=own, slack=self.paper_slack, vacuous=vacuous, proof=self.paper_proof)
 
 
 @dataclass(frozen=True)
@@ -232,6 +243,7 @@ class Check:
 
 
 STATEMENTS: Registry[Statement] = Registry("statement", places("statements"))
+PRINTED: Registry[Statement] = Registry("printed sentence", places("printed"))
 
 
 @check_arguments
@@ -265,6 +277,16 @@ def statement(
     return enter
 
 
+def printed(id: str, *, data: str = "") -> Callable[[Callable[..., Outcome]], Callable[..., Outcome]]:
+    """Enter the decorated function as a printed sentence, which only a hunt tests, by its erratum."""
+
+    def enter(test: Callable[..., Outcome]) -> Callable[..., Outcome]:
+        PRINTED.enter(id, Statement(id, id, "conjecture", "finite", id, (), test, data))
+        return test
+
+    return enter
+
+
 def statements() -> dict[str, Statement]:
     """All statements that can be checked, by id.
 
@@ -278,11 +300,6 @@ def statements() -> dict[str, Statement]:
 def statement_of(id: str) -> Statement:
     """The statement of that id; a ValueError names the ids that look like it."""
     return STATEMENTS[id]
-
-
-def _is_weighted(subject: Any) -> bool:
-    """Whether a problem has weights or counts."""
-    return isinstance(subject, Problem) and not (subject.weights is None and subject.counts is None)
 
 
 @check_arguments
@@ -326,49 +343,48 @@ def check_statement(
             f"call check_statement({id!r}, {wanted.__name__.lower()}, ...)"
         )
     outcome = outcome_of(found, data, *evidence, **options)
-    paper = paper_verdict_of(found, outcome)
-    if reading == "paper" and paper is None:
+    if reading == "paper" and outcome.paper_slack is None:
         raise ValueError(f"reading: {id} has no wording of the paper here; use reading='corrected'")
-    judged = verdict_of(found, outcome.hypotheses, outcome.slack, outcome.vacuous, outcome.proof)
-    as_printed = reading == "paper"
+    as_read = outcome.in_reading(reading)
     return Check(
         id=id,
         title=found.title,
         instance=instance,
         label=found.label,
         kind=found.kind,
-        hypotheses=outcome.hypotheses,
+        hypotheses=tuple(outcome.hypotheses),
         claim=found.claim,
         measured=outcome.measured,
         errata=found.errata,
         reading=reading,
-        verdict=paper if as_printed and paper is not None else judged,
-        slack=outcome.paper_slack if as_printed else outcome.slack,
+        verdict=verdict_of(found, outcome, reading),
+        slack=as_read.slack,
         witness=outcome.witness,
-        proof=outcome.paper_proof if as_printed else outcome.proof,
-        paper_verdict=paper,
+        proof=as_read.proof,
+        paper_verdict=None if outcome.paper_slack is None else verdict_of(found, outcome, "paper"),
     )
 
 
 def outcome_of(found: Statement, subject: Any, *evidence: Any, **options: Any) -> Outcome:
-    """What its function says; a statement about scores says nothing where they move with the attention."""
-    paper = PAPERS.get(found.id[0])
-    if paper is not None and not paper.weighted and _is_weighted(subject):
+    """The outcome of a statement on data, with slacks as floats and the proofs that exact slacks carry.
+
+    A statement about scores says nothing where they move with the attention. That a claim about a limit was
+    not met at a finite time proves nothing, in whatever arithmetic.
+    """
+    paper, plain = PAPERS.get(found.id[0]), True
+    if isinstance(subject, Problem):
+        plain = subject.weights is None and subject.counts is None
+    if paper is not None and not (paper.weighted or plain):
         return Outcome((Hypothesis("equal weights, no counts", False),))
     try:
-        return _in_floats(found.kind, found.test(subject, *evidence, **options))
+        outcome = found.test(subject, *evidence, **options)
     except ScoresMove:
         return Outcome((Hypothesis("fixed scores", False),))
-
-
-def _in_floats(kind: Kind, outcome: Outcome) -> Outcome:
-    """The outcome with its slacks as floats, and the proof that an exact one carries.
-
-    That a claim about a limit was not met at a finite time proves nothing, in whatever arithmetic.
-    """
+    except Unmet as stop:
+        return Outcome(stop.hypotheses)
     slack, proof = as_slack(outcome.slack)
     paper_slack, paper_proof = as_slack(outcome.paper_slack)
-    if kind == "limit":
+    if found.kind == "limit":
         proof = paper_proof = None
     return replace(
         outcome,
@@ -377,13 +393,6 @@ def _in_floats(kind: Kind, outcome: Outcome) -> Outcome:
         paper_slack=paper_slack,
         paper_proof=outcome.paper_proof or paper_proof,
     )
-
-
-def as_reading(text: str) -> Reading:
-    """A word as a reading; a ValueError names the two."""
-    if text not in ("corrected", "paper"):
-        raise ValueError(f"reading must be 'corrected' or 'paper', got {text!r}")
-    return "paper" if text == "paper" else "corrected"
 
 
 def subject_of(found: Statement) -> Any:
@@ -401,44 +410,57 @@ def unmet(hypotheses: Iterable[Hypothesis]) -> bool:
     return any(not h.holds for h in hypotheses)
 
 
+class Unmet(Exception):
+    """Ends the test of a statement whose conditions are not met; `outcome_of` makes an outcome of it."""
+
+    def __init__(self, hypotheses: Iterable[Hypothesis]) -> None:
+        self.hypotheses = tuple(hypotheses)
+
+
+class Conditions(list[Hypothesis]):
+    """The conditions of a statement in the order in which they are tested."""
+
+    def need(self, *more: Hypothesis) -> Conditions:
+        """Add conditions, and end the test here if one of all is not met."""
+        self.extend(more)
+        if unmet(self):
+            raise Unmet(self)
+        return self
+
+
+def need(*hypotheses: Hypothesis) -> Conditions:
+    """Return the conditions if all are met, else end the test here.
+
+    >>> from hardmax.papers.checking.check import Hypothesis, need
+    >>> [each.id for each in need(Hypothesis("n = 1", True), Hypothesis("d = 2", True))]
+    ['n = 1', 'd = 2']
+    """
+    return Conditions().need(*hypotheses)
+
+
 def unsaid(hypotheses: Iterable[Hypothesis]) -> Outcome:
     """The outcome where nothing is measured: a condition is not met, or no token competes."""
     met = tuple(hypotheses)
     return Outcome(met) if unmet(met) else Outcome(met, 0.0, vacuous=True)
 
 
-def verdict_of(
-    found: Statement,
-    hypotheses: tuple[Hypothesis, ...],
-    slack: float | None,
-    vacuous: bool,
-    proof: str | None,
-) -> Verdict:
+def verdict_of(found: Statement, outcome: Outcome, reading: Reading = "corrected") -> Verdict:
     """The one rule by which a verdict follows from what was measured."""
-    if any(h.holds is False for h in hypotheses):
+    read = outcome.in_reading(reading)
+    # what an erratum says exists only from some radius on may be explicit in the paper, so that it can fail
+    existential = found.kind == "existential" and reading == "corrected"
+    if any(h.holds is False for h in read.hypotheses):
         return "not applicable"
-    if any(h.holds is None for h in hypotheses) or slack is None or math.isnan(slack):
+    if unmet(read.hypotheses) or read.slack is None or math.isnan(read.slack):
         return "undecided"
-    if slack < 0:
+    if read.slack < 0:
         # what is stated of a measurement is refuted by measuring; of anything else, by a proof alone
-        if found.label != "measured" and (proof is None or found.kind == "existential"):
+        if found.label != "measured" and (read.proof is None or existential):
             return "undecided"
         return "refuted" if found.label == "conjecture" else "fails"
-    if vacuous:
+    if read.vacuous:
         return "vacuous"
     return "consistent" if found.label == "conjecture" else "holds"
-
-
-def paper_verdict_of(found: Statement, outcome: Outcome) -> Verdict | None:
-    """The verdict on the paper's wording: what an erratum says exists only from some radius on may be
-    explicit there, so that it can fail.
-    """
-    if outcome.paper_slack is None:
-        return None
-    own = tuple(h for h in outcome.hypotheses if h.erratum is None)
-    explicit = replace(found, kind="finite") if found.kind == "existential" else found
-    vacuous = outcome.vacuous or outcome.paper_vacuous
-    return verdict_of(explicit, own, outcome.paper_slack, vacuous, outcome.paper_proof)
 
 
 def _order(id: str) -> tuple[bool, str, str, int, str]:

@@ -19,21 +19,20 @@ high tokens exceed the margin over r by -log q_b: all attention goes to a.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 from flint import arb, arb_series, ctx
 
-from hardmax.papers.checking.proof import at_precision, balls, dot
+from hardmax.papers.checking.balls import Ball, BallProblem
+from hardmax.papers.checking.proof import at_precision, balls, middle, vector
 from hardmax.problem import Problem
 
 BITS, ORDER = 128, 10
 STEPS = 2000  # at most
 PROOF = "the way of the flow in balls, into a trap that no flow leaves"
 TINY = 2.0**-36  # the remainder that a step may add
-Ball = Any  # flint.arb
-Balls = list[Ball]
 
 
 def selected(problem: Problem, start: Any, steps: int = STEPS) -> int | None:
@@ -48,66 +47,36 @@ def selected(problem: Problem, start: Any, steps: int = STEPS) -> int | None:
     if problem.n != 1 or problem.readout.moves or problem.counts is not None or len(problem.shape) != 1:
         return None
     point = problem.vector("start", start)
-    keys = [balls(row) for row in problem.keys[problem.tokens]]
-    return at_precision(
-        BITS, lambda: _follow(EnclosedField(keys, balls(problem.scores)), balls(point), steps)
-    )
+    return at_precision(BITS, lambda: _follow(field_of(problem), balls(point), steps))
 
 
-class EnclosedField:
-    """p' of one input, on balls or on power series in time; keys are taken from the first token on."""
-
-    def __init__(self, keys: Sequence[Balls], scores: Balls) -> None:
-        self.keys = [[k - b for k, b in zip(key, keys[0], strict=True)] for key in keys]
-        self.scores = scores
-
-    def attention(self, p: Sequence[Any]) -> list[Any]:
-        """Softmax weights."""
-        gaps = [dot(key, p) for key in self.keys]
-        top = max(range(len(gaps)), key=lambda t: _middle(gaps[t]))
-        weights = [(gap - gaps[top]).exp() for gap in gaps]
-        total = sum(weights[1:], weights[0])
-        return [w / total for w in weights]
-
-    def at(self, p: Sequence[Any]) -> list[Any]:
-        """p'."""
-        s = self.attention(p)
-        u = dot(s, self.scores)
-        pulls = [a * (g - u) for a, g in zip(s, self.scores, strict=True)]
-        return [dot(pulls, column) for column in zip(*self.keys, strict=True)]
-
-    def stretch(self, p: Balls) -> Ball:
-        """At least the largest eigenvalue of the derivative of the field, by the discs of Gershgorin."""
-        s = self.attention(p)
-        u = dot(s, self.scores)
-        mean = [dot(s, column) for column in zip(*self.keys, strict=True)]
-        away = [[k - m for k, m in zip(key, mean, strict=True)] for key in self.keys]
-        weights = [a * (g - u) for a, g in zip(s, self.scores, strict=True)]
-        d = range(len(p))
-        bent = [[dot(weights, [key[i] * key[j] for key in away]) for j in d] for i in d]
-        rows = [sum((abs(bent[i][j]) for j in d if j != i), bent[i][i]).upper() for i in d]
-        return max(rows, key=float)
+def field_of(problem: Problem) -> BallProblem:
+    """The problem whose pull is p': under the correlation loss, which has the slope 1."""
+    return BallProblem(problem, "correlation")
 
 
-def _middle(x: Any) -> float:
-    return float((x[0] if isinstance(x, arb_series) else x).mid())
+def stretch(field: BallProblem, p: np.ndarray) -> Ball:
+    """At least the largest eigenvalue of the derivative of the field, by the discs of Gershgorin."""
+    bent = -field.hessian(p)
+    sums = [np.abs(np.delete(row, i)).sum() + row[i] for i, row in enumerate(bent)]
+    return max((x.upper() for x in sums), key=float)
 
 
 @dataclass(frozen=True)
 class Disc:
     """All points within a distance of a middle, which is exact."""
 
-    middle: Balls
+    middle: np.ndarray
     radius: Ball
 
     @property
-    def box(self) -> Balls:
+    def box(self) -> np.ndarray:
         """A box around it."""
-        return [x + arb(0, 1) * self.radius for x in self.middle]
+        return self.middle + arb(0, 1) * self.radius
 
 
-def _follow(field: EnclosedField, start: Balls, steps: int) -> int | None:
-    """Optimizer by step until a trap shuts."""
+def _follow(field: BallProblem, start: np.ndarray, steps: int) -> int | None:
+    """Step by step until a trap shuts."""
     disc, h = Disc(start, arb(0)), arb(1)
     for _ in range(steps):
         if (token := trapped(field, disc.box)) is not None:
@@ -120,7 +89,7 @@ def _follow(field: EnclosedField, start: Balls, steps: int) -> int | None:
     return None
 
 
-def step(field: EnclosedField, disc: Disc, h: Ball) -> Disc | None:
+def step(field: BallProblem, disc: Disc, h: Ball) -> Disc | None:
     """A disc that holds all solutions from a disc after the time h, or None if the step is too long.
 
     The middle goes by Taylor's formula, and no two solutions part faster than by the largest eigenvalue of
@@ -135,56 +104,58 @@ def step(field: EnclosedField, disc: Disc, h: Ball) -> Disc | None:
     there = []
     for series, last in zip(taylor(field, disc.middle), rest, strict=True):
         there.append(sum((series[k] * h**k for k in range(ORDER)), last))
-    grown = disc.radius * (h * field.stretch(box)).exp()
+    grown = disc.radius * (h * stretch(field, box)).exp()
     off = sum((x.rad() for x in there), arb(0))
-    return Disc([x.mid() for x in there], (grown + off).upper())
+    return Disc(vector(x.mid() for x in there), (grown + off).upper())
 
 
-def _around(field: EnclosedField, p: Balls, h: Ball) -> Balls | None:
+def _around(field: BallProblem, p: np.ndarray, h: Ball) -> np.ndarray | None:
     """A box that holds all solutions from p up to the time h."""
     time = h / 2 + arb(0, 1) * (h / 2)  # [0, h]
     box = p
     for _ in range(3):
-        reach = [x + time * v for x, v in zip(p, field.at(box), strict=True)]
+        reach = p + time * field.pull(box)
         if not all(x.is_finite() for x in reach):
             return None
         if all(b.contains_interior(x) for b, x in zip(box, reach, strict=True)):
             return box
-        box = [x.union(y) + arb(0, 1) * (2 * x.union(y).rad() + TINY) for x, y in zip(p, reach, strict=True)]
+        both = [x.union(y) for x, y in zip(p, reach, strict=True)]
+        box = vector(x + arb(0, 1) * (2 * x.rad() + TINY) for x in both)
     return None
 
 
-def taylor(field: EnclosedField, p: Balls) -> list[Any]:
+def taylor(field: BallProblem, p: np.ndarray) -> np.ndarray:
     """Coefficients of the solution from p, up to that of the order of the remainder."""
     before = ctx.cap
     try:
         ctx.cap = ORDER + 1
-        series = [arb_series([x]) for x in p]
+        series = vector(arb_series([x]) for x in p)
         for k in range(1, ORDER + 1):  # every turn makes one more coefficient right
             ctx.cap = k + 1
-            series = [arb_series([x]) + v.integral() for x, v in zip(p, field.at(series), strict=True)]
+            series = vector(
+                arb_series([x]) + v.integral() for x, v in zip(p, field.pull(series), strict=True)
+            )
         return series
     finally:
         ctx.cap = before
 
 
-def trapped(field: EnclosedField, p: Balls) -> int | None:
+def trapped(field: BallProblem, p: np.ndarray) -> int | None:
     """The token to which all attention goes from everywhere in the box p, if the conditions above hold."""
-    s = field.attention(p)
-    u = dot(s, field.scores)
-    low = [t for t, g in enumerate(field.scores) if g < u]
-    above = sorted(set(range(len(s))) - set(low), key=lambda t: _middle(field.scores[t]))
-    if not low or not above or not all(field.scores[t] > u for t in above):
+    s, scores, keys = field.attention(0, p), field.scores[0], field.keys[0]
+    u = s @ scores
+    low = [t for t, g in enumerate(scores) if g < u]
+    above = sorted(set(range(len(s))) - set(low), key=lambda t: middle(scores[t]))
+    if not low or not above or not all(scores[t] > u for t in above):
         return None
-    partner = max(low, key=lambda t: _middle(s[t]))
+    partner = max(low, key=lambda t: middle(s[t]))
     a, high = above[0], above[1:]  # u stays below the score that it tends to, and rises above no other
-    d = [[x - y for x, y in zip(field.keys[a], key, strict=True)] for key in field.keys]
-    ways = [d[r] for r in low] + [[x - y for x, y in zip(d[b], d[partner], strict=True)] for b in high]
-    most = field.scores[above[-1]] - u
-    for x in ways:
-        if not all(dot(d[r], x) >= 0 for r in low):
+    d = keys[a] - keys
+    most = scores[above[-1]] - u
+    for x in [*d[low], *(d[high] - d[partner])]:
+        if not all(each >= 0 for each in d[low] @ x):
             return None
-        against = sum((s[b] / s[partner] * most * abs(dot(d[b], x)) for b in high), arb(0))
-        if not (u - field.scores[partner]) * dot(d[partner], x) > against:
+        against = (s[high] / s[partner] * most * np.abs(d[high] @ x)).sum()
+        if not (u - scores[partner]) * (d[partner] @ x) > against:
             return None
-    return a if all(dot(d[r], d[r]) > 0 for r in low) else None
+    return a if all(each > 0 for each in (d[low] * d[low]).sum(axis=1)) else None

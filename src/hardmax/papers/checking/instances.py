@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import cache
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -24,19 +25,17 @@ FILES = {
 }
 
 
-def own_instances(ids: Iterable[str], file: Path) -> list[Instance]:
-    """The statements of those ids on the data of a file; a ValueError says which kind of file one wants."""
+def own_instances(ids: Iterable[str], on: Any) -> list[Instance]:
+    """The statements of those ids on a file or an object; a ValueError names the kind of file one wants."""
     wanted = [statement_of(id).id for id in dict.fromkeys(ids)]
     if not wanted:
         raise ValueError("ids must name at least one statement for your own data, such as B-THM-2")
+    if not isinstance(on, str | os.PathLike):
+        return [Instance(id, "own data", None, lambda: on) for id in wanted]
+    file = Path(on)
     # once for all statements, and a slip before the first one
-    read = cache(lambda kind: read_subject(kind, file))
-
-    def instance(id: str) -> Instance:
-        subject = read(kind_of(id))
-        return Instance(id, file.name, None, lambda: subject)
-
-    return [instance(id) for id in wanted]
+    subjects = {kind: read_subject(kind, file) for kind in dict.fromkeys(map(kind_of, wanted))}
+    return [Instance(id, file.name, None, partial(subjects.get, kind_of(id))) for id in wanted]
 
 
 def kind_of(id: str) -> str:
@@ -99,10 +98,7 @@ class Instance:
 def instances(ids: Iterable[str] | None = None) -> list[Instance]:
     """The instances of the given statements, of all if none are given; a ValueError names near ids."""
     wanted = None if ids is None else [statement_of(id).id for id in ids]
-    known = {letter for letter, paper in PAPERS.items() if paper.statements}
-    asked = sorted(known if wanted is None else {id[0] for id in wanted} & known)
-    tables = [
-        import_module(f"hardmax.papers.{PAPERS[letter].folder}.statements.instances").INSTANCES
-        for letter in asked
-    ]
+    letters = sorted(PAPERS if wanted is None else {id[0] for id in wanted} & set(PAPERS))
+    asked = [PAPERS[letter] for letter in letters if PAPERS[letter].statements]
+    tables = [import_module(paper.module(paper.instances)).INSTANCES for paper in asked]
     return [each for table in tables for each in table if wanted is None or each.id in wanted]

@@ -12,8 +12,9 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
-from flint import arb, ctx, fmpq
+from flint import arb, arb_series, ctx, fmpq
 
+RATIONAL = "rational arithmetic"  # a proof
 BITS = (128, 512, 2048, 8192)
 
 
@@ -96,26 +97,40 @@ def at_precision(bits: int, compute: Callable[[], Any]) -> Any:
         ctx.prec = before
 
 
-def balls(numbers: Iterable[Any]) -> list[Any]:
-    """Floats as balls of radius zero: every float is exact."""
-    return [arb(float(x)) for x in numbers]
+# Formulas are written once, over arrays of floats or of objects (balls, power series of balls): numpy's
+# arithmetic, `@`, np.exp, np.log and np.sqrt take both. What follows fills the gaps.
 
 
-def dot(a: Iterable[Any], b: Iterable[Any]) -> Any:
-    """Inner product of two vectors of balls."""
-    return sum((x * y for x, y in zip(a, b, strict=True)), arb(0))
+def balls(numbers: Any) -> np.ndarray:
+    """Floats as balls of radius zero, in an array of the same shape: every float is exact."""
+    floats = np.asarray(numbers, dtype=float)
+    return vector(arb(float(x)) for x in floats.ravel()).reshape(floats.shape)
 
 
-def length(a: Iterable[Any]) -> Any:
-    """Euclidean norm of a vector of balls."""
-    return sum((x * x for x in a), arb(0)).sqrt()
+def vector(numbers: Iterable[Any]) -> np.ndarray:
+    """An array of objects, also of those that numpy would take for sequences."""
+    things = list(numbers)
+    array = np.empty(len(things), dtype=object)
+    array[:] = things
+    return array
+
+
+def length(x: np.ndarray) -> Any:
+    """Euclidean norm."""
+    return np.sqrt(x @ x)
+
+
+def middle(x: Any) -> float:
+    """The middle of a ball, or of the constant term of a series; a float itself."""
+    x = x[0] if isinstance(x, arb_series) else x
+    return float(x.mid()) if isinstance(x, arb) else float(x)
 
 
 def largest(numbers: Iterable[Any]) -> Any:
-    """The ball with the largest middle: a bound from below on the maximum, whatever the radii."""
-    return max(numbers, key=lambda x: float(x.mid()))
+    """The number with the largest middle: for balls a bound from below on the maximum."""
+    return max(numbers, key=middle)
 
 
 def least(numbers: Iterable[Any]) -> Any:
-    """The ball with the least middle: a bound from above on the minimum."""
-    return min(numbers, key=lambda x: float(x.mid()))
+    """The number with the least middle: for balls a bound from above on the minimum."""
+    return min(numbers, key=middle)

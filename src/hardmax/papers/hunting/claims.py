@@ -11,22 +11,21 @@ from inspect import signature
 from typing import Any, Literal
 
 from hardmax.papers.checking.check import (
+    PRINTED,
     STATEMENTS,
     Outcome,
     Reading,
     Statement,
     outcome_of,
-    paper_verdict_of,
     statement_of,
     verdict_of,
 )
+from hardmax.papers.checking.common import identity_embeddings
 from hardmax.papers.checking.proof import as_slack
 from hardmax.papers.hunting.candidate import Candidate
 from hardmax.papers.hunting.expression import parse
-from hardmax.papers.hunting.printed import PRINTED
 from hardmax.papers.hunting.space import Space, read_ranges, space_of_function, space_of_statement
 from hardmax.papers.hunting.words import VALUES
-from hardmax.papers.trained_embeddings.statements.instances import identity_embeddings
 from hardmax.trials.provenance import named
 
 Word = Literal[
@@ -85,33 +84,28 @@ class HuntedClaim:
         return self._judged(found)
 
     def _judged(self, found: Outcome) -> Judgement:
-        as_printed = self.reading == "paper"
-        own = tuple(h for h in found.hypotheses if h.erratum is None or not as_printed)
-        slack = found.paper_slack if as_printed else found.slack
-        proof = found.paper_proof if as_printed else found.proof
-        vacuous = found.vacuous or (as_printed and found.paper_vacuous)
-        unmet = tuple(h.id for h in own if h.holds is False)
+        read = found.in_reading(self.reading)
+        word: Word
+        slack = read.slack
+        unmet = tuple(h.id for h in read.hypotheses if h.holds is False)
         told = {"slack": slack, "unmet": unmet, "measured": found.measured}
         if unmet:
             return Judgement("not applicable", UNMET + len(unmet), **told)
         if slack is None or math.isnan(slack):
             return Judgement("undecided", UNDECIDED, **told)
         value = slack / (1 + abs(slack)) if math.isfinite(slack) else math.copysign(1.0, slack)
-        open_ones = tuple(h.id for h in own if h.holds is None)
+        open_ones = tuple(h.id for h in read.hypotheses if h.holds is None)
         if open_ones:
-            word: Word = "doubtful" if slack < 0 else "undecided"
+            word = "doubtful" if slack < 0 else "undecided"
             return Judgement(word, UNDECIDED + value, slack, unmet=open_ones, measured=found.measured)
-        if as_printed:
-            verdict = paper_verdict_of(self.stated, found) or "undecided"
-        else:
-            verdict = verdict_of(self.stated, own, slack, vacuous, proof)
-        if slack < 0 and self.stated.kind == "existential" and not as_printed:
+        if slack < 0 and self.stated.kind == "existential" and self.reading == "corrected":
             # one instance says nothing against a claim that something exists
             return Judgement("undecided", UNDECIDED, slack, measured=found.measured)
         if slack < 0:
-            proved = verdict in ("fails", "refuted") and proof is not None
-            return Judgement("refuted" if proved else "suspected", value, slack, proof, (), found.measured)
-        if vacuous:
+            verdict = verdict_of(self.stated, found, self.reading)
+            word = "refuted" if verdict in ("fails", "refuted") and read.proof is not None else "suspected"
+            return Judgement(word, value, slack, read.proof, (), found.measured)
+        if read.vacuous:
             return Judgement("vacuous", VACUOUS, slack, measured=found.measured)
         return Judgement("holds", value, slack, measured=found.measured)
 
@@ -163,8 +157,9 @@ def _claim_of(target: str | Callable[..., Any], reading: Reading, space: str | N
         found = statement_of(target)
         return HuntedClaim(target, reading, space_of_statement(found, space), found, True)
 
-    if target in PRINTED:
-        return replace(_own(target, PRINTED[target], space), is_custom=False)
+    if target in PRINTED.places:
+        found = PRINTED[target]
+        return HuntedClaim(target, "corrected", space_of_statement(found, space), found, False)
     if any(sign in target for sign in "<>="):
         claim = parse(target)
         known = Space("scores", read_ranges(space, "problem"))

@@ -26,11 +26,11 @@ from hardmax._lib.parallel import serial_blas
 from hardmax._lib.progress import Progress
 from hardmax.directions.position import general_position
 from hardmax.papers.checking.check import Hypothesis, Outcome
+from hardmax.papers.checking.common import distinct_scores, separable_best, strict_best
 from hardmax.papers.hunting.candidate import Candidate
 from hardmax.papers.hunting.claims import HuntedClaim, Judgement
 from hardmax.papers.hunting.search import explore, row_of
 from hardmax.papers.hunting.space import ranges_text
-from hardmax.papers.max_margin.statements.common import distinct_scores, separable_best, strict_best
 from hardmax.problem import Problem
 from hardmax.trials.store import Store
 from hardmax.trials.sweep import sweep
@@ -147,6 +147,32 @@ def _later(claim: HuntedClaim, candidate: Candidate) -> Judgement | None:
     return claim.judge(candidate.told(longer))
 
 
+def settle(
+    claim: HuntedClaim, candidate: Candidate, shrinking: bool = True
+) -> tuple[str | None, Candidate, Judgement, str | None]:
+    """Shrink a candidate that fails and look again: its verdict (None: nothing), what is left, and a note.
+
+    Without ``shrinking`` the data are judged as they are, and a suspicion stays one.
+    """
+    judged = claim.judge(candidate)
+    if not judged.fails:
+        return "hypothesis doubtful" if judged.word == "doubtful" else None, candidate, judged, None
+    small, found = shrink(claim, candidate, judged) if shrinking else (candidate, judged)
+    second = look_again(claim, small, found)
+    if second.word == "doubtful" and shrinking:  # shrunk to an edge: the first one may stand
+        small, found, second = candidate, judged, look_again(claim, candidate, judged)
+    if second.word == "doubtful":
+        return "hypothesis doubtful", small, found, second.note
+    if second.word == "nothing" and shrinking:
+        return None, small, found, None
+    if found.word == "refuted":
+        return "refuted (proved)", small, found, second.note
+    radius = next((found.measured[k] for k in ("norm", "|p| of the flow") if k in found.measured), None)
+    reach = f", |p| = {radius:.3g}" if isinstance(radius, float) and shrinking else ""
+    digits = second.digits if second.word == "suspected" else 0
+    return f"suspected ({digits} digits{reach})", small, found, second.note
+
+
 SUGGESTING_UNITS = 10  # of a hunt under one more condition, at most
 APPLICABLE = 20  # instances that must have been judged under it for a word about it
 
@@ -249,47 +275,40 @@ class Units:
 LOST: dict[str, Any] = {"word": "refused", "value": math.inf, "judged": 0, "words": "{}", "candidate": None}
 
 
-@dataclass(frozen=True)
-class Budget:
-    """How much a hunt may spend and where it runs, as `hm.hunt` takes it; refused where it makes no sense."""
-
-    tries: int | None = None
-    seconds: float | None = None
-    rng: int = 0
-    store: str | os.PathLike[str] | None = None
-    backend: str = "local"
-    address: str | None = None
-    workers: int | None = None
-
-    def __post_init__(self) -> None:
-        if self.tries is not None and expect.whole("tries", self.tries, 1) > UNITS:
-            raise ValueError(f"tries must be at most {UNITS:,}, got {self.tries:,}; hunt with another rng")
-        if self.seconds is not None:
-            expect.positive("seconds", self.seconds)
-        expect.whole("rng", self.rng)
-
-    @property
-    def units(self) -> int:
-        """Units at most: 100 if nothing else ends the hunt."""
-        if self.tries is not None:
-            return self.tries
-        return TRIES if self.seconds is None else UNITS
-
-
 class Drive:
-    """Runs units and knows when there are enough."""
+    """A hunt in steps: it runs units and stops when there are enough; options are those of `hm.hunt`.
+
+    ``named`` says that the claim has a name by which worker processes find it. 100 units are done if neither
+    ``tries`` nor ``seconds`` ends the hunt earlier.
+    """
 
     def __init__(
-        self, claim: HuntedClaim, budget: Budget, named: bool, progress: Progress = lambda done, total: None
+        self,
+        claim: HuntedClaim,
+        *,
+        named: bool = True,
+        tries: int | None = None,
+        seconds: float | None = None,
+        rng: int = 0,
+        store: str | os.PathLike[str] | None = None,
+        backend: str = "local",
+        address: str | None = None,
+        workers: int | None = None,
+        progress: Progress = lambda done, total: None,
     ) -> None:
-        self.claim, self.tries, self.progress = claim, budget.units, progress
-        self.end = None if budget.seconds is None else time.monotonic() + budget.seconds
-        self.folder = None if budget.store is not None else Path(tempfile.mkdtemp(prefix="hardmax-hunt-"))
-        self.path = Path(budget.store or "") if self.folder is None else self.folder / "hunt.sqlite"
+        if tries is not None and expect.whole("tries", tries, 1) > UNITS:
+            raise ValueError(f"tries must be at most {UNITS:,}, got {tries:,}; hunt with another rng")
+        if seconds is not None:
+            expect.positive("seconds", seconds)
+        self.claim, self.progress, self.begun = claim, progress, time.monotonic()
+        self.seed = expect.whole("rng", rng)
+        self.tries = tries or (TRIES if seconds is None else UNITS)
+        self.end = None if seconds is None else self.begun + seconds
+        self.folder = None if store is not None else Path(tempfile.mkdtemp(prefix="hardmax-hunt-"))
+        self.path = Path(store or "") if self.folder is None else self.folder / "hunt.sqlite"
         self.reader: Store | None = None
         self.rows: list[dict[str, Any]] = []
         self.later: dict[int, dict[str, Any]] = {}
-        self.seen = 0
         cell = {"claim": claim.target, "reading": claim.reading, "space": ranges_text(claim.space.ranges)}
         if claim.space.loss is not None:
             cell["loss"] = claim.space.loss
@@ -299,11 +318,11 @@ class Drive:
             "grid": [cell],
             "trials": UNITS,
             "store": self.path,
-            "rng": budget.rng,
+            "rng": rng,
             "batch": 1,
-            "backend": budget.backend,
-            "address": budget.address,
-            "workers": budget.workers if named else 0,
+            "backend": backend,
+            "address": address,
+            "workers": workers if named else 0,
             "data_files": [where] if where.endswith(".py") else [],
             "progress": self._see,
         }

@@ -22,9 +22,9 @@ from hardmax.dynamics.run import Run
 from hardmax.margin.att_svm import max_margin
 from hardmax.margin.solution import MaxMargin
 from hardmax.papers.checking.check import Hypothesis, Outcome
+from hardmax.papers.checking.common import longest_difference, unit_length
 from hardmax.papers.checking.enclosure import PROOF, selected
 from hardmax.papers.checking.proof import at_precision
-from hardmax.papers.max_margin.statements.common import longest_difference, unit_length
 from hardmax.problem import Problem
 from hardmax.problem.selection import best_tokens
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from hardmax._lib.parallel import serial_blas
-from hardmax.papers.checking.check import as_reading
+from hardmax.papers.checking.check import Reading
 from hardmax.papers.hunting.candidate import Candidate
 from hardmax.papers.hunting.claims import HuntedClaim, Judgement, claim_of
 
@@ -135,8 +135,8 @@ def strategy() -> Any:
 
 
 @lru_cache(maxsize=8)
-def _claim(target: str, reading: str, space: str, loss: str | None) -> HuntedClaim:
-    return claim_of(target, as_reading(reading), space, loss)
+def _claim(target: str, reading: Reading, space: str, loss: str | None) -> HuntedClaim:
+    return claim_of(target, reading, space, loss)
 
 
 def unit(parameters: dict[str, Any], seed: int) -> dict[str, Any]:

@@ -14,36 +14,34 @@ from hardmax.dynamics.run import Run
 from hardmax.dynamics.train import train_quietly
 from hardmax.margin.att_svm import max_margin
 from hardmax.margin.solution import MaxMargin
-from hardmax.papers.checking.check import Hypothesis
-from hardmax.papers.max_margin.statements.common import decreasing_loss, fixed_scores, one_selection
+from hardmax.papers.checking.check import Hypothesis, need
+from hardmax.papers.checking.common import decreasing_loss, fixed_scores, one_selection
 from hardmax.problem import Problem
 
 ROUNDING = 1e-9  # what a sum of doubles may add to an identity
 
 
-def separable(problem: Problem, norm: str, selection: Iterable[int] | None = None) -> Hypothesis | MaxMargin:
-    """The max margin of a selection, the best tokens by default, or the condition of it that is not met.
+def separable(
+    problem: Problem, norm: str, selection: Iterable[int] | None = None, given: tuple[Hypothesis, ...] = ()
+) -> MaxMargin:
+    """The max margin of a selection, the best tokens by default.
+
+    If one of its conditions is not met, the test ends with this condition after ``given``.
 
     >>> import hardmax as hm
     >>> from hardmax.papers.geometry.statements.common import separable
     >>> separable(hm.data.example("skew"), "linf").margin
     3.0
-    >>> separable(hm.data.example("cycle", "logistic"), "l2").id
-    'selection separable'
     """
-    fixed = fixed_scores(problem)
-    if not fixed.holds:
-        return fixed
+    need(*given, fixed_scores(problem))
     hypotheses, tokens = one_selection(problem, selection)
     for met in (*hypotheses, decreasing_loss(problem)):
-        if not met.holds:
-            return met
+        need(*given, met)
     best = max_margin(problem, tokens, norm=norm)
     if not best.is_certified:
         known = None if best.is_feasible is None or best.is_feasible else False
-        return Hypothesis("selection separable", known, best.status)
-    if best.p_norm == 0:
-        return Hypothesis("a token competes", False, 0)
+        need(*given, Hypothesis("selection separable", known, best.status))
+    need(*given, Hypothesis("a token competes", best.p_norm != 0, 0))
     return best
 
 

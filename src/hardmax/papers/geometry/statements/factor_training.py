@@ -9,9 +9,9 @@ import numpy as np
 from hardmax._lib.expect import generator
 from hardmax.dynamics.optim import Adam, Normalized, Optimizer, Sign, Spectral
 from hardmax.dynamics.run import Run
-from hardmax.papers.checking.check import Hypothesis, Outcome, statement
+from hardmax.papers.checking.check import Hypothesis, Outcome, need, statement
+from hardmax.papers.checking.common import fixed_scores
 from hardmax.papers.geometry.statements.common import chosen, has_queries, separable, strong, trained
-from hardmax.papers.max_margin.statements.common import fixed_scores
 from hardmax.problem import Problem
 from hardmax.problem.selection import best_tokens
 
@@ -23,6 +23,7 @@ MOST = 0.05  # of the deficit at the end
 WIDEST = 10  # rows and columns of W whose sign vectors are listed
 PROVED = 1e-9  # relative distance of the two bounds of a margin
 
+# the norm of W that a rule on its factors is expected to make small (D-THM-1)
 NORMS = {"joint": "nuclear", "block": "nuclear", "muon": "spectral"}
 
 
@@ -40,11 +41,6 @@ def fallen(early: float, late: float) -> float:
     return float(1 - late / min(MOST, max(FALL * early, NEAR)))
 
 
-def norm_of_rule(rule: str) -> str:
-    """The norm of W that a rule on its factors is expected to make small (D-THM-1)."""
-    return NORMS[rule]
-
-
 @statement(
     "D-CONJ-1",
     "Which norm of W training by factors makes small",
@@ -58,9 +54,7 @@ def norm_of_rule(rule: str) -> str:
 )
 def norm_of_factors(problem: Problem, *, rule: str = "joint", steps: int = 20_000, rng: int = 0) -> Outcome:
     """From small factors with falling steps: ``rule`` is joint, block or muon, whose steps take longer."""
-    hypotheses = (fixed_scores(problem), has_queries(problem))
-    if not all(each.holds for each in hypotheses):
-        return Outcome(hypotheses)
+    hypotheses = need(fixed_scores(problem), has_queries(problem))
     one = Normalized(RATE, decay=0.5)
     muon = Spectral(RATE, decay=0.5)
     steps_of: dict[str, Optimizer | tuple[Optimizer, Optimizer]] = {
@@ -70,9 +64,8 @@ def norm_of_factors(problem: Problem, *, rule: str = "joint", steps: int = 20_00
     }
     run = _trained(problem, steps_of[rule], max(problem.shape) + 1, steps, rng)
     said = chosen(run)
-    best = separable(problem, norm_of_rule(rule), said.measured) if said.holds else said
-    if isinstance(best, Hypothesis):
-        return Outcome((*hypotheses, best))
+    need(*hypotheses, said)
+    best = separable(problem, NORMS[rule], said.measured, given=tuple(hypotheses))
     goes_on = Hypothesis("the run goes on", run.event is None, run.event)
     attracts = strong(problem, best)
     early, late = (best.margin_gap(run.points[k]) for k in (-2, -1))
@@ -138,15 +131,12 @@ def signs_of_factors(
     small = Hypothesis(
         "rows and columns of W at most 10", sum(problem.shape) <= WIDEST or None, problem.shape
     )
-    hypotheses = (fixed_scores(problem), has_queries(problem), small)
-    if not all(each.holds for each in hypotheses):
-        return Outcome(hypotheses)
+    hypotheses = need(fixed_scores(problem), has_queries(problem), small)
     step = Sign(RATE, decay=0.5) if rule == "sign" else Adam(RATE, (0.9, 0.99), 0.0, decay=0.5)
     run = _trained(problem, (step, step), factors, steps, rng)
     said = chosen(run)
-    best = separable(problem, "l2", said.measured) if said.holds else said
-    if isinstance(best, Hypothesis):
-        return Outcome((*hypotheses, best))
+    need(*hypotheses, said)
+    best = separable(problem, "l2", said.measured, given=tuple(hypotheses))
     matrices, rows = sign_matrices(problem.shape), best.constraints.rows()
     most = projective_margin(matrices, rows.reshape(-1, *problem.shape))
     deficits = []

@@ -11,7 +11,7 @@ import numpy as np
 from hardmax._lib.expect import generator
 from hardmax.margin.norms.factored import factored_point
 from hardmax.margin.solution import MaxMargin
-from hardmax.papers.checking.check import Hypothesis, Outcome, statement
+from hardmax.papers.checking.check import Hypothesis, Outcome, Unmet, need, statement
 from hardmax.papers.geometry.statements.common import ROUNDING, has_queries, separable
 from hardmax.problem import Problem
 
@@ -50,17 +50,13 @@ def factored_norms(
     problem: Problem, *, selection: Iterable[int] | None = None, factors: int | None = None, rng: int = 0
 ) -> Outcome:
     """For W the max margin in Frobenius norm: balanced factors attain the norms, random ones do not."""
-    queries = has_queries(problem)
-    best = separable(problem, "l2", selection) if queries.holds else queries
-    if isinstance(best, Hypothesis):
-        return Outcome((best,))
+    hypotheses = need(has_queries(problem))
+    best = separable(problem, "l2", selection)
     W = np.asarray(best.need()).reshape(problem.shape)
     values = np.linalg.svd(W, compute_uv=False)
     rank = int((values > ZERO * values[0]).sum())
     m = rank if factors is None else factors
-    enough = Hypothesis("as many factors as the rank of W", m >= rank, {"factors": m, "rank": rank})
-    if not enough.holds:
-        return Outcome((queries, enough))
+    hypotheses.need(Hypothesis("as many factors as the rank of W", m >= rank, {"factors": m, "rank": rank}))
     least = np.array([values.sum(), values.sum(), values[0]])
     K, Q = balanced(W, m)
     attained = sizes(K, Q) / least - 1
@@ -76,7 +72,7 @@ def factored_norms(
         "least of random factors over them": (1 + lowest).tolist(),
     }
     slack = min(float(lowest.min()), -float(np.abs(attained).max())) + ROUNDING
-    return Outcome((queries, enough), slack / ROUNDING, found)
+    return Outcome(hypotheses, slack / ROUNDING, found)
 
 
 @statement(
@@ -93,23 +89,17 @@ def factored_optimum(
     problem: Problem, *, selection: Iterable[int] | None = None, rank: int = 1, rng: int = 0
 ) -> Outcome:
     """A stationary point of that rank, by sequential quadratic programming, held against the optimum."""
-    queries = has_queries(problem)
-    best = separable(problem, "nuclear", selection) if queries.holds else queries
-    if isinstance(best, Hypothesis):
-        return Outcome((best,))
-    free = Hypothesis("a column is free", rank < min(problem.shape) or None, {"rank": rank})
+    hypotheses = need(has_queries(problem))
+    best = separable(problem, "nuclear", selection)
+    hypotheses.append(Hypothesis("a column is free", rank < min(problem.shape) or None, {"rank": rank}))
     factors = _stationary(best, rank, rng)
     if factors is None:
-        return Outcome((queries, free, Hypothesis("stationary", None, "no local minimum was found")))
+        raise Unmet((*hypotheses, Hypothesis("stationary", None, "no local minimum was found")))
     point = factored_point(problem, *factors, best.selection)
-    hypotheses = (
-        queries,
-        free,
+    hypotheses.need(
         Hypothesis("stationary", point.residual < SOLVED or None, point.residual),
         Hypothesis("unique multipliers", point.unique or None),
     )
-    if not all(each.holds for each in hypotheses):
-        return Outcome(hypotheses)
     top, share = point.operator_norm, point.interval[0] / best.margin  # a share of 1 is optimal
     found = {"|M|_op": top, "margin over the largest": share}
     if top <= 1 + 10 * SOLVED:

@@ -14,7 +14,8 @@ from hardmax.dynamics.optim import Adam, Momentum
 from hardmax.dynamics.run import Run
 from hardmax.margin.att_svm import max_margin
 from hardmax.margin.solution import MaxMargin
-from hardmax.papers.checking.check import Hypothesis, Outcome, statement, unmet
+from hardmax.papers.checking.check import Hypothesis, Outcome, need, statement
+from hardmax.papers.checking.common import fixed_scores, late_radius, second_gap
 from hardmax.papers.geometry.statements.common import (
     chosen,
     no_still_coordinate,
@@ -24,7 +25,6 @@ from hardmax.papers.geometry.statements.common import (
     strong,
     trained,
 )
-from hardmax.papers.max_margin.statements.common import fixed_scores, late_radius, second_gap
 from hardmax.problem import Problem
 
 BELOW, ABOVE = 0.8, 2.0  # shares of a threshold at which runs are taken
@@ -61,19 +61,13 @@ def frozen_momentum(
     keep it down: what is frozen only for now leaves the claim open. So what can fail is the first half.
     """
     best = separable(problem, norm, selection)
-    if isinstance(best, Hypothesis):
-        return Outcome((best,))
     threshold = freezing_rate(best, beta)
-    finite = Hypothesis("beta > 0", math.isfinite(threshold), beta)
-    if not finite.holds:
-        return Outcome((finite,))
+    hypotheses = need(Hypothesis("beta > 0", math.isfinite(threshold), beta))
     slow, fast = (
         trained(problem, Momentum(factor * threshold, beta, norm), steps=steps, record=[steps - 1])
         for factor in (BELOW, ABOVE)
     )
-    same = tuple(selects(run, best) for run in (slow, fast))
-    if unmet(same):
-        return Outcome((finite, *same))
+    hypotheses.need(*(selects(run, best) for run in (slow, fast)))
     reached = reach(fast, best, beta)
     found = {
         "threshold": threshold,
@@ -84,9 +78,9 @@ def frozen_momentum(
         "above: reach": reached,
     }
     if frozen(slow, best, beta):
-        return Outcome((finite, *same), -1.0, found)
+        return Outcome(hypotheses, -1.0, found)
     settled = frozen(fast, best, beta) and slow.event is None
-    return Outcome((finite, *same), reached - 1 if settled else None, found)
+    return Outcome(hypotheses, reached - 1 if settled else None, found)
 
 
 def reach(run: Run, best: MaxMargin, beta: float) -> float:
@@ -114,10 +108,8 @@ def adam_grows(
     problem: Problem, *, rate: float = 0.001, betas: tuple[float, float] = (0.9, 0.99), steps: int = 30_000
 ) -> Outcome:
     """The growth in the last tenth of a run, once it is three waiting times old."""
-    fixed = fixed_scores(problem)
     slow = Hypothesis("beta1^2 < beta2", betas[0] ** 2 < betas[1], betas)
-    if not (fixed.holds and slow.holds):
-        return Outcome((fixed, slow))
+    need(fixed_scores(problem), slow)
     run = trained(
         problem,
         Adam(rate, betas, eps=0.0),
@@ -125,23 +117,18 @@ def adam_grows(
         record=[steps // 2, steps * 6 // 10, steps * 9 // 10],
     )
     one = chosen(run)
-    best = separable(problem, "linf", one.measured) if one.holds else one
-    if isinstance(best, Hypothesis):
-        return Outcome((slow, best))
-    hypotheses = [slow, strong(problem, best), no_still_coordinate(best)]
-    if unmet(hypotheses):
-        return Outcome(tuple(hypotheses))
+    need(slow, one)
+    best = separable(problem, "linf", one.measured, given=(slow,))
+    hypotheses = need(slow, strong(problem, best), no_still_coordinate(best))
     waiting = adam_waiting(rate, best.margin, betas)
     waited = Hypothesis("the run is three waiting times old", steps >= 3 * waiting, waiting)
     margins = row_margins(best, np.asarray(run.points))
     early, late = (growth(run, margins, at) for at in (2, -1))
     steady = Hypothesis("steady growth", abs(early - late) < STEADY * abs(late) or None, (early, late))
-    hypotheses += [waited, steady]
-    if unmet(hypotheses):
-        return Outcome(tuple(hypotheses))
+    hypotheses.need(waited, steady)
     law = adam_growth(rate, best.margin, betas)
     found = {"measured growth": late, "predicted": law, "deficit": run.margin_gap(best)}
-    return Outcome(tuple(hypotheses), 1 - abs(late / law - 1) / LAW, found)
+    return Outcome(hypotheses, 1 - abs(late / law - 1) / LAW, found)
 
 
 def growth(run: Run, margins: np.ndarray, at: int) -> float:
@@ -172,32 +159,22 @@ def adam_runs_away(
     happens there is told beside it.
     """
     best = separable(problem, "linf", selection)
-    if isinstance(best, Hypothesis):
-        return Outcome((best,))
     limit = runaway_rate(best.margin, betas)
     pole = Hypothesis("beta1^2 >= beta2", math.isfinite(limit), betas)
-    conditions = (pole, strong(problem, best), no_still_coordinate(best))
-    if unmet(conditions):
-        return Outcome(conditions)
+    hypotheses = need(pole, strong(problem, best), no_still_coordinate(best))
     # other rows weigh nothing from here on, however small their gap and however large their scores
     from_here = max(AHEAD, best.margin * late_radius(problem, min(best.margin, second_gap(best))))
-    late = Hypothesis("late within reach", from_here <= FARTHEST or None, from_here)
-    if not late.holds:
-        return Outcome((*conditions, late))
+    hypotheses.need(Hypothesis("late within reach", from_here <= FARTHEST or None, from_here))
     ahead = from_here * best.need()
     # tight rows whose score gaps are far from balanced turn a coordinate back at first, and fall faster so
     down = gradient(problem, ahead).direction
-    onward = Hypothesis("descent goes on along it", bool((down * ahead > 0).all()) or None, down.tolist())
-    hypotheses = (*conditions, late, onward)
-    if not onward.holds:
-        return Outcome(hypotheses)
+    onward = bool((down * ahead > 0).all()) or None
+    hypotheses.need(Hypothesis("descent goes on along it", onward, down.tolist()))
     below, above, whole = (
         trained(problem, Adam(factor * limit, betas, eps=0.0), steps=steps, start=start)
         for factor, start in ((1 - NEAR, ahead), (1 + NEAR, ahead), (1 - NEAR, None))
     )
-    same = selects(below, best)
-    if not same.holds:
-        return Outcome((*hypotheses, same))
+    hypotheses.need(selects(below, best))
     right = below.event is None and above.event == "runaway"
     found = {
         "rate": limit,
@@ -207,7 +184,7 @@ def adam_runs_away(
         "above: event": above.event,
         "below, from the origin: event": whole.event,
     }
-    return Outcome((*hypotheses, same), 1.0 if right else -1.0, found)
+    return Outcome(hypotheses, 1.0 if right else -1.0, found)
 
 
 @statement(
@@ -224,20 +201,15 @@ def adam_with_epsilon(
     problem: Problem, *, rate: float = 0.01, epsilon: float = 1e-3, steps: int = 20_000
 ) -> Outcome:
     """Adam until the gradient is below epsilon, then gradient flow, which a heavy ball follows."""
-    fixed = fixed_scores(problem)
     positive = Hypothesis("epsilon > 0", epsilon > 0, epsilon)
-    if not (fixed.holds and positive.holds):
-        return Outcome((fixed, positive))
+    need(fixed_scores(problem), positive)
     run = trained(problem, Adam(rate, (0.9, 0.99), eps=epsilon), steps=steps)
     one = chosen(run)
-    best = separable(problem, "l2", one.measured) if one.holds else one
-    if isinstance(best, Hypothesis):
-        return Outcome((positive, best))
+    need(positive, one)
+    best = separable(problem, "l2", one.measured, given=(positive,))
     size = math.exp(gradient(problem, run.p).log_norm)
     small = Hypothesis("the gradient is below epsilon", size < epsilon or None, size)
-    word = strong(problem, best)
-    if unmet((small, word)):
-        return Outcome((positive, small, word))
+    hypotheses = need(positive, small, strong(problem, best))
     late = flow(problem, start=run.p, until_log_time=LATE)
     other = max_margin(problem, one.measured, norm="linf")
     first, last = run.margin_gap(best), late.margin_gap(best)
@@ -251,4 +223,4 @@ def adam_with_epsilon(
     longer = bool(late.p_norm > (1 + GROWN) * run.p_norm)  # else it is at a finite minimum
     grows = Hypothesis("p goes on", longer or None, late.p_norm)
     slack = 1 - last / (FALL * first) if first > 0 else 0.0
-    return Outcome((positive, small, word, kept, grows), slack, found)
+    return Outcome((*hypotheses, kept, grows), slack, found)

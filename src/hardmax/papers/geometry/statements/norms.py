@@ -9,21 +9,15 @@ from hardmax.directions.enumerate import selections
 from hardmax.directions.neighbors import attracts
 from hardmax.dynamics.optim import Normalized
 from hardmax.margin.norms import norm as norm_of
-from hardmax.papers.checking.check import Hypothesis, Outcome, statement
+from hardmax.papers.checking.check import Hypothesis, Outcome, need, printed, statement
+from hardmax.papers.checking.common import distinct_scores, fixed_scores
 from hardmax.papers.geometry.statements.common import ROUNDING, separable, trained
-from hardmax.papers.max_margin.statements.common import fixed_scores
 from hardmax.problem import Problem
 
 MOST = 64  # selections whose words are compared
 FAR = 20.0  # gaps of the logits where a run starts
 TILT = 0.03  # how far its start is off the max margin, over the norm of that
 FALL = 0.7  # of the deficit: at the end it is at most this share of the largest on the way
-
-
-def words(problem: Problem, selection: Iterable[int], norms: Iterable[str]) -> tuple[str, ...]:
-    """Whether a selection attracts in each norm: strong, weak, no or doubtful."""
-    tokens = tuple(selection)
-    return tuple(attracts(problem, tokens, norm=each).written for each in norms)
 
 
 @statement(
@@ -36,15 +30,14 @@ def words(problem: Problem, selection: Iterable[int], norms: Iterable[str]) -> t
 )
 def attracting_selections(problem: Problem, *, norms: tuple[str, ...] = ("l1", "l2", "linf")) -> Outcome:
     """The words of every feasible selection, up to 64, in every norm; in l1 and linf by fractions."""
-    hypotheses = (
+    hypotheses = need(
         fixed_scores(problem),
         Hypothesis("keys of several dimensions", problem.d > 1, problem.d),
         Hypothesis("several norms", len({norm_of(each).name for each in norms}) > 1, norms),
     )
-    if not all(each.holds for each in hypotheses):
-        return Outcome(hypotheses)
     found = {
-        each.selection: words(problem, each.selection, norms) for each in selections(problem, limit=MOST)
+        each.selection: tuple(attracts(problem, each.selection, norm=norm).written for norm in norms)
+        for each in selections(problem, limit=MOST)
     }
     apart = {tokens: said for tokens, said in found.items() if {"strong", "no"} <= set(said)}
     measured = {"selections": len(found), "attracting in some norms only": len(apart)}
@@ -70,11 +63,8 @@ def strong_attracts(
 ) -> Outcome:
     """From a point far out, a little off the max margin; step t moves no margin by more than 1/sqrt t."""
     best = separable(problem, norm, selection)
-    if isinstance(best, Hypothesis):
-        return Outcome((best,))
     word = Hypothesis("strong", attracts(problem, best).written == "strong", attracts(problem, best).written)
-    if not word.holds:
-        return Outcome((word,))
+    need(word)
     p = best.need()
     off = generator(rng).normal(size=p.shape)
     start = FAR * (p + TILT * best.p_norm / norm_of(norm).value(off) * off)
@@ -93,3 +83,17 @@ def strong_attracts(
     none = most <= ROUNDING  # as in one dimension, where there is one direction
     slack = 0.0 if none else 1 - last / (FALL * most)
     return Outcome((word, inside), slack if stays else -1.0, found, vacuous=none)
+
+
+@printed("D-ERR-5")
+def one_bias_for_all(problem: Problem) -> Outcome:
+    """As printed: a selection that attracts in l1 attracts in linf too, and the other way round."""
+    hypotheses = need(
+        distinct_scores(problem), Hypothesis("keys of several dimensions", problem.d > 1, problem.d)
+    )
+    apart = {}
+    for each in selections(problem, limit=16):
+        said = {attracts(problem, each.selection, norm=name).written for name in ("l1", "linf")}
+        if said == {"strong", "no"}:
+            apart[str(each.selection)] = sorted(said)
+    return Outcome(hypotheses, -1.0 if apart else 1.0, {"apart": apart}, proof="fractions" if apart else None)

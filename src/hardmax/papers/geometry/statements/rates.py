@@ -16,9 +16,11 @@ from hardmax.dynamics.run import Run
 from hardmax.margin.att_svm import max_margin
 from hardmax.margin.norms import norm as norm_of
 from hardmax.margin.solution import MaxMargin
-from hardmax.papers.checking.check import Hypothesis, Outcome, statement, unmet
+from hardmax.papers.checking.balls import BallProblem, has_balls
+from hardmax.papers.checking.check import Hypothesis, Outcome, need, printed, statement
+from hardmax.papers.checking.common import distinct_scores, fixed_scores, unit_length
+from hardmax.papers.checking.proof import at_precision, balls, middle
 from hardmax.papers.geometry.statements.common import ROUNDING, chosen, separable, strong, trained
-from hardmax.papers.max_margin.statements.common import distinct_scores, fixed_scores, unit_length
 from hardmax.problem import Problem
 from hardmax.problem.selection import best_tokens
 
@@ -28,17 +30,13 @@ KICK = 1e-3  # off the place of rest, over the rate
 SETTLED = 1e-6  # a swing below this share of the rate is none
 LONGEST = 60  # moves of a period that is looked for
 SEEN = 240  # moves that have to repeat
+MOVES = 60  # of coordinate descent, each decided in balls
 CLOSE = 0.01  # how near a deficit is to that of the drift
 
 
 def two_tokens(problem: Problem) -> Hypothesis:
     """The hypothesis that every input has two tokens."""
     return Hypothesis("two tokens per input", bool((problem.sizes == 2).all()), problem.sizes.tolist())
-
-
-def mean_slack(y: np.ndarray, margins: np.ndarray, size: float) -> float:
-    """The duality gap of p and y: the mean slack of the rows under y, over the norm of p."""
-    return float(y @ (margins - margins.min())) / size
 
 
 @statement(
@@ -53,21 +51,18 @@ def certificate_of_a_run(
     problem: Problem, *, power: float = 2.0, rate: float | None = None, steps: int = 2000
 ) -> Outcome:
     """Normalised mirror descent; the weights of a run that selects the better of two tokens are positive."""
-    fixed = fixed_scores(problem)
-    if not fixed.holds:
-        return Outcome((fixed,))
+    need(fixed_scores(problem))
     rule = Mirror(unit_length(problem) if rate is None else rate, power)
     run = trained(problem, rule, steps=steps)
     one = chosen(run)
-    best = separable(problem, rule.norm, one.measured) if one.holds else one
-    if isinstance(best, Hypothesis):
-        return Outcome((best,))
+    need(one)
+    best = separable(problem, rule.norm, one.measured)
     proved, ball = run.margin_bounds(), norm_of(best.norm)
     rows, y = proved.constraints.rows(), np.asarray(proved.multipliers)
     y, size, margins = y / y.sum(), ball.value(run.p), rows @ run.p.ravel()
     low, high = float(margins.min()) / size, ball.dual.value(rows.T @ y)
     inside = min(best.margin / low - 1 if low > 0 else math.inf, high / best.margin - 1) + ROUNDING
-    gap, predicted = high - low, mean_slack(y, margins, size)
+    gap, predicted = high - low, float(y @ (margins - margins.min())) / size
     found = {"margin": best.margin, "interval": (low, high), "gap": gap, "mean slack over norm": predicted}
     best_of_two = two_tokens(problem).holds and best_tokens(problem).sets == tuple((t,) for t in one.measured)
     if not best_of_two:  # negative weights were left out: only the interval is claimed
@@ -99,16 +94,11 @@ def steepest_threshold(
     """
     ball = norm_of(norm)
     smooth = Hypothesis("a norm without corners", ball.strictly_convex and not ball.of_matrix, norm)
-    best = separable(problem, norm, selection) if smooth.holds else smooth
-    if isinstance(best, Hypothesis):
-        return Outcome((best,))
-    local = strong(problem, best)
-    if not local.holds:
-        return Outcome((local,))
+    need(smooth)
+    best = separable(problem, norm, selection)
+    hypotheses = need(strong(problem, best))
     eta = critical_rate(best)
-    regular = Hypothesis("regular, with several support rows", bool(math.isfinite(eta)), eta)
-    if not regular.holds:
-        return Outcome((local, regular))
+    hypotheses.need(Hypothesis("regular, with several support rows", bool(math.isfinite(eta)), eta))
     for many in (steps, 10 * steps, 100 * steps):
         at_rest = trained(problem, Normalized(eta / 2, norm=norm), steps=many, start=FAR * best.need())
         kicked = at_rest.p + KICK * eta * generator(0).normal(size=problem.d)
@@ -129,7 +119,7 @@ def steepest_threshold(
         slack = min(1 - below / SETTLED, above / SETTLED - 1) if keeps else None
         if slack is None or slack >= 0:
             break
-    return Outcome((smooth, local, regular), slack, found)
+    return Outcome((smooth, *hypotheses), slack, found)
 
 
 def period(moves: np.ndarray) -> int | None:
@@ -160,38 +150,32 @@ def constant_steps(problem: Problem, *, rule: str = "sign", rate: float = 0.1, s
     The rows of least margin under the mean all grow alike, so that the gradient repeats up to a factor, but
     for rows that fall behind exponentially: the moves go on if each has more room than those rows weigh.
     """
-    fixed = fixed_scores(problem)
-    if not fixed.holds:
-        return Outcome((fixed,))
+    need(fixed_scores(problem))
     step = Sign(rate) if rule == "sign" else Coordinate(rate)
     run = trained(problem, step, steps=steps, record=range(max(steps - SEEN, 0), steps + 1))
     one = chosen(run)
-    best = separable(problem, step.norm, one.measured) if one.holds else one
-    if isinstance(best, Hypothesis):
-        return Outcome((best,))
+    need(one)
+    best = separable(problem, step.norm, one.measured)
     if run.event == "cycle":
         found = {"event": "cycle", "|p|": run.p_norm, "deficit": 1.0}
         return Outcome((Hypothesis("the run repeats itself", True, run.p),), 1.0, found, witness=run.p)
-    if run.event is not None:
-        return Outcome((Hypothesis("the run goes on", False, run.event),))
+    need(Hypothesis("the run goes on", run.event is None, run.event))
     moves = np.rint(np.diff(np.asarray(run.points)[1:], axis=0) / rate).astype(int)
     length = period(moves)
-    repeats = Hypothesis("the moves repeat", length is not None or None, length)
-    if length is None:
-        return Outcome((repeats,))
+    hypotheses = need(Hypothesis("the moves repeat", length is not None or None, length))
+    assert length is not None
     mean = drift(moves, length)
     along = np.array([float(x) for x in mean])
     lost = best.margin_gap(along) if along.any() else 1.0
     short = Hypothesis("their mean is short of the max margin", lost > ROUNDING, [str(x) for x in mean])
     room, behind = _room(problem, run, best, along, moves[-length:])
-    lasting = Hypothesis("each move has room", room > behind or None, {"room": room, "others weigh": behind})
-    if unmet((short, lasting)):
-        return Outcome((repeats, short, lasting))
+    lasting = {"room": room, "others weigh": behind}
+    hypotheses.need(short, Hypothesis("each move has room", room > behind or None, lasting))
     longer = trained(problem, step, steps=10 * steps)
     later = 1.0 if longer.event == "cycle" else longer.margin_gap(best)  # in a cycle p does not grow at all
     found = {"period": length, "deficit of the mean": lost, "after ten times the steps": later}
     slack = 1 - abs(later - lost) / CLOSE
-    return Outcome((repeats, short, lasting), slack, found, witness=[str(x) for x in mean])
+    return Outcome(hypotheses, slack, found, witness=[str(x) for x in mean])
 
 
 def _room(
@@ -236,9 +220,7 @@ def one_input_at_a_time(
     fixed = fixed_scores(problem)
     if not fixed.holds:
         return Outcome((fixed,))
-    hypotheses = (two_tokens(problem), distinct_scores(problem))
-    if unmet(hypotheses):
-        return Outcome(hypotheses)
+    hypotheses = need(two_tokens(problem), distinct_scores(problem))
     pace = unit_length(problem) if rate is None else rate
     run = trained(problem, Normalized(pace, norm=norm), steps=rounds * problem.n, batch=1)
     went = Hypothesis("the run took all its steps", run.event is None or None, run.event)
@@ -250,3 +232,42 @@ def one_input_at_a_time(
     if best.is_certified and run.p.any() and best.p_norm:
         found["deficit"] = run.margin_gap(best)
     return Outcome((*hypotheses, went), 1 - off / ROUNDING, found)
+
+
+@printed("D-ERR-2")
+def coordinate_descent_grows(problem: Problem) -> Outcome:
+    """As printed: where the best tokens separate, coordinate descent with a constant step of 1 diverges.
+
+    Its points are whole numbers. Each move is decided in balls, so that a point that comes again proves that
+    the same moves come for ever.
+    """
+    best = best_tokens(problem)
+    hypotheses = need(
+        distinct_scores(problem),
+        Hypothesis("rivals in some input", bool((problem.sizes > 1).any())),
+        Hypothesis("separable", best.is_unique and max_margin(problem, best.tokens).is_feasible),
+        Hypothesis("a loss with balls", has_balls(problem)),
+    )
+
+    def walk() -> tuple[str, list[int]]:
+        exact, p, seen = BallProblem(problem), [0] * problem.d, set()
+        for _ in range(MOVES):
+            if tuple(p) in seen:
+                return "cycle", p
+            seen.add(tuple(p))
+            pull = exact.pull(balls(p))
+            top = max(range(problem.d), key=lambda j: abs(middle(pull[j])))
+            if pull[top].contains(0) or not all(abs(pull[top]) > abs(x) for x in np.delete(pull, top)):
+                return "tie", p
+            p[top] += 1 if pull[top] > 0 else -1
+        return "on", p
+
+    event, p = at_precision(256, walk)
+    length = float(sum(map(abs, p)))
+    if event == "tie":
+        return Outcome(hypotheses, None, {"event": event})
+    if event == "on":
+        return Outcome(hypotheses, length / MOVES, {"|p|_1": length})
+    return Outcome(
+        hypotheses, -1.0, {"comes again": p}, p, proof="every move decided in ball arithmetic, 256 bits"
+    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 
@@ -14,9 +14,9 @@ from hardmax.dynamics.flow import flow
 from hardmax.dynamics.optim import Normalized, Sign
 from hardmax.limits.cycles import inside_components
 from hardmax.limits.decomposition import Decomposition, decompose
-from hardmax.papers.checking.check import Hypothesis, Outcome, statement, unmet
+from hardmax.papers.checking.check import Conditions, Hypothesis, Outcome, need, statement
+from hardmax.papers.checking.common import fixed_scores, unit_length
 from hardmax.papers.geometry.statements.common import ROUNDING, trained
-from hardmax.papers.max_margin.statements.common import fixed_scores, unit_length
 from hardmax.problem import Problem
 from hardmax.problem.selection import best_tokens
 
@@ -27,36 +27,25 @@ GROWTH = 0.05  # measured over predicted growth, less one
 NEAR = 0.05  # of 1 - cos beside S, at the end
 
 
-def decomposed(problem: Problem) -> Hypothesis | Decomposition:
-    """The decomposition of the rows of the best tokens, or the condition of it that is not met."""
-    fixed = fixed_scores(problem)
-    if not fixed.holds:
-        return fixed
+def decomposed(problem: Problem) -> Decomposition:
+    """The decomposition of the rows of the best tokens; the test ends if it has none."""
+    need(fixed_scores(problem))
     best = best_tokens(problem)
-    if not best.is_unique:
-        return Hypothesis("one best token per input", False, best.sets)
+    need(Hypothesis("one best token per input", best.is_unique, best.sets))
     found = decompose(problem)
-    if not found.partition.constraints.count:
-        return Hypothesis("a token competes", False, 0)
+    need(Hypothesis("a token competes", found.partition.constraints.count > 0, 0))
     return found
 
 
-def convex_and_mixed(problem: Problem) -> tuple[tuple[Hypothesis, ...], Decomposition | None]:
+def convex_and_mixed(problem: Problem) -> tuple[Conditions, Decomposition]:
     """The conditions of D-THM-12: log loss, one label token per input, rows bound and rows separable."""
     found = decomposed(problem)
-    if isinstance(found, Hypothesis):
-        return (found,), None
-    hypotheses = (
+    hypotheses = need(
         Hypothesis("log loss, one label token per input", not found.is_local),
         Hypothesis("some rows bound, some separable", found.kind == "mixed", found.kind),
+        Hypothesis("decomposition certified", found.status == "certified" or None, found.status),
     )
-    certified = Hypothesis("decomposition certified", found.status == "certified" or None, found.status)
-    return (*hypotheses, certified), None if unmet((*hypotheses, certified)) else found
-
-
-def bound_rows(found: Decomposition) -> list[bool]:
-    """Which rows no p wins that loses none."""
-    return [bool(each) for each in found.partition.bound]
+    return hypotheses, found
 
 
 def is_won(rows: np.ndarray, j: int) -> bool | None:
@@ -105,10 +94,9 @@ def _proved(rows: Sequence[Sequence[Fraction]], bound: Sequence[bool], found: De
 def partition_of_rows(problem: Problem) -> Outcome:
     """Both certificates in fractions, and a linear program for each row, up to 60."""
     found = decomposed(problem)
-    if isinstance(found, Hypothesis):
-        return Outcome((found,))
     constraints = found.partition.constraints
-    rows, bound = constraints.rows(), bound_rows(found)
+    # which rows no p wins that loses none
+    rows, bound = constraints.rows(), [bool(each) for each in found.partition.bound]
     few = Hypothesis("at most 60 rows", len(rows) <= MOST or None, len(rows))
     exact = [[Fraction(x) for x in row] for row in _differences(problem, found)]
     proved = _proved(exact, bound, found)
@@ -151,10 +139,6 @@ def log_growth(found: Decomposition, ratio: float) -> float:
     return float(np.linalg.norm(found.p_mm)) * math.log(ratio)
 
 
-def _beside(found: Decomposition, p: Any) -> np.ndarray:
-    return found.parts(p)[1]
-
-
 @statement(
     "D-THM-12",
     "Gradient flow on data that do not separate",
@@ -167,24 +151,22 @@ def _beside(found: Decomposition, p: Any) -> np.ndarray:
 def finite_and_diverging(problem: Problem) -> Outcome:
     """Gradient flow to log t = 20, and how it grew since log t = 12."""
     hypotheses, found = convex_and_mixed(problem)
-    if found is None or found.p_fin is None or found.p_mm is None:
+    if found.p_fin is None or found.p_mm is None:
         return Outcome(hypotheses)
     run = flow(problem, until_log_time=LATE)
     times = np.asarray(run.times)
-    reached = Hypothesis("the flow is late", bool(times[-1] > LATE - 1e-6) or None, run.event)
-    if not reached.holds:
-        return Outcome((*hypotheses, reached))
+    hypotheses.need(Hypothesis("the flow is late", bool(times[-1] > LATE - 1e-6) or None, run.event))
     at = int(np.abs(times - EARLY).argmin())
     size = float(np.linalg.norm(found.p_fin) + np.linalg.norm(found.p_mm))
     off = float(np.linalg.norm(found.parts(run.p)[0] - found.p_fin)) / size
-    end, begin = (_beside(found, run.points[k]) for k in (-1, at))
+    end, begin = (found.parts(run.points[k])[1] for k in (-1, at))
     grown = float(np.linalg.norm(end) - np.linalg.norm(begin)) / log_growth(
         found, math.exp(times[-1] - times[at])
     )
     gap = cosine_distance(end, found.p_mm)
     told = {"off p_fin": off, "growth over |p_mm| log t": grown, "1 - cos to p_mm beside S": gap}
     slack = min(1 - off / SETTLED, 1 - abs(grown - 1) / GROWTH, 1 - gap / NEAR)
-    return Outcome((*hypotheses, reached), slack, told)
+    return Outcome(hypotheses, slack, told)
 
 
 @statement(
@@ -200,11 +182,11 @@ def finite_and_diverging(problem: Problem) -> Outcome:
 def normalized_on_bound_rows(problem: Problem, *, rate: float | None = None, steps: int = 10_000) -> Outcome:
     """The growth over the last decade of steps; the deficit of sign descent in linf is told beside it."""
     hypotheses, found = convex_and_mixed(problem)
-    if found is None or found.p_fin is None or found.p_mm is None:
+    if found.p_fin is None or found.p_mm is None:
         return Outcome(hypotheses)
     pace = 0.1 * unit_length(problem) if rate is None else rate
     run = trained(problem, Normalized(pace), steps=steps, record=[steps // 10])
-    end, begin = (float(np.linalg.norm(_beside(found, run.points[k]))) for k in (-1, -2))
+    end, begin = (float(np.linalg.norm(found.parts(run.points[k])[1])) for k in (-1, -2))
     grown = (end - begin) / log_growth(found, 10.0)
     swing = float(np.linalg.norm(found.parts(run.p)[0] - found.p_fin)) / pace
     told = {"growth over |p_mm| log 10": grown, "swing over the rate": swing, "|p|": run.p_norm}

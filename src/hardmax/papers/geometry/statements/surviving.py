@@ -17,10 +17,10 @@ from hardmax.margin.att_svm import max_margin
 from hardmax.margin.constraints import Constraints
 from hardmax.margin.norms import norm as norm_of
 from hardmax.margin.solution import MaxMargin
-from hardmax.papers.checking.check import Hypothesis, Outcome, statement, unmet
+from hardmax.papers.checking.check import Hypothesis, Outcome, need, statement
+from hardmax.papers.checking.common import fixed_scores
 from hardmax.papers.geometry.statements.common import trained
 from hardmax.papers.geometry.statements.split import convex_and_mixed
-from hardmax.papers.max_margin.statements.common import fixed_scores
 from hardmax.problem import Problem
 
 FALL = 0.7  # of the deficit over the last two decades of steps, unless it is small
@@ -47,18 +47,14 @@ NONE = 1e-9  # of the largest multiplier
 def plain_steepest(problem: Problem, *, norm: str = "linf", steps: int = 100_000) -> Outcome:
     """The deficit after all steps and after a hundredth of them."""
     hypotheses, found = convex_and_mixed(problem)
-    if found is None:
-        return Outcome(hypotheses)
     best = found.max_margin(norm)
-    solved = Hypothesis("max margin certified", best.is_certified or None, best.status)
-    if not solved.holds:
-        return Outcome((*hypotheses, solved))
+    hypotheses.need(Hypothesis("max margin certified", best.is_certified or None, best.status))
     dual = norm_of(norm).dual
     longest = max(dual.value(row) for row in found.partition.constraints.rows())
     run = trained(problem, GD(longest**-2.0, norm=norm), steps=steps, record=[steps // 100])
     early, late = (abs(best.margin_gap(run.points[k])) for k in (-2, -1))
     told = {"deficit after a hundredth of the steps": early, "deficit": late, "margin": best.margin}
-    return Outcome((*hypotheses, solved), 1 - late / max(FALL * early, SMALL), told)
+    return Outcome(hypotheses, 1 - late / max(FALL * early, SMALL), told)
 
 
 @statement(
@@ -76,9 +72,7 @@ def survivors(problem: Problem) -> Outcome:
 
     It is early, too, where p beside S has not yet outgrown its offset: see `offset_beside`.
     """
-    fixed = fixed_scores(problem)
-    if not fixed.holds:
-        return Outcome((fixed,))
+    need(fixed_scores(problem))
     run = flow(problem, until_log_time=LATE)
     shares = attention(problem, run.p)
     between = max((float(x) for each in shares for x in each if LOST < x < KEPT), default=0.0)
@@ -88,15 +82,11 @@ def survivors(problem: Problem) -> Outcome:
     some_lost = Hypothesis(
         "some token is lost", any(s.size < x.size for s, x in zip(sets, shares, strict=True))
     )
-    hypotheses = (several, some_lost, settled)
-    if unmet(hypotheses):
-        return Outcome(hypotheses)
+    hypotheses = need(several, some_lost, settled)
     left, lost = kept_and_lost(problem, sets)
     tied = [row for own in left.split(left.keys[left.tokens]) for row in own[0] - own[1:]]
     best = max_margin(Constraints.dense([row for row, _, _ in lost], E=tied))
-    apart = Hypothesis("survivors separable from the others", best.is_certified or None, best.status)
-    if not apart.holds:
-        return Outcome((*hypotheses, apart))
+    hypotheses.need(Hypothesis("survivors separable from the others", best.is_certified or None, best.status))
     S = np.linalg.svd(np.array(tied).T, full_matrices=False)
     span = S[0][:, S[1] > 1e-9 * S[1][0]] if S[1][0] > 0 else S[0][:, :0]
     beside = run.p - span @ (span.T @ run.p)
@@ -104,20 +94,16 @@ def survivors(problem: Problem) -> Outcome:
     offset, faint = offset_beside(left, lost, best, span, run)
     growth = run.times[-1] * goal
     off, kept = cosine_distance(growth + offset, goal), float(1 + offset @ goal / (growth @ goal))
-    outgrown = Hypothesis(
-        "p beside S has outgrown its offset",
-        (off < NEAR / 2 and kept > HALF and faint < FAINT) or None,
-        {"expected 1 - cos": off, "share of the growth": kept, "pull of other rows": faint},
-    )
-    if not outgrown.holds:
-        return Outcome((*hypotheses, apart, outgrown))
+    outgrown = (off < NEAR / 2 and kept > HALF and faint < FAINT) or None
+    measured = {"expected 1 - cos": off, "share of the growth": kept, "pull of other rows": faint}
+    hypotheses.need(Hypothesis("p beside S has outgrown its offset", outgrown, measured))
     pull = gradient(left, run.p)
     # in S, survivors balance what the lost tokens pull, which falls like 1/t
     balance = 2 * lost_pull(lost, best) * math.exp(-run.times[-1])
     rest = math.exp(pull.log_norm) if pull.direction.any() else 0.0
     gap = cosine_distance(beside, goal)
     told = {"survivors": [s.tolist() for s in sets], "1 - cos beside S": gap, "gradient of survivors": rest}
-    return Outcome((*hypotheses, apart, outgrown), min(1 - gap / NEAR, 1 - rest / max(STILL, balance)), told)
+    return Outcome(hypotheses, min(1 - gap / NEAR, 1 - rest / max(STILL, balance)), told)
 
 
 Lost = list[tuple[np.ndarray, int, float]]  # a row, its input and the score of the token that it leaves

@@ -21,11 +21,9 @@ from hardmax.dynamics.run import Run
 from hardmax.dynamics.train import train
 from hardmax.margin.att_svm import max_margin
 from hardmax.margin.solution import MaxMargin
-from hardmax.papers.checking.check import Hypothesis, Outcome, statement, unmet, unsaid
-from hardmax.papers.checking.enclosure import PROOF, selected
-from hardmax.papers.checking.proof import at_precision, dot, length
-from hardmax.papers.max_margin.statements.balls import BallProblem, has_balls, stationary_near
-from hardmax.papers.max_margin.statements.common import (
+from hardmax.papers.checking.balls import BallProblem, has_balls, stationary_near
+from hardmax.papers.checking.check import Hypothesis, Outcome, printed, statement, unmet, unsaid
+from hardmax.papers.checking.common import (
     decreasing_loss,
     distinct_scores,
     late_radius,
@@ -35,6 +33,8 @@ from hardmax.papers.max_margin.statements.common import (
     separable_best,
     unit_length,
 )
+from hardmax.papers.checking.enclosure import PROOF, selected
+from hardmax.papers.checking.proof import at_precision, balls, length, vector
 from hardmax.problem import Problem
 from hardmax.problem.selection import best_tokens, selected_tokens
 
@@ -44,16 +44,6 @@ ALIGNED = 1e-6
 TRANSIENT = 0.1  # share of the steps after which the cosine must only rise
 EARLY = 40  # steps that are taken again in balls to prove a fall
 GROWTH = 0.02  # relative error allowed in d|p| / d log t = |p_mm|
-
-
-def growth_rate(best_norm: float) -> float:
-    """d|p| / d log t of the late flow, whose gradient decays like exp(-margin |p|)."""
-    return best_norm
-
-
-def flow_limit(problem: Problem, best: MaxMargin) -> MaxMargin:
-    """What Theorem 2 says the flow tends to with one input: p_mm of the best-scoring token."""
-    return best
 
 
 @statement(
@@ -87,7 +77,7 @@ def global_convergence(problem: Problem, *, start: Any = None) -> Outcome:
     if limit.direction is None:
         return Outcome(hypotheses, None, found)
     late = max(late_radius(problem, min(limit.margin, second_gap(limit))), FAR * limit.p_norm)
-    slack, claimed, path = None, flow_limit(problem, best), where
+    slack, path = None, where
     for radius in later(late, FARTHEST * limit.p_norm):
         if path.p_norm < radius:  # from the start again: the rate is over one clock
             path = flow(problem, start=start, until_norm=radius)
@@ -96,27 +86,21 @@ def global_convergence(problem: Problem, *, start: Any = None) -> Outcome:
             return Outcome(hypotheses, None, found)
         mid = int(np.searchsorted(path.p_norms, 0.1 * path.p_norm))
         rate = float((path.p_norms[-1] - path.p_norms[mid]) / (path.times[-1] - path.times[mid]))
-        slack = 1 - abs(rate / growth_rate(limit.p_norm) - 1) / GROWTH
-        found |= {
-            "norm over log t": rate,
-            "1 - cos to p_mm of the best tokens": path.cosine_distance(claimed),
-        }
+        slack = 1 - abs(rate / limit.p_norm - 1) / GROWTH
+        found |= {"norm over log t": rate, "1 - cos to p_mm of the best tokens": path.cosine_distance(best)}
         if problem.n == 1:
-            slack = min(slack, 1 - path.cosine_distance(claimed) / ALIGNED)
+            slack = min(slack, 1 - path.cosine_distance(best) / ALIGNED)
         if slack >= 0:
             break
     if slack is None:
         return Outcome(hypotheses, None, found)
     # with one input another limit is proved where all attention goes to a token that this one does not select
     other = selected(problem, np.zeros(problem.d) if start is None else start) if slack < 0 else None
-    proof = PROOF if other is not None and other not in _tokens_of(problem, claimed) else None
+    proof = None
+    if other is not None and other not in selected_tokens(problem, best.need()).sets[0]:
+        proof = PROOF
     witness = path.p if slack < 0 else None
     return Outcome(hypotheses, slack, found, witness, proof=proof, paper_slack=slack, paper_proof=proof)
-
-
-def _tokens_of(problem: Problem, claimed: MaxMargin) -> tuple[int, ...]:
-    """The tokens of the first input that a direction selects."""
-    return selected_tokens(problem, claimed.need()).sets[0]
 
 
 def _trapped(problem: Problem, start: Any, hypotheses: tuple[Hypothesis, ...]) -> Outcome:
@@ -192,17 +176,17 @@ def _falls(problem: Problem, path: Run, best: MaxMargin, rate: float, last: int)
     target = exact.p
 
     def step() -> int | None:
-        made, point = BallProblem(problem), [arb(float(x)) for x in path.points[0]]
-        aim = [arb(int(x.numerator)) / int(x.denominator) for x in target]
+        made, point = BallProblem(problem), balls(path.points[0])
+        aim = vector(arb(int(x.numerator)) / int(x.denominator) for x in target)
         before = None
         for k in range(min(last, EARLY) + 1):
             if k or path.points[0].any():
-                cosine = dot(point, aim) / length(point)
+                cosine = point @ aim / length(point)
                 if before is not None and cosine < before:
                     return k
                 before = cosine
             pull = made.pull(point)
-            point = [x + arb(rate) * g / length(pull) for x, g in zip(point, pull, strict=True)]
+            point = point + arb(rate) * pull / length(pull)
         return None
 
     fallen = at_precision(256, step)
@@ -301,3 +285,18 @@ def _no_stationary_point(problem: Problem) -> bool:
     if not rows or len(set(problem.scores.tolist())) == 1:
         return False
     return bool(fmpq_mat(rows).rank() == len(rows))
+
+
+@printed("B-ERR-14")
+def no_critical_point(problem: Problem) -> Outcome:
+    """As printed: the risk has no finite critical point."""
+    some = Hypothesis("scores differ in some input", bool(np.ptp(problem.scores) > 0))
+    if unmet([some]):
+        return Outcome((some,))
+    path = flow(problem, until_norm=1e3 * unit_length(problem))
+    if path.event != "stationary point":
+        return Outcome(
+            (some,), 1 / (1 + 1 / max(path.p_norm, 1e-9)), {"norm": path.p_norm, "event": path.event}
+        )
+    proof = stationary_near(problem, path.p, 1e-6 * unit_length(problem))
+    return Outcome((some,), -1.0, {"norm": path.p_norm}, path.p, proof=proof)

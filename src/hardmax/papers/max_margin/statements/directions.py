@@ -8,27 +8,17 @@ import numpy as np
 
 from hardmax._lib.arrays import polar
 from hardmax._lib.expect import generator
-from hardmax.directions.direction import Direction, directional_margin
+from hardmax.directions.direction import directional_margin
 from hardmax.directions.enumerate import selections
 from hardmax.directions.position import general_position
 from hardmax.dynamics.measures import excess_loss
 from hardmax.margin.att_svm import max_margin
-from hardmax.papers.checking.check import Hypothesis, Outcome, statement, unmet
+from hardmax.papers.checking.balls import settle
+from hardmax.papers.checking.check import Hypothesis, Outcome, need, statement
+from hardmax.papers.checking.common import late_radius, lead, unit_directions
 from hardmax.papers.checking.proof import balls
-from hardmax.papers.max_margin.statements.balls import BallProblem, settle
-from hardmax.papers.max_margin.statements.common import late_radius, lead, unit_directions
 from hardmax.problem import Problem
 from hardmax.problem.selection import score_gaps
-
-
-def deciding_gap(p: Direction, q: Direction) -> float:
-    """The gap that the radius must resolve: first margins and second ones (B-ERR-09)."""
-    return min(p.Gamma - q.Gamma, p.delta, q.delta)
-
-
-def margin_gap(p: Direction, q: Direction) -> float:
-    """The gap that the paper's radius resolves."""
-    return p.Gamma - q.Gamma
 
 
 @statement(
@@ -43,45 +33,34 @@ def margin_gap(p: Direction, q: Direction) -> float:
 def larger_margin_wins(problem: Problem, *, p: Any, q: Any) -> Outcome:
     """Compare the two risks at the corrected radius and at the paper's, which the margins alone set."""
     lengths, units = polar(np.array([problem.vector("p", p), problem.vector("q", q)]))
-    hypotheses = [Hypothesis("p and q are not zero", bool(lengths.all()), lengths.tolist())]
-    if unmet(hypotheses):
-        return Outcome(tuple(hypotheses))
+    hypotheses = need(Hypothesis("p and q are not zero", bool(lengths.all()), lengths.tolist()))
     first, second = (directional_margin(problem, x) for x in units)
-    hypotheses += [
+    hypotheses.need(
         Hypothesis("one selection, without ties", first.unique and first.selected == second.selected),
         Hypothesis("p has the larger margin", first.Gamma > second.Gamma, first.Gamma - second.Gamma),
-    ]
-    if unmet(hypotheses):
-        return Outcome(tuple(hypotheses))
+    )
     chosen = problem.scores[problem.offsets[:-1] + np.array(first.selected.tokens)]
     above = score_gaps(problem, chosen)
     worse = [bool(above[problem.offsets[i] + t] < 0) for i, t in second.neighbors]
     wins, loses = first.neighbor_optimal and second.neighbor_optimal, worse == [True]
-    hypotheses.append(
+    hypotheses.need(
         Hypothesis("case (i) or (ii)", wins or loses, "(i)" if wins else "(ii)" if loses else None)
     )
-    if unmet(hypotheses):
-        return Outcome(tuple(hypotheses))
 
     better, worse_one = units if wins else units[::-1]
 
     def advantage(R: float) -> tuple[float, float | None, str | None]:
         risks = [excess_loss(problem, R * x, first.selected.tokens) for x in (better, worse_one)]
         seen = lead(*risks) or -1.0
-        room = settle(problem, seen, lambda exact: _risk_lead(exact, R * better, R * worse_one))
+        points = balls(R * better), balls(R * worse_one)
+        room = settle(problem, seen, lambda exact: exact.risk(points[1]) - exact.risk(points[0]))
         return seen, *room
 
-    radii = [late_radius(problem, gap(first, second)) for gap in (deciding_gap, margin_gap)]
+    gap = first.Gamma - second.Gamma  # all that the paper's radius resolves (B-ERR-09)
+    radii = [late_radius(problem, x) for x in (min(gap, first.delta, second.delta), gap)]
     found, paper = (advantage(R) for R in radii)
     measured = {"R": radii[0], "lead": found[0], "paper's R": radii[1], "lead there": paper[0]}
-    return Outcome(
-        tuple(hypotheses), found[1], measured, proof=found[2], paper_slack=paper[1], paper_proof=paper[2]
-    )
-
-
-def _risk_lead(exact: BallProblem, better: np.ndarray, worse: np.ndarray) -> Any:
-    """By how much the risk at the first point lies below that at the second, in balls."""
-    return exact.risk(balls(worse)) - exact.risk(balls(better))
+    return Outcome(hypotheses, found[1], measured, proof=found[2], paper_slack=paper[1], paper_proof=paper[2])
 
 
 @statement(
@@ -94,39 +73,23 @@ def _risk_lead(exact: BallProblem, better: np.ndarray, worse: np.ndarray) -> Any
 def better_neighbors(problem: Problem, *, p: Any) -> Outcome:
     """The sign of the excess risk at three radii beyond the threshold."""
     size, unit = polar(problem.vector("p", p))
-    hypotheses = [Hypothesis("p is not zero", bool(size > 0), float(size))]
-    if unmet(hypotheses):
-        return Outcome(tuple(hypotheses))
+    hypotheses = need(Hypothesis("p is not zero", bool(size > 0), float(size)))
     found = directional_margin(problem, unit)
-    hypotheses.append(Hypothesis("one token selected per input", found.unique))
-    if unmet(hypotheses):
-        return Outcome(tuple(hypotheses))
+    hypotheses.need(Hypothesis("one token selected per input", found.unique))
     chosen = problem.scores[problem.offsets[:-1] + np.array(found.selected.tokens)]
     above = score_gaps(problem, chosen)
     worse = [float(above[problem.offsets[i] + t]) for i, t in found.neighbors]
-    hypotheses.append(Hypothesis("all neighbours score higher", max(worse, default=1.0) < 0, worse))
-    if unmet(hypotheses):
-        return Outcome(tuple(hypotheses))
+    hypotheses.need(Hypothesis("all neighbours score higher", max(worse, default=1.0) < 0, worse))
     R = late_radius(problem, min(found.delta, found.Gamma))
     points = [m * R * unit for m in (1.0, 2.0, 4.0)]
     excess = [excess_loss(problem, p, found.selected.tokens) for p in points]
-    rooms = [below(e.sign) for e in excess]
+    rooms = [-e.sign for e in excess]
     witness = points[int(np.argmin(rooms))]
     slack, proof = settle(
-        problem, float(min(rooms)), lambda exact: below(exact.excess(balls(witness), found.selected.tokens))
+        problem, float(min(rooms)), lambda exact: -exact.excess(balls(witness), found.selected.tokens)
     )
     measured = {"R": R, "log of the gain": [e.log for e in excess]}
-    return Outcome(tuple(hypotheses), slack, measured, witness if proof else None, proof=proof)
-
-
-def below(excess: Any) -> Any:
-    """How far a risk lies below the reference that its excess is measured from."""
-    return -excess
-
-
-def most_neighbors(d: int) -> int:
-    """Lemma 10's bound."""
-    return d
+    return Outcome(hypotheses, slack, measured, witness if proof else None, proof=proof)
 
 
 @statement(
@@ -148,7 +111,7 @@ def few_neighbors(problem: Problem, *, rng: int = 0, draws: int = 500) -> Outcom
     hypotheses = (Hypothesis("general position", position.holds, position.witness),)
     met = [(directional_margin(problem, q), q) for q in unit_directions(problem.d, draws, generator(rng))]
     most = max((len(m.neighbors) for m, _ in met if m.unique), default=0)
-    bound, where, proof = most_neighbors(problem.d), None, None
+    bound, where, proof = problem.d, None, None
     for found in selections(problem, limit=200):
         if found.direction is None:
             continue

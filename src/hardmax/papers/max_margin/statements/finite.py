@@ -19,10 +19,9 @@ from hardmax.dynamics.measures import attention
 from hardmax.margin.att_svm import AttentionRows, max_margin, set_max_margin
 from hardmax.margin.label_svm import label_svm
 from hardmax.margin.solve import solve
-from hardmax.papers.checking.check import Hypothesis, Outcome, statement, unmet, unsaid
-from hardmax.papers.checking.proof import balls, largest, least, length
-from hardmax.papers.max_margin.statements.balls import BallProblem, settle
-from hardmax.papers.max_margin.statements.common import (
+from hardmax.papers.checking.balls import BallProblem, settle
+from hardmax.papers.checking.check import Hypothesis, Outcome, need, statement, unmet, unsaid
+from hardmax.papers.checking.common import (
     ROUNDING,
     log_lost,
     longest_difference,
@@ -32,44 +31,52 @@ from hardmax.papers.max_margin.statements.common import (
     unit_length,
     with_copies,
 )
+from hardmax.papers.checking.proof import balls, largest, least, length
 from hardmax.problem import Problem
 from hardmax.problem.selection import best_tokens
 
 Sets = Sequence[Sequence[int]]
 
 
-def set_margin(problem: Problem, q: np.ndarray, sets: Sets) -> float:
-    """The least lead, over inputs, of the best token inside the set over the best one outside."""
+def set_margin(inputs: Iterable[np.ndarray], q: np.ndarray, sets: Sets) -> Any:
+    """The least lead, over inputs, of the best token inside the set over the best one outside.
+
+    Keys and q are floats or balls.
+    """
     leads = []
-    for keys, inside in zip(problem.split(problem.keys[problem.tokens]), sets, strict=True):
+    for keys, inside in zip(inputs, sets, strict=True):
         logits = (keys - keys[inside[0]]) @ q
         outside = np.delete(logits, inside)
         if outside.size:
-            leads.append(float(logits[list(inside)].max() - outside.max()))
-    return min(leads)
+            leads.append(largest(logits[list(inside)]) - largest(outside))
+    return least(leads)
 
 
-def log_lost_between(log_T: Any, margin: Any, R: Any) -> tuple[Any, Any]:
-    """Where the log of the largest lost attention lies at R times a unit direction of that margin."""
-    return -margin * R - log_T, -margin * R + log_T
+def lost_rooms(lost: Any, T: Any, margin: Any, R: Any) -> tuple[Any, Any]:
+    """How far the log of the largest lost attention is inside its bounds, of floats or of balls.
+
+    They are -margin R -+ log T at R times a unit direction of that margin.
+    """
+    return lost - (-margin * R - np.log(T)), -margin * R + np.log(T) - lost
 
 
 def measure_bounds(problem: Problem, p_unit: np.ndarray, margin: float, sets: Sets, rng: int) -> Outcome:
     """p_mm at its two-sided bound, other directions at their lower one, with and without negative margins."""
-    log_T, chance = math.log(int(problem.sizes.max())), generator(rng)
+    T, chance = int(problem.sizes.max()), generator(rng)
+    keys = problem.split(problem.keys[problem.tokens])
     rooms: list[tuple[float, Any, Any]] = []  # the room, the same in balls, and where
     paper: list[tuple[float, Any, Any]] = []
     for R in (np.array([1.0, 10.0, 100.0, 1000.0]) / margin).tolist():
         lost = float(log_lost(problem, R * p_unit, sets).max())
-        low, high = log_lost_between(log_T, margin, R)
-        rooms.append((min(lost - low, high - lost), partial(_best_room, sets, R * p_unit, margin), p_unit))
+        again = partial(_best_room, sets, R * p_unit, margin)
+        rooms.append((float(min(lost_rooms(lost, T, margin, R))), again, p_unit))
         for q in unit_directions(problem.d, 90, chance):
-            own = set_margin(problem, q, sets)
+            own = float(set_margin(keys, q, sets))
             lost = float(log_lost(problem, R * q, sets).max())
             # a negative margin bounds nothing beyond 1/T: attention cannot be lost more than entirely
             for taken, found in ((max(own, 0.0), rooms), (own, paper)):
                 again = partial(_other_room, sets, R * q, taken == own)
-                found.append((lost - log_lost_between(log_T, taken, R)[0], again, q))
+                found.append((float(lost_rooms(lost, T, taken, R)[0]), again, q))
     tightest, literal = (min(found, key=lambda each: each[0]) for found in (rooms, rooms + paper))
     slack, proof = settle(problem, tightest[0] + ROUNDING, tightest[1])
     paper_slack, paper_proof = settle(problem, literal[0] + ROUNDING, literal[1])
@@ -86,27 +93,18 @@ def measure_bounds(problem: Problem, p_unit: np.ndarray, margin: float, sets: Se
 
 def _best_room(sets: Sets, p: np.ndarray, margin: float, exact: BallProblem) -> Any:
     """Room of p_mm between its bounds in balls; the margin comes with the rounding of its certificate."""
-    point = balls(p)
-    lost, log_T = exact.most_lost(point, sets), arb(max(map(len, exact.keys))).log()
-    low, high = log_lost_between(log_T, arb(margin), length(point))
+    point, T = balls(p), arb(max(map(len, exact.keys)))
     give = arb(ROUNDING) * (1 + arb(margin) * length(point))
-    return least([lost - low, high - lost]) + give
+    return least(lost_rooms(exact.most_lost(point, sets), T, arb(margin), length(point))) + give
 
 
 def _other_room(sets: Sets, p: np.ndarray, literal: bool, exact: BallProblem) -> Any:
     """Room of another direction above its lower bound, in balls; ``literal`` keeps a margin below 0."""
-    point = balls(p)
-    leads = []
-    for i, inside in enumerate(sets):
-        logits = exact.gaps(i, point, inside[0])
-        outside = [x for t, x in enumerate(logits) if t not in set(inside)]
-        if outside:
-            leads.append(largest(logits[t] for t in inside) - largest(outside))
-    own = least(leads)
+    point, T = balls(p), arb(max(map(len, exact.keys)))
+    own = set_margin(exact.keys, point, sets)
     taken = own if literal or float(own.mid()) > 0 else arb(0)
-    log_T = arb(max(map(len, exact.keys))).log()
-    # the logits are at p itself, so the radius is part of the margin
-    return exact.most_lost(point, sets) - log_lost_between(log_T, taken, 1)[0]
+    # the margin is at p itself, so the radius is part of it
+    return lost_rooms(exact.most_lost(point, sets), T, taken, 1)[0]
 
 
 @statement(
@@ -126,7 +124,7 @@ def lost_attention(problem: Problem, *, selection: Iterable[int] | None = None, 
     found = measure_bounds(
         problem, best.direction, best.margin, with_copies(problem, [(t,) for t in tokens]), rng
     )
-    return replace(found, hypotheses=tuple(hypotheses))
+    return replace(found, hypotheses=hypotheses)
 
 
 @statement(
@@ -146,16 +144,11 @@ def lost_attention_of_sets(
         return unsaid(hypotheses)
     p = solved.minimizers[0]
     found = measure_bounds(problem, p / np.linalg.norm(p), solved.margin, with_copies(problem, inside), rng)
-    return replace(found, hypotheses=tuple(hypotheses))
+    return replace(found, hypotheses=hypotheses)
 
 
 MARGINS = 1000.0  # the largest radius of (79) that is tried, in margins
 SURE = 0.999  # nu comes from a search: take a little less than the least that it found
-
-
-def log_risk_at_least(n: int, r: float, Gamma: float, nu: float, lost: float) -> float:
-    """(75): log of the least logistic risk with |v| <= r where that much attention is lost."""
-    return -r * (Gamma - nu * lost) - math.log(2 * n)
 
 
 @statement(
@@ -177,12 +170,10 @@ def risk_pays_for_attention(
     """
     tokens = tuple(selection)
     head = problem.readout.linear
-    hypotheses = [
+    hypotheses = need(
         Hypothesis("values and labels", head is not None),
         Hypothesis("logistic loss", problem.loss.name == "logistic", problem.loss.name),
-    ]
-    if unmet(hypotheses):
-        return Outcome(tuple(hypotheses))
+    )
     assert head is not None
     if nothing_outside(problem, [(t,) for t in tokens]):
         return unsaid(hypotheses)
@@ -202,20 +193,13 @@ def risk_pays_for_attention(
         met.append((p, lost, head.labels * (seen @ v)))
         if lost > ROUNDING:  # below, the quotient is rounding
             nu = min(nu, (C.Gamma - float(met[-1][2].min())) / lost)
-    hypotheses.append(Hypothesis("B-ASM-C", nu > 0, nu))
-    if unmet(hypotheses):
-        return Outcome(tuple(hypotheses))
+    hypotheses.need(Hypothesis("B-ASM-C", nu > 0, nu))
     for (p, lost, margins), r in itertools.product(met, (1.0 / C.Gamma, 10.0 / C.Gamma, 100.0 / C.Gamma)):
         log_risk = math.log(float(np.logaddexp(0.0, -r * margins).mean()))
-        room = log_risk - log_risk_at_least(problem.n, r, C.Gamma, SURE * nu, lost)
+        room = log_risk - (-r * (C.Gamma - SURE * nu * lost) - math.log(2 * problem.n))
         if room < slack:
             slack, witness = room, {"p": p, "r": r}
-    return Outcome(tuple(hypotheses), slack, {"nu": nu, "Gamma": C.Gamma, "least room": slack}, witness)
-
-
-def margin_kept(relaxed: float, full: float, epsilon: float) -> float:
-    """The margin that an epsilon on the non-support inputs leaves at least."""
-    return full * relaxed / (full + epsilon * (relaxed - full))
+    return Outcome(hypotheses, slack, {"nu": nu, "Gamma": C.Gamma, "least room": slack}, witness)
 
 
 @statement(
@@ -230,16 +214,12 @@ def margin_kept(relaxed: float, full: float, epsilon: float) -> float:
 def relaxed_lost_attention(problem: Problem, *, selection: Iterable[int]) -> Outcome:
     """Three values of epsilon, radii from 1 to 1000 margins."""
     tokens = tuple(selection)
-    hypotheses = [Hypothesis("values and labels", problem.readout.linear is not None)]
-    if unmet(hypotheses):
-        return Outcome(tuple(hypotheses))
+    hypotheses = need(Hypothesis("values and labels", problem.readout.linear is not None))
     label, full = label_max_margin(problem, tokens), max_margin(problem, tokens)
-    hypotheses += [
+    hypotheses.need(
         Hypothesis("labels separable", label.is_feasible, label.margin),
         Hypothesis("selection separable", full.is_feasible, full.margin),
-    ]
-    if unmet(hypotheses):
-        return Outcome(tuple(hypotheses))
+    )
     if nothing_outside(problem, [(t,) for t in tokens]):
         return unsaid(hypotheses)
     support = np.flatnonzero(label.tight).tolist()  # one row per input
@@ -249,22 +229,20 @@ def relaxed_lost_attention(problem: Problem, *, selection: Iterable[int]) -> Out
     sets = with_copies(problem, [(t,) for t in tokens])
     # the direction is one of doubles: so far out, logits are known to this
     noise = MARGINS * longest_difference(problem) / relaxed.margin * float(np.finfo(float).eps)
-    hypotheses.append(Hypothesis("logits resolved", noise < ROUNDING or None, noise))
-    if unmet(hypotheses):
-        return Outcome(tuple(hypotheses))
-    log_T, slacks, margins = math.log(int(problem.sizes.max())), [], []
+    hypotheses.need(Hypothesis("logits resolved", noise < ROUNDING or None, noise))
+    T, slacks, margins = int(problem.sizes.max()), [], []
     for epsilon in (0.5, 0.1, 0.01):
         solved = solve(replace(rows, h=np.where(inside, 1.0, epsilon)))
         if solved.direction is None:
-            return Outcome(tuple(hypotheses))
+            return Outcome(hypotheses)
         margins.append(solved.margin)
-        slacks.append(solved.margin / margin_kept(relaxed.margin, full.margin, epsilon) - 1)
+        kept = full.margin * relaxed.margin / (full.margin + epsilon * (relaxed.margin - full.margin))
+        slacks.append(solved.margin / kept - 1)
         for R in (1.0, 10.0, 100.0, MARGINS):
             lost = log_lost(problem, R / relaxed.margin * solved.direction, sets)
             worst = float(lost[support].max())
-            low = log_lost_between(log_T, relaxed.margin, R / relaxed.margin)[0]
-            high = log_lost_between(log_T, solved.margin, R / relaxed.margin)[1]
-            slacks += [worst - low, high - worst]
+            slacks.append(float(lost_rooms(worst, T, relaxed.margin, R / relaxed.margin)[0]))
+            slacks.append(float(lost_rooms(worst, T, solved.margin, R / relaxed.margin)[1]))
     found = {
         "support": support,
         "margins": margins,
@@ -274,4 +252,4 @@ def relaxed_lost_attention(problem: Problem, *, selection: Iterable[int]) -> Out
     least = min(slacks)
     # all that enters are certified margins and logs of attention at a few hundred margins: good to 1e-9
     proof = "certified margins, rounding below 1e-9" if least < -1e-5 else None
-    return Outcome(tuple(hypotheses), least + ROUNDING, found, vacuous=len(support) == problem.n, proof=proof)
+    return Outcome(hypotheses, least + ROUNDING, found, vacuous=len(support) == problem.n, proof=proof)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from flint import arb
 
+from hardmax._lib.arrays import cosine_distance
 from hardmax._lib.expect import finite_array
 from hardmax.directions.assumptions import assumption_b, assumption_c, assumption_d
 from hardmax.dynamics.gradient import gradient
@@ -16,9 +17,9 @@ from hardmax.dynamics.loop import step_factor
 from hardmax.dynamics.optim import GD, Normalized
 from hardmax.dynamics.train import train
 from hardmax.margin.att_svm import AttentionRows, max_margin
-from hardmax.papers.checking.check import Hypothesis, Outcome, statement, unmet, unsaid
-from hardmax.papers.checking.proof import balls, length, settle_slack
-from hardmax.papers.max_margin.statements.common import ROUNDING, fixed_scores, nothing_outside, strict_best
+from hardmax.papers.checking.check import Hypothesis, Outcome, need, printed, statement, unmet, unsaid
+from hardmax.papers.checking.common import ROUNDING, fixed_scores, nothing_outside, strict_best
+from hardmax.papers.checking.proof import RATIONAL, balls, length, settle_slack
 from hardmax.problem import Problem
 from hardmax.problem.keys import Dense
 from hardmax.problem.selection import Selection, best_tokens, score_gaps
@@ -51,9 +52,7 @@ def weights_follow_p(
     """Run both descents step by step and compare them; ``u`` is (1, 2, .., d) if absent."""
     tied = Hypothesis("keys are W x", problem.key_map is not None)
     prompt = np.arange(1.0, problem.d + 1) if u is None else finite_array("u", u, (problem.d,))
-    hypotheses = (tied, Hypothesis("u is not zero", bool(prompt.any()), float(np.linalg.norm(prompt))))
-    if unmet(hypotheses):
-        return Outcome(hypotheses)
+    hypotheses = need(tied, Hypothesis("u is not zero", bool(prompt.any()), float(np.linalg.norm(prompt))))
     values = problem.readout.values
     assert values is not None
     seen = problem._with(table=Dense(values), W=None)
@@ -100,17 +99,6 @@ def _first_step(
     return settle_slack(measured, again)
 
 
-def explicit_separator(problem: Problem) -> np.ndarray:
-    """The vector that Lemma 2 names: the head pulled back through W', over the least score gap."""
-    head = problem.readout.linear
-    assert head is not None
-    assert problem.key_map is not None
-    best = np.array(best_tokens(problem).tokens)
-    gaps = score_gaps(problem, problem.scores[problem.offsets[:-1] + best])
-    pulled: np.ndarray = np.linalg.pinv(problem.key_map.T) @ (head.labels[0] * head.v)
-    return pulled / float(gaps[gaps > 0].min())
-
-
 @statement(
     "B-THM-L2",
     "Lemmas 2 and 11: the globally best direction exists",
@@ -122,9 +110,7 @@ def explicit_separator(problem: Problem) -> np.ndarray:
 def best_tokens_separable(problem: Problem) -> Outcome:
     """Test the explicit separator, and ask the certified solver too."""
     head, W = problem.readout.linear, problem.key_map
-    hypotheses = [Hypothesis("keys are W x of the values", W is not None and head is not None)]
-    if unmet(hypotheses):
-        return Outcome(tuple(hypotheses))
+    hypotheses = need(Hypothesis("keys are W x of the values", W is not None and head is not None))
     assert head is not None
     assert W is not None
     outside = head.v - W.T @ (np.linalg.pinv(W.T) @ head.v)
@@ -137,12 +123,15 @@ def best_tokens_separable(problem: Problem) -> Outcome:
     solved = max_margin(problem) if hypotheses[2].holds else None
     found = {} if solved is None else {"solver": solved.status, "margin": solved.margin}
     if unmet(hypotheses):
-        return Outcome(tuple(hypotheses), measured=found)
+        return Outcome(hypotheses, measured=found)
     assert solved is not None
     rows = AttentionRows(problem).constraints(enumerate(best_tokens(problem).tokens)).rows()
     if not len(rows):
         return unsaid(hypotheses)
-    p = explicit_separator(problem)
+    # the separator that the lemma names: the head pulled back through W', over the least score gap
+    best = np.array(best_tokens(problem).tokens)
+    gaps = score_gaps(problem, problem.scores[problem.offsets[:-1] + best])
+    p = np.linalg.pinv(W.T) @ (head.labels[0] * head.v) / float(gaps[gaps > 0].min())
     least = float((rows @ p).min(initial=np.inf))
     # keys are W x rounded: what the separator amplifies of that is no refutation
     noise = ROUNDING + 1e-13 * float(np.linalg.norm(p) * np.linalg.norm(problem.keys, axis=1).max())
@@ -154,7 +143,7 @@ def best_tokens_separable(problem: Problem) -> Outcome:
         proof = f"the separator misses by more than {noise:.1e}, all that rounding can do"
     slack = -1.0 if solved.is_feasible is False else short
     return Outcome(
-        tuple(hypotheses), slack, {"least margin of the separator": least, **found}, witness=p, proof=proof
+        hypotheses, slack, {"least margin of the separator": least, **found}, witness=p, proof=proof
     )
 
 
@@ -171,9 +160,7 @@ POSITIVE = 1e-6  # nu below this share of the label margin counts as zero
 )
 def equal_others(problem: Problem) -> Outcome:
     """Compare the scores of each input; the witness is [input, two tokens at odds]."""
-    hypotheses = (fixed_scores(problem),)
-    if unmet(hypotheses):
-        return Outcome(hypotheses)
+    hypotheses = need(fixed_scores(problem))
     found = assumption_b(problem)
     witness = None if found.witness is None else list(found.witness)
     return Outcome(hypotheses, 1.0 if found.holds else -1.0, witness=witness)
@@ -191,9 +178,7 @@ def attention_costs_margin(
     problem: Problem, *, selection: Iterable[int], inputs: Iterable[int] | None = None, rng: int = 0
 ) -> Outcome:
     """Search for the least nu over free attention weights; ``inputs`` restricts it, as Theorem 6 does."""
-    hypotheses = (Hypothesis("values and labels", problem.readout.linear is not None),)
-    if unmet(hypotheses):
-        return Outcome(hypotheses)
+    hypotheses = need(Hypothesis("values and labels", problem.readout.linear is not None))
     kept, tokens = None if inputs is None else set(inputs), tuple(selection)
     if nothing_outside(problem, [(t,) for t in tokens]):
         return unsaid(hypotheses)
@@ -213,12 +198,52 @@ def attention_costs_margin(
 )
 def sets_dominate(problem: Problem, *, sets: Iterable[Iterable[int]] | None = None) -> Outcome:
     """Test Lemma 14's sufficient conditions for the best-scoring tokens, or other sets."""
-    hypotheses = (fixed_scores(problem),)
-    if unmet(hypotheses):
-        return Outcome(hypotheses)
+    hypotheses = need(fixed_scores(problem))
     inside = None if sets is None else Selection(tuple(tuple(s) for s in sets))
     if nothing_outside(problem, (inside or best_tokens(problem)).sets):
         return unsaid(hypotheses)
     found = assumption_d(problem, inside)
     measured = {"epsilon": found.epsilon, "Theta": found.Theta} if found.holds else {}
     return Outcome(hypotheses, found.epsilon if found.holds else -1.0, measured, found.witness)
+
+
+@printed("B-ERR-18")
+def score_as_key(problem: Problem) -> Outcome:
+    """As printed: the score as one more coordinate of the keys leaves the direction of the others alone."""
+    tokens = best_tokens(problem)
+    one = Hypothesis("one best token per input", tokens.is_unique)
+    plane = max_margin(problem, tokens.tokens, exact=True) if tokens.is_unique else None
+    parts = zip(problem.split(problem.keys[problem.tokens]), problem.split(problem.scores), strict=True)
+    lifted = [np.column_stack([keys, scores]) for keys, scores in parts]
+    hypotheses = (one, Hypothesis("separable", plane is not None and plane.is_feasible))
+    if unmet(hypotheses) or plane is None or plane.exact is None or plane.exact.p is None:
+        return Outcome(hypotheses)
+    space = max_margin(Problem(lifted, problem.split(problem.scores)), tokens.tokens, exact=True)
+    if space.exact is None or space.exact.p is None or plane.direction is None:
+        return Outcome(hypotheses)
+    u, w = list(plane.exact.p), list(space.exact.p)[: problem.d]
+    turned = any(u[i] * w[j] != u[j] * w[i] for i in range(len(u)) for j in range(i))
+    if not any(w):
+        return Outcome(hypotheses, 0.0, vacuous=True)
+    gap = cosine_distance([float(x) for x in u], [float(x) for x in w])
+    return Outcome(
+        hypotheses, -max(gap, 1e-300) if turned else 0.0, {"1 - cos": gap}, proof=RATIONAL if turned else None
+    )
+
+
+@printed("B-ERR-19")
+def low_score_first(problem: Problem) -> Outcome:
+    """As printed: in the first step the logistic loss pulls more at the input with the lower score.
+
+    As in the rule of thumb, margins are equal and the other token scores 0, so that the best scores decide.
+    """
+    two = Hypothesis("two inputs", problem.n >= 2)
+    gaps = sorted(float(part.max()) for part in problem.split(problem.scores)[:2])
+    hypotheses = need(two, Hypothesis("two different positive scores", 0 < gaps[0] < gaps[-1]))
+
+    def room() -> Any:
+        low, high = (arb(gap) / (1 + (arb(gap) / 2).exp()) for gap in gaps)
+        return low / high - 1
+
+    slack, proof = settle_slack(float(room().mid()), room)
+    return Outcome(hypotheses, slack, {"scores": gaps}, proof=proof)

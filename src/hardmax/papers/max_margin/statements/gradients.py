@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -16,11 +15,9 @@ from hardmax.dynamics.measures import attention, loss, smoothness
 from hardmax.dynamics.optim import GD
 from hardmax.dynamics.train import train
 from hardmax.margin.att_svm import max_margin
-from hardmax.margin.solution import MaxMargin
-from hardmax.papers.checking.check import Hypothesis, Outcome, statement, unmet, unsaid
-from hardmax.papers.checking.proof import balls, dot, largest, least, length
-from hardmax.papers.max_margin.statements.balls import BallProblem, settle
-from hardmax.papers.max_margin.statements.common import (
+from hardmax.papers.checking.balls import BallProblem, settle
+from hardmax.papers.checking.check import Hypothesis, Outcome, need, statement, unmet, unsaid
+from hardmax.papers.checking.common import (
     ROUNDING,
     decreasing_loss,
     fixed_scores,
@@ -29,12 +26,20 @@ from hardmax.papers.max_margin.statements.common import (
     unit_directions,
     unit_length,
 )
+from hardmax.papers.checking.proof import balls, largest, least, length, vector
 from hardmax.problem import Problem
 
 
-def remainder_bound(Gamma: Any, A: Any, lost: Any) -> Any:
-    """Lemma 3's bound on the second-order remainder, of floats or of balls."""
-    return 2 * Gamma * A * lost**2
+def remainder(
+    s: np.ndarray, keys: np.ndarray, scores: np.ndarray, q: np.ndarray, first: int
+) -> tuple[Any, Any]:
+    """Lemma 3's second-order remainder and its bound, of floats or of balls."""
+    a, lost = keys @ q, np.delete(s, first).sum()
+    longest = largest(np.sqrt((keys * keys).sum(axis=1)))
+    bound = 2 * (largest(scores) - least(scores)) * (longest * length(q)) * lost**2
+    covariance = s @ (a * scores) - (s @ a) * (s @ scores)
+    pairs = ((a[first] - a) * s) @ (scores[first] - scores)
+    return abs(covariance - pairs), bound
 
 
 @statement(
@@ -49,9 +54,7 @@ def remainder_bound(Gamma: Any, A: Any, lost: Any) -> Any:
 )
 def covariance_expansion(problem: Problem, *, rng: int = 0, draws: int = 2000) -> Outcome:
     """Sample p, q and tokens; draws with 1 - s below 1e-4, where rounding rules, are left out."""
-    hypotheses = (fixed_scores(problem),)
-    if unmet(hypotheses):
-        return Outcome(hypotheses)
+    hypotheses = need(fixed_scores(problem))
     chance, worst, used = generator(rng), 0.0, 0
     witness: dict[str, Any] | None = None
     keys, scores = (problem.split(x) for x in (problem.keys[problem.tokens], problem.scores))
@@ -63,35 +66,24 @@ def covariance_expansion(problem: Problem, *, rng: int = 0, draws: int = 2000) -
         p = chance.normal(size=problem.d) * scale * 10.0 ** chance.uniform(-2, 1)
         q = chance.normal(size=problem.d)
         i = int(chance.integers(problem.n))
-        s, a, gamma = attention(problem, p)[i], keys[i] @ q, scores[i]
+        s = attention(problem, p)[i]
         first = int(np.argmax(s)) if chance.random() < 0.5 else int(chance.integers(len(s)))
-        lost = float(np.delete(s, first).sum())
-        bound = remainder_bound(
-            float(np.ptp(gamma)), float(np.linalg.norm(keys[i], axis=1).max() * np.linalg.norm(q)), lost
-        )
-        if lost <= 1e-4 or bound == 0.0:
+        off, bound = remainder(s, keys[i], scores[i], q, first)
+        if np.delete(s, first).sum() <= 1e-4 or bound == 0.0:
             continue
         used += 1
-        exact = float(s @ (a * gamma) - (s @ a) * (s @ gamma))
-        sum_of_pairs = float(((a[first] - a) * s) @ (gamma[first] - gamma))
-        ratio = abs(exact - sum_of_pairs) / bound
-        if ratio > worst:
-            worst, witness = ratio, {"input": i, "token": first, "p": p, "q": q}
+        if off / bound > worst:
+            worst, witness = float(off / bound), {"input": i, "token": first, "p": p, "q": q}
     found = {"largest remainder over bound": worst, "draws used": used}
-    slack, proof = settle(problem, 1 + ROUNDING - worst, lambda exact: _remainder_room(exact, witness or {}))
+
+    def room(exact: BallProblem) -> Any:
+        assert witness is not None
+        i, s = witness["input"], exact.attention(witness["input"], balls(witness["p"]))
+        off, bound = remainder(s, exact.keys[i], exact.scores[i], balls(witness["q"]), witness["token"])
+        return 1 - off / bound
+
+    slack, proof = settle(problem, 1 + ROUNDING - worst, room)
     return Outcome(hypotheses, slack, found, witness, vacuous=used == 0, proof=proof)
-
-
-def _remainder_room(exact: BallProblem, at: dict[str, Any]) -> Any:
-    """One minus remainder over bound at the witness, in balls."""
-    i, first, p, q = at["input"], at["token"], balls(at["p"]), balls(at["q"])
-    s, gamma = exact.attention(i, p), exact.scores[i]
-    a = [dot(key, q) for key in exact.keys[i]]
-    covariance = dot(s, [x * y for x, y in zip(a, gamma, strict=True)]) - dot(s, a) * dot(s, gamma)
-    pairs = dot(s, [(a[first] - x) * (gamma[first] - g) for x, g in zip(a, gamma, strict=True)])
-    Gamma = largest(gamma) - least(gamma)
-    A = largest([length(key) for key in exact.keys[i]]) * length(q)
-    return 1 - abs(covariance - pairs) / remainder_bound(Gamma, A, 1 - s[first])
 
 
 @statement(
@@ -113,49 +105,30 @@ def descent_everywhere(problem: Problem, *, rng: int = 0, draws: int = 400) -> O
     unit = unit_length(problem)
     for scale in np.geomspace(1e-2 * unit, 1e3 * unit, draws):
         p = chance.normal(size=problem.d) * scale
-        cosine = descent_cosine(gradient(problem, p).direction, best.direction)
+        cosine = float(gradient(problem, p).direction @ best.direction)
         if cosine < lowest:
             lowest, witness = cosine, p
-    # a product of exactly zero is no descent
-    slack, proof = settle(problem, lowest or -1.0, lambda exact: _descent_product(problem, exact, witness))
+
+    def again(exact: BallProblem) -> Any:
+        pull, p_mm = exact.pull(balls(witness)), exact_solution(problem)
+        return pull @ p_mm / (length(pull) * length(p_mm))
+
+    slack, proof = settle(problem, lowest or -1.0, again)  # a product of exactly zero is not descent
     found = {"least cosine of -grad L and p_mm": lowest}
     return Outcome(hypotheses, slack, found, witness, proof=proof)
 
 
-def descent_cosine(pull: Any, p_mm: Any) -> Any:
-    """The product whose sign Lemma 4 claims: of -grad L with p_mm, as vectors of floats or of balls."""
-    return float(pull @ p_mm) if isinstance(pull, np.ndarray) else dot(pull, p_mm)
-
-
-def _descent_product(problem: Problem, exact: BallProblem, p: np.ndarray) -> Any:
-    """-grad L(p) . p_mm over their lengths in balls, with the rational p_mm; undecided without one."""
-    best = exact_direction(problem)
-    if best is None:
-        return arb(0, 1)
-    pull = exact.pull(balls(p))
-    return descent_cosine(pull, best) / (length(pull) * length(best))
-
-
-def exact_direction(problem: Problem, selection: Sequence[int] | None = None) -> list[Any] | None:
-    """p_mm of a selection (the best tokens if none is given) in balls, from its rational solution."""
-    best = max_margin(problem, selection, exact=True)
+def exact_solution(problem: Problem) -> np.ndarray:
+    """p_mm of the best tokens in balls, from its rational solution; or balls that decide nothing."""
+    best = max_margin(problem, exact=True)
     if best.exact is None or best.exact.p is None:
-        return None
-    return [arb(x.numerator) / arb(x.denominator) for x in best.exact.p]
+        return vector([arb(0, 1)] * problem.d)
+    return vector(arb(x.numerator) / arb(x.denominator) for x in best.exact.p)
 
 
-def radial_bound(pi: Any) -> Any:
-    """How much more the gradient may pull along p than along p_mm."""
-    return 1 + pi
-
-
-def radial_excess(losers: int, reach: Any) -> Any:
-    """Lemma 5 with its constant: the pi that is reached at |p| = reach/margin, log(T - 1)/reach.
-
-    Under Assumption B the pull along p/|p| is the mean of its leads over the losers, weighted by e^-lead |p|,
-    so at most the least lead plus log(T - 1)/|p|; and no direction has a least lead above the margin.
-    """
-    return math.log(losers) / reach
+def radial_room(pull: np.ndarray, p: np.ndarray, along: np.ndarray, pi: Any) -> Any:
+    """1 + pi minus how much more the gradient pulls along p than along p_mm, of floats or of balls."""
+    return 1 + pi - pull @ p / length(p) / (pull @ along)
 
 
 @statement(
@@ -167,7 +140,11 @@ def radial_excess(losers: int, reach: Any) -> Any:
     hunt={"draws": 60},
 )
 def radial_pull_bounded(problem: Problem, *, rng: int = 0, draws: int = 1440) -> Outcome:
-    """The worst ratio over directions at growing radii, against the bound with its constant."""
+    """The worst ratio over directions at growing radii, against the bound with its constant.
+
+    Under Assumption B the pull along p/|p| is the mean of its leads over the losers, weighted by e^-lead |p|,
+    so at most the least lead plus log(T - 1)/|p|; and no direction has a least lead above the margin.
+    """
     B = assumption_b(problem)
     separable, best = separable_best(problem)
     hypotheses = (
@@ -186,26 +163,19 @@ def radial_pull_bounded(problem: Problem, *, rng: int = 0, draws: int = 1440) ->
         points = reach / best.margin * directions
         pulls = np.array([gradient(problem, p).direction for p in points])
         ratios = (pulls * directions).sum(axis=1) / (pulls @ best.direction)
-        bound = radial_bound(radial_excess(losers, reach))
         worst.append(float(ratios.max()))
-        rooms.append(bound - worst[-1])
+        rooms.append(1 + math.log(losers) / reach - worst[-1])
         where.append((reach, points[int(ratios.argmax())]))
     reach, witness = where[int(np.argmin(rooms))]
-    slack, proof = settle(
-        problem, min(rooms) + ROUNDING, lambda exact: _radial_room(problem, exact, witness, losers, best)
-    )
+
+    def room(exact: BallProblem) -> Any:
+        p, p_mm = balls(witness), exact_solution(problem)
+        pi = arb(losers).log() * length(p_mm) / length(p)
+        return radial_room(exact.pull(p), p, p_mm / length(p_mm), pi)
+
+    slack, proof = settle(problem, min(rooms) + ROUNDING, room)
     found = {"radii": [r / best.margin for r in reaches], "worst ratio": worst}
     return Outcome(hypotheses, slack, found, witness if min(rooms) < 0 else None, proof=proof)
-
-
-def _radial_room(problem: Problem, exact: BallProblem, p: np.ndarray, losers: int, best: MaxMargin) -> Any:
-    """Bound minus ratio at the witness, in balls."""
-    p_mm, point = exact_direction(problem), balls(p)
-    if p_mm is None:
-        return arb(0, 1)
-    pull, R = exact.pull(point), length(point)
-    ratio = dot(pull, point) / R / (dot(pull, p_mm) / length(p_mm))
-    return radial_bound(arb(losers).log() * length(p_mm) / R) - ratio
 
 
 @statement(
@@ -244,14 +214,19 @@ def smooth_and_descending(
     t = int(np.argmin(missed))
     # the risk of a step is known to its last digit only; a sum of falls is the sum of what the steps miss
     noise = 1e-14 * float(np.abs(risks).max())
-    smooth, smooth_proof = settle(
-        problem,
-        1 + ROUNDING - curvature / min(bound.tight, bound.L_p),
-        lambda exact: min(bound.tight, bound.L_p) * (1 + ROUNDING) - _secant(exact, *secant),
-    )
-    falls, falls_proof = settle(
-        problem, float(missed[t]) + noise, lambda exact: _fall(exact, path.points[t], eta)
-    )
+    limit = min(bound.tight, bound.L_p)
+
+    def room(exact: BallProblem) -> Any:
+        p, q = (balls(x) for x in secant)
+        return limit * (1 + ROUNDING) - length(exact.pull(q) - exact.pull(p)) / length(q - p)
+
+    def fall(exact: BallProblem) -> Any:
+        p = balls(path.points[t])
+        pull = exact.pull(p)
+        return exact.risk(p) - exact.risk(p + arb(eta) * pull) - arb(eta) / 2 * (pull @ pull)
+
+    smooth, smooth_proof = settle(problem, 1 + ROUNDING - curvature / limit, room)
+    falls, falls_proof = settle(problem, float(missed[t]) + noise, fall)
     found = {
         "largest secant over L_p": curvature / bound.L_p,
         "largest secant over the tighter constant": curvature / bound.tight,
@@ -269,18 +244,3 @@ def smooth_and_descending(
 def _plain_gradient(problem: Problem, p: np.ndarray) -> np.ndarray:
     pull = gradient(problem, p)
     return pull.direction * math.exp(pull.log_norm)
-
-
-def _secant(exact: BallProblem, p: np.ndarray, q: np.ndarray) -> Any:
-    """|grad L(q) - grad L(p)| / |q - p| in balls."""
-    one, two = balls(p), balls(q)
-    change = [x - y for x, y in zip(exact.pull(two), exact.pull(one), strict=True)]
-    return length(change) / length([x - y for x, y in zip(two, one, strict=True)])
-
-
-def _fall(exact: BallProblem, p: np.ndarray, eta: float) -> Any:
-    """What a step from p lowers the risk by, minus eta/2 |grad|^2, in balls."""
-    point = balls(p)
-    pull = exact.pull(point)
-    after = [x + arb(eta) * g for x, g in zip(point, pull, strict=True)]
-    return exact.risk(point) - exact.risk(after) - arb(eta) / 2 * dot(pull, pull)

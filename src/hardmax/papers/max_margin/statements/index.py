@@ -10,18 +10,13 @@ import numpy as np
 from hardmax.directions.critical import LIMIT, CriticalDirections, critical_directions
 from hardmax.limits.field import DescentField, degree
 from hardmax.limits.stationary import stationary_points
-from hardmax.papers.checking.check import Hypothesis, Outcome, statement, unmet
-from hardmax.papers.max_margin.statements.common import decreasing_loss, fixed_scores, late_radius
+from hardmax.papers.checking.check import Hypothesis, Outcome, need, statement
+from hardmax.papers.checking.common import decreasing_loss, fixed_scores, late_radius
 from hardmax.problem import Problem
 
 DIGITS = 1e-3  # largest rounding error of a logit on the late sphere
 PROOF = "infinity in fractions; the degree beyond a radius that bounds every stationary point"
 MISSING = "a stationary point is missing"
-
-
-def finite_indices(found: CriticalDirections) -> int:
-    """What (-1)^index of the finite stationary points must sum to."""
-    return 1 - found.sum
 
 
 def empty_beyond(problem: Problem, found: CriticalDirections) -> float:
@@ -63,28 +58,22 @@ def index_theorem(problem: Problem, *, limit: int = LIMIT) -> Outcome:
 
     On the line and in the plane finite stationary points are listed too, for Morse's inequality.
     """
-    hypotheses = [fixed_scores(problem)]
-    if unmet(hypotheses):
-        return Outcome(tuple(hypotheses))
+    hypotheses = need(fixed_scores(problem))
     found = critical_directions(problem, limit=limit)
     whole = found.status == "complete" or None
     rows = found.degenerate[0] if found.degenerate else "independent, no multiplier is zero"
-    hypotheses += [
+    hypotheses.need(
         decreasing_loss(problem),
         Hypothesis("nondegenerate at infinity", False if found.degenerate else whole, rows),
-    ]
-    if unmet(hypotheses):
-        return Outcome(tuple(hypotheses))
+    )
     field, radius = DescentField(problem), empty_beyond(problem, found)
     reached = radius * field.unit * np.finfo(float).eps <= DIGITS and field.d == found.dimension
-    hypotheses += [
+    hypotheses.need(
         Hypothesis("at most 3 dimensions", found.dimension <= 3 or None, found.dimension),
         Hypothesis("a late sphere in reach", reached or None, radius),
-    ]
-    if unmet(hypotheses):
-        return Outcome(tuple(hypotheses))
+    )
     turns = {degree(field, R, found.corners) for R in (radius, 2 * radius)}
-    asked = finite_indices(found)
+    asked = 1 - found.sum  # of (-1)^index of the finite stationary points
     at_infinity = [each.index for each in found.directions]
     measured = {
         "indices at infinity": at_infinity,
@@ -94,12 +83,12 @@ def index_theorem(problem: Problem, *, limit: int = LIMIT) -> Outcome:
         "1 - sum at infinity": asked,
     }
     if len(turns) > 1 or None in turns:
-        return Outcome(tuple(hypotheses), None, measured)
+        return Outcome(hypotheses, None, measured)
     (turn,) = turns
     if turn != asked:
         # turns below a right angle, with logits good to 1e-3, cannot be miscounted; triangles in space could
         proof = PROOF if found.dimension <= 2 else None
-        return Outcome(tuple(hypotheses), -1.0, measured, witness=[turn, at_infinity], proof=proof)
+        return Outcome(hypotheses, -1.0, measured, witness=[turn, at_infinity], proof=proof)
     slack: float | None = 1.0
     if found.dimension <= 2:
         points = stationary_points(field, radius, found.corners, turn)
@@ -110,4 +99,4 @@ def index_theorem(problem: Problem, *, limit: int = LIMIT) -> Outcome:
             *quotient, rest = morse_quotient([*finite, *at_infinity])
             measured["Q"] = quotient if rest == 0 and min(quotient, default=0) >= 0 else MISSING
             slack = None if measured["Q"] == MISSING else 1.0
-    return Outcome(tuple(hypotheses), slack, measured)
+    return Outcome(hypotheses, slack, measured)

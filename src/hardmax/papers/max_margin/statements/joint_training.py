@@ -23,8 +23,8 @@ from hardmax.limits import JointPath, joint_path
 from hardmax.limits.readout_path import LARGEST
 from hardmax.margin.att_svm import max_margin
 from hardmax.margin.solution import MaxMargin
-from hardmax.papers.checking.check import Hypothesis, Outcome, statement, unmet, unsaid
-from hardmax.papers.max_margin.statements.common import (
+from hardmax.papers.checking.check import Conditions, Hypothesis, Outcome, need, statement, unmet, unsaid
+from hardmax.papers.checking.common import (
     late_radius,
     log_lost,
     longest_difference,
@@ -45,12 +45,12 @@ def degrees(p: Any, q: Any) -> float:
     return math.degrees(2 * math.asin(math.sqrt(cosine_distance(p, q) / 2)))
 
 
-def _trainable_head(problem: Problem) -> list[Hypothesis]:
+def _trainable_head(problem: Problem) -> Conditions:
     """What training v and p together asks of the problem."""
-    return [
-        Hypothesis("linear head", problem.readout.linear is not None),
-        Hypothesis("logistic loss", problem.loss.name == "logistic", problem.loss.name),
-    ]
+    linear = Hypothesis("linear head", problem.readout.linear is not None)
+    return Conditions(
+        [linear, Hypothesis("logistic loss", problem.loss.name == "logistic", problem.loss.name)]
+    )
 
 
 @statement(
@@ -73,18 +73,11 @@ def interpolated_limit(
     path = train(problem.joint(), (Normalized(rate), Normalized(rho * rate)), steps=steps, start=start)
     assert path.v_points is not None
     chosen, lost = path.selection, path.off_top_attention()
-    hypotheses.append(Hypothesis("attention saturates", chosen.is_unique and lost < 1e-5, lost))
-    if unmet(hypotheses):
-        return Outcome(tuple(hypotheses))
+    hypotheses.need(Hypothesis("attention saturates", chosen.is_unique and lost < 1e-5, lost))
     label = label_max_margin(problem, chosen.tokens)
-    hypotheses.append(Hypothesis("labels separable", label.is_feasible, label.margin))
-    if unmet(hypotheses):
-        return Outcome(tuple(hypotheses))
+    hypotheses.need(Hypothesis("labels separable", label.is_feasible, label.margin))
     relaxed = relaxed_max_margin(problem, chosen.tokens)
-    competes = Hypothesis("a token competes on the label SVM's support", relaxed.direction is not None)
-    hypotheses.append(competes)
-    if not competes.holds:
-        return Outcome(tuple(hypotheses))
+    hypotheses.need(Hypothesis("a token competes on the label SVM's support", relaxed.direction is not None))
     limit = interpolated_max_margin(problem, rho, chosen.tokens)
     # the last snapshots, because a step of the descent may swing around its limit
     apart = max(degrees(p, limit.direction) for p in path.points[-20:])
@@ -95,15 +88,10 @@ def interpolated_limit(
         "degrees of v to v_mm": apart_v,
         "rho*": limit.rho_star,
     }
-    return Outcome(tuple(hypotheses), 1 - max(apart, apart_v) / DEGREES, found, witness=path.p)
+    return Outcome(hypotheses, 1 - max(apart, apart_v) / DEGREES, found, witness=path.p)
 
 
 RESOLVED = 1e-7  # radians
-
-
-def still_away(angle: float) -> float:
-    """The angle that may be left at twice the radius: the error is O(1/R)."""
-    return max(0.75 * angle, RESOLVED)
 
 
 def late_pair(problem: Problem, best: MaxMargin, label: MaxMargin, rho: float | None) -> float:
@@ -155,7 +143,8 @@ def judge_path(
             break
         path = joint_path(problem, [late, 2 * late], rho=rho, r=r)
         angles = [path.angle(direction)] + ([] if label is None else [path.head_angle(label)])
-        looks.append([(after / still_away(before), after < before) for before, after in angles])
+        # three quarters of an angle may be left at twice the radius: the error is O(1/R)
+        looks.append([(after / max(0.75 * before, RESOLVED), after < before) for before, after in angles])
         found |= {"radii": path.radii, "agreeing starts": path.agreeing}
         found |= {f"degrees of {name}": np.degrees(x) for name, x in zip("pv", angles, strict=False)}
         if tokens is not None:
@@ -223,11 +212,11 @@ def joint_path_limit(
     hypotheses = joint_hypotheses(problem, tokens, None)
     hypotheses.append(Hypothesis("r grows with R", r is None, rho if r is None else r, erratum="B-ERR-02"))
     if unmet([h for h in hypotheses if h.erratum is None]):
-        return Outcome(tuple(hypotheses))
+        return Outcome(hypotheses)
     best, label = max_margin(problem, tokens), label_max_margin(problem, tokens)
     slack, path, found = judge_pair(problem, best, label, rho, r)
     witness = None if path is None else path.points[-1]
-    return Outcome(tuple(hypotheses), slack, found, witness, paper_slack=slack)
+    return Outcome(hypotheses, slack, found, witness, paper_slack=slack)
 
 
 @statement(
@@ -254,18 +243,16 @@ def relaxed_limit(
     if problem.readout.linear is not None:
         label = label_max_margin(problem, tokens)
         support = set(np.flatnonzero(label.tight).tolist()) if label.is_feasible else None
-    hypotheses = joint_hypotheses(problem, tokens, support)
-    if unmet(hypotheses):
-        return Outcome(tuple(hypotheses))
-    threshold = coupling(problem, tokens)
+    hypotheses = need(*joint_hypotheses(problem, tokens, support))
+    threshold = interpolated_max_margin(problem, 1.0, tokens).rho_star
     fast = rho is not None and rho > threshold
     hypotheses.append(Hypothesis("|v| grows more than rho* |p|", fast, [rho, threshold], erratum="B-ERR-02"))
     relaxed, label = relaxed_max_margin(problem, tokens), label_max_margin(problem, tokens)
     slack, path, found = judge_pair(problem, relaxed, label, rho, r)
     if path is None:
-        return Outcome(tuple(hypotheses), None, found)
+        return Outcome(hypotheses, None, found)
     hypotheses.append(saturation(problem, path, tokens))
-    return Outcome(tuple(hypotheses), slack, found, path.points[-1], paper_slack=slack)
+    return Outcome(hypotheses, slack, found, path.points[-1], paper_slack=slack)
 
 
 def saturation(problem: Problem, path: JointPath, tokens: tuple[int, ...]) -> Hypothesis:
@@ -274,11 +261,6 @@ def saturation(problem: Problem, path: JointPath, tokens: tuple[int, ...]) -> Hy
     first, last = (float(log_lost(problem, p, sets).max()) for p in path.points)
     seen = last < math.log(SATURATED) and last < first
     return Hypothesis("the selected attention tends to 1", True if seen else None, [first, last])
-
-
-def coupling(problem: Problem, tokens: tuple[int, ...]) -> float:
-    """rho*: from there on the limit is the relaxed direction."""
-    return interpolated_max_margin(problem, 1.0, tokens).rho_star
 
 
 def one_label_direction(problem: Problem, label: MaxMargin) -> Hypothesis:
@@ -302,9 +284,7 @@ def selection_depends_on_rho(
     problem: Problem, *, rho: float, selection: Iterable[int] | None = None
 ) -> Outcome:
     """The late path; ``selection`` fixes the tokens beforehand, which the statement warns against."""
-    hypotheses = _trainable_head(problem)
-    if unmet(hypotheses):
-        return Outcome(tuple(hypotheses))
+    hypotheses = need(*_trainable_head(problem))
     try:
         limit = interpolated_max_margin(problem, rho, "best" if selection is None else selection)
     except ValueError as reason:
@@ -315,14 +295,14 @@ def selection_depends_on_rho(
     if selection is None:
         hypotheses.append(one_label_direction(problem, label))
         if unmet(hypotheses):
-            return Outcome(tuple(hypotheses), None, {"predicted": limit.selection})
+            return Outcome(hypotheses, None, {"predicted": limit.selection})
     best = max_margin(problem, limit.selection)
     if best.direction is None:
-        return Outcome(tuple(hypotheses), None, {"predicted": limit.selection})
+        return Outcome(hypotheses, None, {"predicted": limit.selection})
     late = late_pair(problem, best, label, rho)
     slack, path, found = judge_path(
         problem, limit.direction, None, late, rho=rho, tokens=tuple(limit.selection)
     )
     found["predicted"] = limit.selection
     witness = None if path is None else path.points[-1]
-    return Outcome(tuple(hypotheses), slack, found, witness)
+    return Outcome(hypotheses, slack, found, witness)

@@ -29,13 +29,12 @@ from hardmax.dynamics.measures import smoothness
 from hardmax.dynamics.optim import Normalized
 from hardmax.dynamics.run import Run
 from hardmax.dynamics.train import train
-from hardmax.limits import LocalPath, late_residual, local_path
+from hardmax.limits import late_residual, local_path
 from hardmax.margin.att_svm import max_margin
 from hardmax.margin.solution import MaxMargin
-from hardmax.papers.checking.check import Hypothesis, Outcome, statement, unmet, unsaid
-from hardmax.papers.checking.proof import balls, dot, least, length
-from hardmax.papers.max_margin.statements.balls import BallProblem, settle
-from hardmax.papers.max_margin.statements.common import (
+from hardmax.papers.checking.balls import BallProblem, settle
+from hardmax.papers.checking.check import Hypothesis, Outcome, need, statement, unmet, unsaid
+from hardmax.papers.checking.common import (
     ROUNDING,
     cone_directions,
     decreasing_loss,
@@ -47,24 +46,19 @@ from hardmax.papers.max_margin.statements.common import (
     single_input,
     with_copies,
 )
-from hardmax.papers.max_margin.statements.gradients import radial_bound
+from hardmax.papers.checking.proof import balls, least, length
+from hardmax.papers.max_margin.statements.gradients import radial_room
 from hardmax.problem import Problem
-
-
-def least_fall_of_margin(k: LocalConstants, pi: float) -> float:
-    """nu of (49): a p in the cone, as long as p_mm and pi/(4 A Theta) away, has a support row below 1 - 2 nu.
-
-    p_mm is a sum of support rows with multipliers that add up to |p_mm|^2; were all rows above 1 - 2 nu at p,
-    1 - cos(p, p_mm) would be at most 2 nu, and |p - p_mm|^2 at most 4 nu |p_mm|^2.
-    """
-    return pi**2 / (128 * k.A**2)
 
 
 def radius_for(problem: Problem, k: LocalConstants, pi: float) -> float:
     """R_pi of Lemma 7: beyond it, in the cone, no p pulls along itself more than 1 + pi times as along p_mm.
 
     The largest of (46), whose constant works out as 96, of (49), and of what the last lines of the proof need
-    to weigh inputs of full margin against one that has lost some.
+    to weigh inputs of full margin against one that has lost some. nu of (49): a p in the cone, as long as
+    p_mm and pi/(4 A Theta) away, has a support row below 1 - 2 nu. p_mm is a sum of support rows with
+    multipliers that add up to |p_mm|^2; were all rows above 1 - 2 nu at p, 1 - cos(p, p_mm) would be at most
+    2 nu, and |p - p_mm|^2 at most 4 nu |p_mm|^2.
 
     >>> import hardmax as hm
     >>> from hardmax.papers.max_margin.statements.local import radius_for
@@ -75,7 +69,7 @@ def radius_for(problem: Problem, k: LocalConstants, pi: float) -> float:
     """
     T, n = int(problem.sizes.max()), problem.n
     share = T * k.Gamma * k.A / (pi * k.gap_least)
-    nu = least_fall_of_margin(k, pi)
+    nu = pi**2 / (128 * k.A**2)
     least, most = slope_range(problem.loss, float(abs(problem.scores).max()))
     return (
         max(
@@ -99,11 +93,6 @@ def absorbing_radius(problem: Problem, k: LocalConstants) -> float:
 SAME = 1e-12  # directions with a smaller 1 - cos are one direction, as far as doubles tell
 WIDEST = 2e-4  # mu of the widest cone that is looked at
 CONE_FARTHEST = 1e12  # over the longest key difference: logits are then good to 1e-4
-
-
-def distance_kept(path: LocalPath) -> float:
-    """How far the end of a path stays from q, over the cone's half angle, beyond one half."""
-    return float(path.angles[-1] / path.half_angle) - 0.5
 
 
 @statement(
@@ -150,7 +139,7 @@ def only_local_optima_attract_paths(
     slack, found = None, {}
     while (slack is None or slack < 0) and 50 * inner * longest <= CONE_FARTHEST:
         path = local_path(problem, direction, mu=width, R0=inner, radii=[2.5 * inner, 10 * inner, 50 * inner])
-        slack = 1.0 if path.is_bounded else distance_kept(path)
+        slack = 1.0 if path.is_bounded else float(path.angles[-1] / path.half_angle) - 0.5
         found = {
             "norms": path.norms,
             "degrees to q": np.degrees(path.angles),
@@ -203,16 +192,12 @@ def cone_gradients(problem: Problem, *, selection: Iterable[int], rng: int = 0, 
     tokens = tuple(selection)
     sets = with_copies(problem, [(t,) for t in tokens])
     best = max_margin(problem, tokens)
-    hypotheses = local_hypotheses(problem, best)
-    if unmet(hypotheses):
-        return Outcome(tuple(hypotheses))
+    hypotheses = need(*local_hypotheses(problem, best))
     assert best.direction is not None
     k = local_constants(problem, best)
     longest = longest_difference(problem)
     near = Hypothesis("logits resolved beyond R_bar", 10 * k.R_bar * longest <= FARTHEST or None, k.R_bar)
-    hypotheses.append(near)
-    if unmet(hypotheses):
-        return Outcome(tuple(hypotheses))
+    hypotheses.need(near)
     chance = generator(rng)
     rooms: list[tuple[float, Any]] = []  # how far inside each bound, and the same in balls
     extremes = {"ratio": [math.inf, -math.inf], "least cosine": [math.inf, 0.0]}
@@ -227,17 +212,17 @@ def cone_gradients(problem: Problem, *, selection: Iterable[int], rng: int = 0, 
             size = math.exp(pull.log_norm - mean_lost)
             cosine = float(pull.direction @ q)
             ratio = cosine * size * best.p_norm
+            room = least(cone_rooms(k, ratio, cosine, size))
             extremes["ratio"] = [min(extremes["ratio"][0], ratio), max(extremes["ratio"][1], ratio)]
             extremes["least cosine"][0] = min(extremes["least cosine"][0], cosine)
-            room = min(ratio / k.c - 1, 1 - ratio / k.C, cosine / k.cosine - 1, 1 - size / (k.A_bar * k.C))
             rooms.append((room, partial(_cone_room, k=k, sets=sets, norm=best.p_norm, p=p, q=q)))
     radius, worst = radius_for(problem, k, PI), -math.inf
     # beyond the resolution of logits the third claim is left out
     there = draws if radius * longest <= FARTHEST else 0
     for p in cone_directions(best.direction, k.mu, there, chance) * radius:
         way = gradient(problem, p).direction
-        worst = max(worst, float(way @ p / np.linalg.norm(p)) / float(way @ best.direction))
-        room = radial_bound(PI) - worst
+        room = float(radial_room(way, p, best.direction, PI))
+        worst = max(worst, 1 + PI - room)
         rooms.append((room, partial(_radial_cone_room, p_mm=best.direction, p=p)))
     tightest, again = min(rooms, key=lambda each: each[0])
     slack, proof = settle(problem, tightest + ROUNDING, again)
@@ -252,33 +237,34 @@ def cone_gradients(problem: Problem, *, selection: Iterable[int], rng: int = 0, 
         "R_pi": radius,
         "worst radial ratio": worst if there else None,
     }
-    return _with_parts(problem, best, Outcome(tuple(hypotheses), slack, found, proof=proof))
+    return _with_parts(problem, best, Outcome(hypotheses, slack, found, proof=proof))
+
+
+def cone_rooms(k: LocalConstants, ratio: Any, cosine: Any, size: Any, give: Any = 1.0) -> list[Any]:
+    """How far inside the bounds of (31) p and q are, of floats or of balls, which give the constants room."""
+    return [
+        give * ratio / k.c - 1,
+        give - ratio / k.C,
+        give * cosine / k.cosine - 1,
+        give - size / (k.A_bar * k.C),
+    ]
 
 
 def _cone_room(
     exact: BallProblem, *, k: LocalConstants, sets: Sequence[Sequence[int]], norm: float, p: Any, q: Any
 ) -> Any:
-    """How far inside the bounds of (31) p and q are, in balls; the constants come with their rounding."""
+    """The least of `cone_rooms` in balls; the constants come with their rounding."""
     point, along = balls(p), balls(q)
-    pull, give = exact.pull(point), 1 + arb(ROUNDING)
-    lost = sum((exact.log_lost(i, point, inside).exp() for i, inside in enumerate(sets)), arb(0)) / exact.n
-    size, cosine = length(pull) / lost, dot(pull, along) / (length(pull) * length(along))
-    ratio = cosine * size * arb(norm)
-    rooms = [
-        give * ratio / arb(k.c) - 1,
-        give - ratio / arb(k.C),
-        give * cosine / arb(k.cosine) - 1,
-        give - size / (arb(k.A_bar) * arb(k.C)),
-    ]
-    return least(rooms)
+    pull = exact.pull(point)
+    lost = sum(exact.log_lost(i, point, inside).exp() for i, inside in enumerate(sets)) / exact.n
+    size, cosine = length(pull) / lost, pull @ along / (length(pull) * length(along))
+    return least(cone_rooms(k, cosine * size * norm, cosine, size, 1 + arb(ROUNDING)))
 
 
 def _radial_cone_room(exact: BallProblem, *, p_mm: np.ndarray, p: np.ndarray) -> Any:
-    """1 + pi minus the radial ratio at p, in balls."""
+    """`radial_room` at p in balls."""
     point, best = balls(p), balls(p_mm)
-    pull = exact.pull(point)
-    ratio = dot(pull, point) / length(point) / (dot(pull, best) / length(best))
-    return radial_bound(arb(PI)) + arb(ROUNDING) - ratio
+    return radial_room(exact.pull(point), point, best / length(best), arb(PI)) + arb(ROUNDING)
 
 
 def _with_parts(problem: Problem, best: MaxMargin, outcome: Outcome) -> Outcome:
@@ -288,7 +274,7 @@ def _with_parts(problem: Problem, best: MaxMargin, outcome: Outcome) -> Outcome:
     parts = input_parts(problem, best, R)
     worst, p = int(np.argmin(parts)), R * best.direction
     slack, proof = settle(
-        problem, min(parts) / max(parts), lambda exact: dot(exact.pull(balls(p), [worst]), balls(p))
+        problem, min(parts) / max(parts), lambda exact: exact.pull(balls(p), [worst]) @ balls(p)
     )
     logs = [math.log(abs(x)) if x else -math.inf for x in parts]
     return replace(
@@ -340,9 +326,7 @@ def local_convergence(
     """
     hypotheses, tokens = one_selection(problem, selection if path is None else path.selection.tokens)
     best = max_margin(problem, tokens)
-    hypotheses += local_hypotheses(problem, best)
-    if unmet(hypotheses):
-        return Outcome(tuple(hypotheses))
+    hypotheses.need(*local_hypotheses(problem, best))
     assert best.direction is not None
     k = local_constants(problem, best)
     if path is not None:
@@ -369,7 +353,7 @@ def local_convergence(
     # leaving the cone at these radii refutes nothing, and a flow that stops says nothing
     slack = None if fall is None or not good else 1 - fall
     paper_slack = math.nan if over_stated is None else 1 - over_stated  # undecided where it is out of reach
-    return Outcome(tuple(hypotheses), slack, found, paper_slack=paper_slack)
+    return Outcome(hypotheses, slack, found, paper_slack=paper_slack)
 
 
 def _flow_inside(
@@ -398,7 +382,7 @@ def _stays_inside(path: Run, best: MaxMargin, k: LocalConstants, hypotheses: lis
     inside = [s for s in moved if in_cone(path.points[s], best, k.mu, k.R_bar)]
     hypotheses = [*hypotheses, Hypothesis("the path enters the cone", bool(inside), k.R_bar)]
     if not inside:
-        return Outcome(tuple(hypotheses))
+        return Outcome(hypotheses)
     gaps = path.cosine_distances(best)[inside[0] :]
     over, fall = float(gaps.max()) / k.mu - 1, float(gaps[-1] / gaps[0]) if gaps[0] else 0.0
     found = {
@@ -407,4 +391,4 @@ def _stays_inside(path: Run, best: MaxMargin, k: LocalConstants, hypotheses: lis
         "enters at norm": float(path.p_norms[inside[0]]),
     }
     slack = min(ROUNDING - over, 1 - fall)
-    return Outcome(tuple(hypotheses), slack, found, vacuous=len(gaps) < 2)
+    return Outcome(hypotheses, slack, found, vacuous=len(gaps) < 2)

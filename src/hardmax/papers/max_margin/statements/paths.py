@@ -11,15 +11,14 @@ from typing import Any
 
 import numpy as np
 
-from hardmax._lib.arrays import cosine_distance
 from hardmax.dynamics.optim import Normalized
 from hardmax.dynamics.train import train
-from hardmax.limits import LateComparison, LateResidual, late_residual, regularization_path
+from hardmax.limits import LateComparison, late_residual, regularization_path
 from hardmax.limits.late import path_offset
 from hardmax.margin.att_svm import max_margin
 from hardmax.margin.solution import MaxMargin
 from hardmax.papers.checking.check import Hypothesis, Outcome, statement, unmet, unsaid
-from hardmax.papers.max_margin.statements.common import (
+from hardmax.papers.checking.common import (
     decreasing_loss,
     late_radius,
     later,
@@ -36,14 +35,9 @@ FLOOR = 1e-9  # radians: what a path of doubles resolves
 FARTHEST = 1e5  # margins: ten times as far is what a path can be followed to
 
 
-def slowness(problem: Problem) -> float:
-    """c of `path_bound`: the log of n T (T - 1) times the ratios of score gaps and of slopes."""
-    T = int(problem.sizes.max())
-    return math.log(problem.n * T * max(T - 1, 1)) + log_spread(problem)
-
-
 def path_bound(problem: Problem, best: MaxMargin, R: float) -> float:
-    """Theorem 1 with its constant: 1 - cos(p(R), p_mm) <= c/(R margin), for every R beyond c/margin.
+    """Theorem 1 with its constant: 1 - cos(p(R), p_mm) <= c/(R margin), for every R beyond c/margin, where c
+    is the log of n T (T - 1) times the ratios of score gaps and of slopes.
 
     A p of least lead m over the other tokens, m >= 0, loses at least e^-m/T attention in some input, which
     costs n times less than that times the least slope and gap; p_mm at radius R loses at most (T - 1)
@@ -57,19 +51,9 @@ def path_bound(problem: Problem, best: MaxMargin, R: float) -> float:
     >>> path.cosine_distance(best, 0) < path_bound(problem, best, 300.0) < 0.03
     True
     """
-    return slowness(problem) / (R * best.margin)
-
-
-def path_limit(problem: Problem, best: MaxMargin) -> MaxMargin:
-    """What Theorem 1 says the path tends to: p_mm of the best-scoring tokens."""
-    return best
-
-
-def still_away(angle: float) -> float:
-    """The share of the angle that may be left at ten times the radius; the law is 1/R, or (log R)/R where a
-    row is tight without a multiplier.
-    """
-    return max(0.5 * angle, FLOOR)
+    T = int(problem.sizes.max())
+    c = math.log(problem.n * T * max(T - 1, 1)) + log_spread(problem)
+    return c / (R * best.margin)
 
 
 @statement(
@@ -92,30 +76,22 @@ def global_path(problem: Problem) -> Outcome:
         farkas = "Farkas vector: no p separates the best tokens, so there is no p_mm to tend to"
         return Outcome(hypotheses, paper_slack=-1.0, paper_proof=farkas)
     late = late_radius(problem, min(best.margin, second_gap(best)))
-    limit = path_limit(problem, best)
-    apart, within = cosine_distance(limit.p, best), path_bound(problem, best, late)
+    within = path_bound(problem, best, late)
     found: dict[str, Any] = {"late from": late, "explicit bound on 1 - cos there": within}
-    if math.sqrt(apart) > FLOOR + 2 * math.sqrt(path_bound(problem, best, 1e6 * late)):
-        far = f"beyond R = {1e6 * late:.3g} the path stays within the explicit bound of another direction"
-        return Outcome(hypotheses, -apart, found, best.p, proof=far, paper_slack=-apart, paper_proof=far)
     slack, inside = None, math.inf
     for radius in later(late, FARTHEST / best.margin):
         path = regularization_path(problem, [radius, 10 * radius])
         if not path.is_reliable.all() or path.interior.any():
             break
-        near, nearer = path.angle(limit).tolist()
+        near, nearer = path.angle(best).tolist()
         found |= {"radii": path.radii, "angles in degrees": np.degrees([near, nearer])}
         bounds = [path_bound(problem, best, R) for R in path.radii.tolist()]
-        inside = min(inside, *(1 - path.cosine_distances(limit) / bounds).tolist())  # claimed of every radius
-        slack = min(inside, 1 - nearer / still_away(near))
+        inside = min(inside, *(1 - path.cosine_distances(best) / bounds).tolist())  # claimed of every radius
+        # half of the angle may be left: the law is 1/R, or (log R)/R where a tight row has no multiplier
+        slack = min(inside, 1 - nearer / max(0.5 * near, FLOOR))
         if slack >= 0 or inside < 0:
             break
     return Outcome(hypotheses, slack, found, paper_slack=slack)
-
-
-def predicted(p_unit: np.ndarray, offset: np.ndarray, R: float) -> np.ndarray:
-    """The path to first order: R times the unit direction, plus the offset w."""
-    return R * p_unit + offset
 
 
 @statement(
@@ -151,14 +127,14 @@ def first_order_path(problem: Problem) -> Outcome:
         if not path.is_reliable.all():
             break
         near, nearer = (
-            float(np.linalg.norm(p - predicted(best.direction, w, float(R))))
+            float(np.linalg.norm(p - (float(R) * best.direction + w)))
             for p, R in zip(path.points, path.radii, strict=True)
         )
         found |= {"radii": path.radii, "residuals": [near, nearer]}
         slack = 1 - nearer / max(0.3 * near, rounding)
         if slack >= 0:
             break
-    return Outcome(tuple(hypotheses), slack, found)
+    return Outcome(hypotheses, slack, found)
 
 
 NEAR = 0.03  # how far below and above the threshold the step is taken
@@ -167,11 +143,6 @@ RATIO = 0.01  # measured against predicted 1 - cos
 OFF = 0.01  # of |p_mm|: how far from the residual a run starts
 RESOLVED = 1e-8  # of |p| at the end: swings of the size of a step, or of OFF |p_mm|, are resolved
 ROUNDING = 1e-26  # of 1 - cos: where w is zero that is all there is to see
-
-
-def critical_step(late: LateResidual) -> float:
-    """The step above which late normalised descent does not settle."""
-    return late.eta_c
 
 
 @statement(
@@ -186,27 +157,19 @@ def late_descent(problem: Problem, *, selection: Iterable[int] | None = None) ->
     """Two descents that start far out beside p_mm, with a step 3 % below the threshold and 3 % above it."""
     hypotheses, tokens = one_selection(problem, selection)
     best = max_margin(problem, tokens)
-    hypotheses += local_hypotheses(problem, best)
-    if unmet(hypotheses):
-        return Outcome(tuple(hypotheses))
+    hypotheses.need(*local_hypotheses(problem, best))
     late = late_residual(problem, best)
-    hypotheses.append(Hypothesis("the residual has a limit", late.w is not None, late.status))
-    if unmet(hypotheses):
-        return Outcome(tuple(hypotheses))
+    hypotheses.need(Hypothesis("the residual has a limit", late.w is not None, late.status))
     assert best.direction is not None
     assert late.w is not None
-    eta = critical_step(late)
-    hypotheses.append(Hypothesis("several support rows", math.isfinite(eta), len(late.curvatures) + 1))
-    if unmet(hypotheses):
-        return Outcome(tuple(hypotheses))
+    eta = late.eta_c
+    hypotheses.need(Hypothesis("several support rows", math.isfinite(eta), len(late.curvatures) + 1))
     # the residual is reached from a point off it along every direction in which it can move
     radius = max(100 * best.p_norm, late_radius(problem, min(best.margin, second_gap(best))))
     off = OFF * best.p_norm
     start = radius * best.direction + late.w + off * late.span.sum(axis=1)
     seen = min(eta, off) / (float(np.linalg.norm(start)) + STEPS * eta)
-    hypotheses.append(Hypothesis("a swing can be seen beside |p|", seen >= RESOLVED or None, seen))
-    if unmet(hypotheses):
-        return Outcome(tuple(hypotheses))
+    hypotheses.need(Hypothesis("a swing can be seen beside |p|", seen >= RESOLVED or None, seen))
 
     def run(factor: float) -> LateComparison:
         path = train(
@@ -225,4 +188,4 @@ def late_descent(problem: Problem, *, selection: Iterable[int] | None = None) ->
         "above: swing": above.swing,
         "|w|": float(np.linalg.norm(late.w)),
     }
-    return Outcome(tuple(hypotheses), settled if swings else -1.0, found)
+    return Outcome(hypotheses, settled if swings else -1.0, found)

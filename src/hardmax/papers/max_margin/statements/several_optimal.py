@@ -13,18 +13,17 @@ from flint import arb
 
 from hardmax._lib.arrays import cosine_distance
 from hardmax._lib.expect import generator
-from hardmax.directions.assumptions import AssumptionD, assumption_d
+from hardmax.directions.assumptions import assumption_d
 from hardmax.directions.neighbors import neighbors, score_gap
 from hardmax.dynamics.gradient import gradient
 from hardmax.dynamics.measures import excess_loss
 from hardmax.dynamics.optim import Normalized
 from hardmax.dynamics.train import train
 from hardmax.limits import regularization_path
-from hardmax.margin.att_svm import max_margin, set_max_margin
-from hardmax.papers.checking.check import Hypothesis, Outcome, statement, unmet, unsaid
-from hardmax.papers.checking.proof import balls, least
-from hardmax.papers.max_margin.statements.balls import BallProblem, settle
-from hardmax.papers.max_margin.statements.common import (
+from hardmax.margin.att_svm import best_max_margins, max_margin, set_max_margin
+from hardmax.papers.checking.balls import BallProblem, settle
+from hardmax.papers.checking.check import Conditions, Hypothesis, Outcome, need, printed, statement, unsaid
+from hardmax.papers.checking.common import (
     ROUNDING,
     decreasing_loss,
     late_radius,
@@ -35,6 +34,7 @@ from hardmax.papers.max_margin.statements.common import (
     unit_length,
     with_copies,
 )
+from hardmax.papers.checking.proof import RATIONAL, balls, least
 from hardmax.papers.max_margin.statements.paths import FARTHEST, FLOOR
 from hardmax.problem import Problem
 from hardmax.problem.losses import LossFunction
@@ -43,11 +43,6 @@ from hardmax.problem.selection import Selection, best_tokens
 Sets = Sequence[Sequence[int]]
 DECADES = 4  # in which an approach is looked for
 DELTA = 0.5  # the Delta of Assumption D at which the order of risks is tested
-
-
-def sandwich(found: AssumptionD) -> tuple[float, float]:
-    """Logs of the constants between which the excess risk over the largest lost attention must lie."""
-    return math.log(found.C_minus), math.log(found.C_plus)
 
 
 @statement(
@@ -67,9 +62,7 @@ def excess_follows_lost_attention(
     if nothing_outside(problem, inside):
         return unsaid(())
     found = assumption_d(problem, Selection(tuple(inside)))
-    hypotheses = (Hypothesis("scores of the sets equal, positive and best", found.holds, found.witness),)
-    if unmet(hypotheses):
-        return Outcome(hypotheses)
+    hypotheses = need(Hypothesis("scores of the sets equal, positive and best", found.holds, found.witness))
     chance = generator(rng)
     chosen = [s[0] for s in inside]
     points = []
@@ -82,7 +75,7 @@ def excess_follows_lost_attention(
         points.append(scale * q)
     logs = [(float(log_lost(problem, p, inside).max()), excess_loss(problem, p, chosen).log) for p in points]
     ratios = np.array([excess - lost for lost, excess in logs])
-    low, high = sandwich(found)
+    low, high = math.log(found.C_minus), math.log(found.C_plus)
     worst = points[int(np.argmin(np.minimum(ratios - low, high - ratios)))]
     limit, pairs, wrong = found.rho(DELTA), 0, []
     for (a, (q1, e1)), (b, (q2, e2)) in itertools.permutations(enumerate(logs), 2):
@@ -91,9 +84,12 @@ def excess_follows_lost_attention(
             if e1 >= e2:
                 wrong.append((points[a], points[b]))
     room = float(np.minimum(ratios - low, high - ratios).min())
-    slack, proof = settle(
-        problem, room + ROUNDING, lambda exact: _sandwich_room(exact, worst, inside, chosen, low, high)
-    )
+
+    def again(exact: BallProblem) -> Any:
+        ratio = exact.excess(balls(worst), chosen).log() - exact.most_lost(balls(worst), inside)
+        return least([ratio - low, high - ratio]) + ROUNDING
+
+    slack, proof = settle(problem, room + ROUNDING, again)
     if wrong and not proof:
         slack, proof = settle(problem, -1.0, lambda exact: _risk_order(exact, *wrong[0], inside, limit))
     measured = {
@@ -103,15 +99,6 @@ def excess_follows_lost_attention(
         "pairs out of order": len(wrong),
     }
     return Outcome(hypotheses, slack, measured, worst if proof else None, vacuous=pairs == 0, proof=proof)
-
-
-def _sandwich_room(
-    exact: BallProblem, p: np.ndarray, inside: Sets, chosen: list[int], low: float, high: float
-) -> Any:
-    """How far inside its bounds the log of excess over lost attention is, in balls."""
-    point = balls(p)
-    ratio = exact.excess(point, chosen).log() - exact.most_lost(point, inside)
-    return least([ratio - arb(low), arb(high) - ratio]) + arb(ROUNDING)
 
 
 def _risk_order(exact: BallProblem, p: np.ndarray, q: np.ndarray, inside: Sets, limit: float) -> Any:
@@ -130,11 +117,6 @@ def lifted(problem: Problem) -> Problem:
     # The log loss is one of labels alone; the statements need a decreasing loss and then only scores.
     loss = problem.loss if problem.readout.in_log is None else "logistic"
     return Problem(problem.split(problem.keys[problem.tokens]), problem.split(scores), loss)
-
-
-def still_away(distance: float) -> float:
-    """The share of the distance that may be left at ten times the radius; the law is 1/R or (log R)/R."""
-    return 0.5 * distance
 
 
 @statement(
@@ -156,13 +138,11 @@ def path_reaches_set(problem: Problem, *, sets: Iterable[Iterable[int]] | None =
         return unsaid(())
     solved = set_max_margin(problem, inside)
     dominate = assumption_d(lifted(problem), Selection(tuple(inside)))
-    hypotheses = (
+    hypotheses = need(
         decreasing_loss(problem),
         Hypothesis("scores of the sets equal and best", dominate.holds, dominate.witness),
         Hypothesis("ATT-SVM' feasible", bool(solved.solutions), solved.margin),
     )
-    if unmet(hypotheses):
-        return Outcome(hypotheses)
     resolved = min(solved.margin, *(second_gap(best) for best in solved.solutions))
     late = late_radius(problem, resolved)
     found: dict[str, Any] = {"late from": late, "minimisers": len(solved.minimizers)}
@@ -173,7 +153,7 @@ def path_reaches_set(problem: Problem, *, sets: Iterable[Iterable[int]] | None =
         path = regularization_path(problem, [late, 10 * late])
         near, nearer = (float(np.linalg.norm(goals - q, axis=1).min()) for q in path.directions)
         found |= {"distances": [near, nearer], "agreeing starts": path.agreeing.tolist(), "radius": late}
-        slack = 1 - nearer / max(still_away(near), FLOOR)
+        slack = 1 - nearer / max(0.5 * near, FLOOR)  # the law is 1/R or (log R)/R
         late *= 10
         if slack >= 0 or late * solved.margin > FARTHEST:
             break
@@ -210,25 +190,22 @@ def composed_loss(loss: LossFunction, shape: str) -> LossFunction:
 def odd_head_is_linear(problem: Problem, *, shape: str = "tanh", rng: int = 0, draws: int = 100) -> Outcome:
     """Compare the two gradients, direction and log of the length, at random p."""
     head = problem.readout.linear
-    linear = Hypothesis("linear head", head is not None)
     phi, slope = SHAPES[shape]
     grid = np.linspace(-3.0, 3.0, 61)
-    hypotheses: tuple[Hypothesis, ...] = (
-        linear,
+    hypotheses = Conditions()
+    hypotheses += (
+        Hypothesis("linear head", head is not None),
         Hypothesis("phi odd", bool(np.allclose(phi(-grid), -phi(grid), rtol=0, atol=1e-12)), shape),
         Hypothesis("phi increasing", bool((slope(grid) > 0).all())),
     )
-    if not linear.holds:
+    if head is None:
         return Outcome(hypotheses)
-    assert head is not None
     bent = composed_loss(problem.loss, shape)
     ends = problem.prediction_range  # where phi is flat to rounding, so is the loss after it
     steep = bool((slope(np.array(ends)) > 0).all())
-    hypotheses += (
-        Hypothesis("l after phi decreases in floats", (steep and bent.decreases(*ends)) or None, ends),
+    hypotheses.need(
+        Hypothesis("l after phi decreases in floats", (steep and bent.decreases(*ends)) or None, ends)
     )
-    if unmet(hypotheses):
-        return Outcome(hypotheses)
     keys, values = (problem.split(x[problem.tokens]) for x in (problem.keys, head.values))
     nonlinear = Problem.from_psi(
         keys,
@@ -282,17 +259,11 @@ def set_proxy_is_closer(problem: Problem, *, steps: int = 1000, rate: float = 1.
     path = train(problem, Normalized(rate), steps=steps, record=())
     lost = path.off_top_attention()
     chosen = path.selection
-    hypotheses = [Hypothesis("saturated", lost <= SATURATED and chosen.is_unique, lost)]
-    if unmet(hypotheses):
-        return Outcome(tuple(hypotheses))
+    hypotheses = need(Hypothesis("saturated", lost <= SATURATED and chosen.is_unique, lost))
     best = max_margin(problem, chosen.tokens)
-    hypotheses.append(Hypothesis("selection separable", best.is_feasible, best.margin))
-    if unmet(hypotheses):
-        return Outcome(tuple(hypotheses))
+    hypotheses.need(Hypothesis("selection separable", best.is_feasible, best.margin))
     gap = score_gap(problem, best)
-    hypotheses.append(Hypothesis("a neighbour scores higher", gap < 0, gap))
-    if unmet(hypotheses):
-        return Outcome(tuple(hypotheses))
+    hypotheses.need(Hypothesis("a neighbour scores higher", gap < 0, gap))
     sets = joined_sets(problem, chosen.tokens, neighbors(problem, best).sets)
     solved = set_max_margin(problem, sets)
     plain = path.cosine_distance(best)
@@ -300,5 +271,16 @@ def set_proxy_is_closer(problem: Problem, *, steps: int = 1000, rate: float = 1.
     # as close is not closer, so that a log of exactly zero is a failure
     found = {"1 - cos to ATT-SVM": plain, "1 - cos to ATT-SVM'": joined, "sets": sets, "gap": gap}
     return Outcome(
-        tuple(hypotheses), (math.log(plain / joined) if joined else np.inf) or -1.0, found, witness=path.p
+        hypotheses, (math.log(plain / joined) if joined else np.inf) or -1.0, found, witness=path.p
     )
+
+
+@printed("B-ERR-15")
+def one_best_direction(problem: Problem) -> Outcome:
+    """As printed: the best-scoring tokens have one max-margin direction."""
+    found = [each for _, each in best_max_margins(problem, exact=True)]
+    vectors = {tuple(each.exact.p) for each in found if each.exact is not None and each.exact.p is not None}
+    none = all(each.status == "infeasible" for each in found)
+    wrong = none or len(vectors) > 1
+    told = {"directions": len(vectors), "selections": len(found)}
+    return Outcome(slack=-1.0 if wrong else 1.0, measured=told, proof=RATIONAL if wrong else None)

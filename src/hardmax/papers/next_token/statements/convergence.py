@@ -10,7 +10,7 @@ from hardmax._lib.expect import whole
 from hardmax.nexttoken.late import Late
 from hardmax.nexttoken.observables import Observables
 from hardmax.nexttoken.training import Training
-from hardmax.papers.checking.check import Hypothesis, Outcome, statement, unmet
+from hardmax.papers.checking.check import Conditions, Hypothesis, Outcome, need, statement, unmet
 from hardmax.papers.next_token.statements import printed
 from hardmax.papers.next_token.statements.common import (
     RELATIVE,
@@ -37,11 +37,6 @@ def gain(seen: Observables, star: float, i: int) -> float:
     return float(seen.gradient_weights[i] / seen.norm[i] / (seen.gradient_star[i] / star)) - 1
 
 
-def implied_by_lemma_6(star: float) -> float:
-    """alpha from which on Lemma 7 follows from -<G, W*> >= |G|/sqrt 2 and Cauchy-Schwarz alone."""
-    return star / SHARP - 1
-
-
 def small_step(run: Training) -> Hypothesis:
     """What the proofs ask of eta: at most |W_kq*|/e and L_max |W_kq*|^2."""
     length = run.star.norm
@@ -61,9 +56,7 @@ def small_step(run: Training) -> Hypothesis:
 )
 def gradient_aligns(data: Subject, *, steps: int | None = None, rate: float | None = None) -> Outcome:
     """alpha as measured at t_0 and later, against 1 - cos there; up to 2 t_0 unless that is too far."""
-    hypotheses = [*assumptions(data), pulls(data)]
-    if unmet(hypotheses):
-        return Outcome(tuple(hypotheses))
+    hypotheses = need(*assumptions(data), pulls(data))
     probe = run_of(data, 2, rate=rate)
     t_0 = printed.lemma_7_from(sizes_of(probe, least_frequency=False), probe.rate)
     steps = min(2 * t_0, MOST) if steps is None else whole("steps", steps, least=2)
@@ -71,18 +64,18 @@ def gradient_aligns(data: Subject, *, steps: int | None = None, rate: float | No
     run = run_of(data, steps, rate=rate, record=record)
     sizes = sizes_of(run, least_frequency=False)
     late = [i for i, t in enumerate(run.times.tolist()) if t >= t_0]
-    hypotheses += [
+    hypotheses.need(
         Hypothesis("t >= t_0", bool(late), {"t": run.steps, "t_0": t_0}),
         Hypothesis("N >= 3", sizes.N >= 3, sizes.N, "C-ERR-12"),
-    ]
-    if unmet(hypotheses):
-        return Outcome(tuple(hypotheses))
+    )
     hypotheses += [small_step(run), late_from(run)[0]]
     seen = run.observe()
     alphas = [gain(seen, run.star.norm, i) for i in late]
     gaps = [float(seen.misalignment[i]) for i in late]
     off = max(abs(alpha + gap) / max(gap, ALIGNED) for alpha, gap in zip(alphas, gaps, strict=True))
     allowed = [printed.lemma_7(sizes, float(seen.norm[i])) for i in late]
+    # from there on Lemma 7 follows from -<G, W*> >= |G|/sqrt 2 and Cauchy-Schwarz alone
+    implied = run.star.norm / SHARP - 1
     found = {
         "t_0": t_0,
         "alpha": alphas[-1],
@@ -90,20 +83,15 @@ def gradient_aligns(data: Subject, *, steps: int | None = None, rate: float | No
         "1 - cos": gaps[-1],
         "printed alpha at t_0": allowed[0],
         "printed alpha": allowed[-1],
-        "follows from Lemma 6 above": implied_by_lemma_6(run.star.norm),
+        "follows from Lemma 6 above": implied,
     }
     return Outcome(
-        tuple(hypotheses),
+        hypotheses,
         1 - off / RATIO,
         found,
         paper_slack=min(bound - alpha for bound, alpha in zip(allowed, alphas, strict=True)),
-        paper_vacuous=min(allowed) >= implied_by_lemma_6(run.star.norm),
+        paper_vacuous=min(allowed) >= implied,
     )
-
-
-def scaled_gap(gap: float, t: float) -> float:
-    """(1 - cos) t/log^2 t, which Theorem 1's rate keeps bounded."""
-    return gap * t / math.log(t) ** 2
 
 
 @statement(
@@ -122,7 +110,7 @@ def direction_converges(data: Subject, *, steps: int = STEPS, rate: float | None
     """
     hypotheses = [*assumptions(data), pulls(data)]
     if unmet(h for h in hypotheses if h.erratum != "C-ERR-01"):
-        return Outcome(tuple(hypotheses))
+        return Outcome(hypotheses)
     run = run_of(data, steps, rate=rate)
     length = run.star.norm
     enough, middle = late_from(run)
@@ -149,15 +137,17 @@ def direction_converges(data: Subject, *, steps: int = STEPS, rate: float | None
         "clock": run.clock,
     }
     if middle in times and gaps[middle] > ALIGNED:
-        fall = scaled_gap(gaps[-1], float(run.times[-1]))
-        fall /= scaled_gap(gaps[middle], float(run.times[middle]))
+        # (1 - cos) t/log^2 t, which Theorem 1's rate keeps bounded
+        ends = [(gaps[k], float(run.times[k])) for k in (middle, -1)]
+        first, last = (gap * t / math.log(t) ** 2 for gap, t in ends)
+        fall = last / first
         found["(1 - cos) t/log^2 t, end over the middle"] = fall
         slack = min(slack, 1 - fall)
     proof = None
     if paper_slack < 0 and not unmet(assumptions(data)) and is_above(missed := left_behind(run), paper):
         proof = f"ball arithmetic: rare queries alone keep 1 - cos above {float(missed.lower()):.4f}"
     return Outcome(
-        tuple(hypotheses),
+        hypotheses,
         min(slack, between(SHARP)),
         found,
         {key: found[key] for key in ("t", "1 - cos")},
@@ -167,31 +157,17 @@ def direction_converges(data: Subject, *, steps: int = STEPS, rate: float | None
     )
 
 
-def critical_step(late: Late) -> float:
-    """eta_c, above which late normalised descent swings."""
-    return late.eta_c
-
-
-def late_run(data: Subject, steps: int, rate: float | None) -> tuple[list[Hypothesis], Training | None]:
-    """A training whose late phase is understood, or why not: stars, and a step below the threshold."""
-    hypotheses = [*assumptions(data), pulls(data)]
-    if unmet(hypotheses):
-        return hypotheses, None
+def late_run(data: Subject, steps: int, rate: float | None) -> tuple[Conditions, Training, Late]:
+    """A training whose late phase is understood: stars, and a step below the threshold."""
+    hypotheses = need(*assumptions(data), pulls(data))
     run = run_of(data, steps, rate=rate)
-    hypotheses += late_hypotheses(run)
-    return hypotheses, None if unmet(hypotheses) else run
-
-
-def late_hypotheses(run: Training) -> list[Hypothesis]:
-    """Stars, and a step below the threshold."""
     late = run.late
     star = late is not None and run.star.is_star
-    found = [Hypothesis("one optimal token per query", star, run.star.reason)]
-    if star:
-        assert late is not None
-        limit = critical_step(late)
-        found.append(Hypothesis("eta < eta_c", run.rate < limit, {"eta": run.rate, "eta_c": limit}))
-    return found
+    hypotheses.need(Hypothesis("one optimal token per query", star, run.star.reason))
+    assert late is not None
+    limit = late.eta_c  # above it late normalised descent swings
+    hypotheses.need(Hypothesis("eta < eta_c", run.rate < limit, {"eta": run.rate, "eta_c": limit}))
+    return hypotheses, run, late
 
 
 @statement(
@@ -206,17 +182,11 @@ def late_hypotheses(run: Training) -> list[Hypothesis]:
 )
 def sharp_rate(data: Subject, *, steps: int = STEPS, rate: float | None = None) -> Outcome:
     """The ratio to the prediction at the end, exponents over its second half, and the residual itself."""
-    hypotheses, run = late_run(data, steps, rate)
-    if run is None:
-        return Outcome(tuple(hypotheses))
+    hypotheses, run, late = late_run(data, steps, rate)
     enough, i = late_from(run)
-    hypotheses.append(enough)
-    if unmet(hypotheses):
-        return Outcome(tuple(hypotheses))
-    late = run.late
-    assert late is not None
+    hypotheses.need(enough)
     if late.norm_squared < ALIGNED:
-        return Outcome(tuple(hypotheses), 0.0, vacuous=True)
+        return Outcome(hypotheses, 0.0, vacuous=True)
     seen = run.observe()
     t = float(run.times[-1])
     ratio = float(seen.misalignment[-1]) / late.predicted_misalignment(run.rate * t)
@@ -231,7 +201,7 @@ def sharp_rate(data: Subject, *, steps: int = STEPS, rate: float | None = None) 
         "excess rate over predicted": fall,
         "distance from R": float(np.linalg.norm(late.beside(run.a) - late.R)),
         "t": t,
-        "eta_c": critical_step(late),
+        "eta_c": late.eta_c,
     }
     slack = min(1 - abs(ratio - 1) / RATIO, 1 - abs(exponent + 2) / EXPONENT, 1 - abs(fall - 1) / RATIO)
-    return Outcome(tuple(hypotheses), slack, found)
+    return Outcome(hypotheses, slack, found)

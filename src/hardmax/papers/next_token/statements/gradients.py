@@ -10,7 +10,7 @@ from hardmax._lib.expect import generator, whole
 from hardmax.nexttoken.model import Model
 from hardmax.nexttoken.observables import accuracy, log_masses, log_off_masses
 from hardmax.nexttoken.pairs import Floats, Ints, Pairs
-from hardmax.papers.checking.check import Hypothesis, Outcome, statement, unmet
+from hardmax.papers.checking.check import Hypothesis, Outcome, need, statement
 from hardmax.papers.next_token.statements.common import (
     RELATIVE,
     SHARP,
@@ -72,9 +72,7 @@ def projected_gradient(
 ) -> Outcome:
     """Random W_kq and W' against a difference quotient of the loss and against the gradient of training."""
     samples = samples_of(data)
-    n, has_next = named(data)
-    if not has_next.holds:
-        return Outcome((has_next,))
+    n, hypotheses = named(data)
     B = OutputValue.aligned(n, margin).table if table is None else np.asarray(table, dtype=np.float64)
     margins = B[n, np.arange(len(n))][:, None] - wrong_logits(n, B)
     spread = float(np.ptp(margins))
@@ -90,7 +88,7 @@ def projected_gradient(
             trained = float(np.vdot(model.gradient_kq, W))
             off = max(off, abs(lemma - slope(model, W)) / scale, abs(lemma - trained) / scale)
     found = {"largest relative difference": off, "Delta": float(margins.mean())}
-    return Outcome((has_next, even), 1 - off / ALIKE, found, vacuous=off == 0.0)
+    return Outcome((*hypotheses, even), 1 - off / ALIKE, found, vacuous=off == 0.0)
 
 
 def lead(pairs: Pairs, a: Floats) -> float:
@@ -119,9 +117,7 @@ def log_odds(pairs: Pairs, a: Floats) -> Floats:
 )
 def attention_grows(data: Subject, *, steps: int = 200, rate: float | None = None) -> Outcome:
     """Every step of a run: odds of the other tokens, lead of the deciding one, signs of the gradient."""
-    hypotheses = (*assumptions(data), pulls(data))
-    if unmet(hypotheses):
-        return Outcome(hypotheses)
+    hypotheses = need(*assumptions(data), pulls(data))
     run = run_of(data, steps, rate=rate, record=1)
     pairs, star = run.pairs, run.star
     odds = np.array([log_odds(pairs, a) for a in run.points])
@@ -156,9 +152,7 @@ def attention_grows(data: Subject, *, steps: int = 200, rate: float | None = Non
 )
 def norm_of_kq(data: Subject, *, steps: int = 900, rate: float | None = None) -> Outcome:
     """The recorded points of a run; the paper's reading takes Lemma 6's own constant."""
-    hypotheses = (*assumptions(data), pulls(data))
-    if unmet(hypotheses):
-        return Outcome(hypotheses)
+    hypotheses = need(*assumptions(data), pulls(data))
     run = run_of(data, steps, rate=rate)
     seen, length, L = run.observe(), run.star.norm, run.samples.raw_length
     walked = run.rate * seen.times[1:]

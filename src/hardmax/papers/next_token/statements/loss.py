@@ -9,7 +9,7 @@ import numpy as np
 from hardmax.nexttoken.observables import log_excess_losses, log_off_masses
 from hardmax.nexttoken.pairs import Floats
 from hardmax.nexttoken.training import Training
-from hardmax.papers.checking.check import Hypothesis, Outcome, statement, unmet
+from hardmax.papers.checking.check import Hypothesis, Outcome, need, statement
 from hardmax.papers.next_token.statements import printed
 from hardmax.papers.next_token.statements.common import (
     RELATIVE,
@@ -52,9 +52,7 @@ def log_sentence_bound(V: int, margin: float, off: Floats) -> Floats:
 )
 def loss_converges(data: Subject, *, steps: int = STEPS, rate: float | None = None) -> Outcome:
     """The recorded points of a run; the paper's two bounds at all of them, whatever T and t it asks for."""
-    hypotheses = [*assumptions(data), pulls(data)]
-    if unmet(hypotheses):
-        return Outcome(tuple(hypotheses))
+    hypotheses = need(*assumptions(data), pulls(data))
     run = run_of(data, steps, rate=rate)
     pairs, W_ov = run.pairs, run.W_ov
     assert W_ov.margin is not None
@@ -92,7 +90,7 @@ def loss_converges(data: Subject, *, steps: int = STEPS, rate: float | None = No
     trivial &= printed.theorem_2_weight(sizes, end, run.rate) <= 1 / sizes.L
     hypotheses.append(enough)
     return Outcome(
-        tuple(hypotheses),
+        hypotheses,
         min(tight + RELATIVE, 1 - abs(slope / predicted - 1) / RATE),
         found,
         paper_slack=min(weight, loss) + RELATIVE,
@@ -101,12 +99,6 @@ def loss_converges(data: Subject, *, steps: int = STEPS, rate: float | None = No
 
 
 GROWTH = 0.01  # relative error of the late growth per step
-
-
-def late_growth(run: Training) -> np.ndarray:
-    """Growth per step of every entry late in training: eta W_kq*/|W_kq*|."""
-    assert run.star.values is not None
-    return run.rate * run.star.values / run.star.norm
 
 
 def unseen(run: Training, repeats: int) -> list[tuple[list[str], str, float]]:
@@ -153,10 +145,9 @@ def in_between(data: Subject, *, steps: int = STEPS, rate: float | None = None, 
 
     ``repeats`` is how often each non-optimal token stands in the unseen inputs.
     """
-    hypotheses, run = late_run(data, steps, rate)
-    if run is None:
-        return Outcome(tuple(hypotheses))
-    growth = late_growth(run)
+    hypotheses, run, _ = late_run(data, steps, rate)
+    assert run.star.values is not None
+    growth = run.rate * run.star.values / run.star.norm  # per step of every entry, late in training
     moved = np.union1d(run.star.above, run.star.below)
     inputs = unseen(run, repeats)
     beaten = min((gap for _, _, gap in inputs), default=math.inf)
@@ -170,7 +161,6 @@ def in_between(data: Subject, *, steps: int = STEPS, rate: float | None = None, 
     ordered = float(min((np.asarray(a)[moved] / (t * growth[moved])).min() for t, a in steps_taken))
     late = (run.points[-1] - run.points[middle])[moved] / float(run.times[-1] - run.times[middle])
     off = float(np.abs(late / growth[moved] - 1).max())
-    assert run.star.values is not None
     sizes, t = sizes_of(run, least_frequency=False), float(run.times[-1])
     apart = np.abs(run.star.values[moved])
     bounds = [printed.theorem_3(sizes, t, run.rate, float(gap)) for gap in apart]
@@ -188,7 +178,7 @@ def in_between(data: Subject, *, steps: int = STEPS, rate: float | None = None, 
     right = -1.0 if missed else 1.0
     certain = bool(missed) and outweighs(repeats, t * run.rate)
     return Outcome(
-        tuple(hypotheses),
+        hypotheses,
         min(ordered, 1 - off / GROWTH, right),
         found,
         missed or None,

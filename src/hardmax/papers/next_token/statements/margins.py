@@ -16,7 +16,7 @@ from hardmax.margin.constraints import Constraints
 from hardmax.margin.exact import decide
 from hardmax.nexttoken.generators import structure
 from hardmax.nexttoken.pairs import Ints
-from hardmax.papers.checking.check import Hypothesis, Outcome, statement, unmet, unsaid
+from hardmax.papers.checking.check import Hypothesis, Outcome, need, printed, statement, unmet, unsaid
 from hardmax.papers.next_token.statements.common import Subject, analysis_of, assumptions, samples_of
 
 Graphs = Mapping[Any, list[Edge]]
@@ -104,7 +104,7 @@ def printed_columns(data: Subject | Graphs) -> Outcome:
     if not isinstance(data, Mapping):  # an injective n gives stars on legal data only (C-THM-STRUCT)
         hypotheses += [h for h in assumptions(data) if h.id in ("C-ASM-1", "C-ASM-1R")]
     if not hypotheses[0].holds:
-        return Outcome(tuple(hypotheses))
+        return Outcome(hypotheses)
     if not graphs:
         return unsaid(hypotheses)
     paper = best = Fraction(0)
@@ -126,9 +126,7 @@ def printed_columns(data: Subject | Graphs) -> Outcome:
     }
     slack = float(best / paper - 1)
     proof = "rational arithmetic: a shorter column keeps every relation" if shorter else None
-    return Outcome(
-        tuple(hypotheses), slack, found, wrong or None, proof=proof, paper_slack=slack, paper_proof=proof
-    )
+    return Outcome(hypotheses, slack, found, wrong or None, proof=proof, paper_slack=slack, paper_proof=proof)
 
 
 def is_shorter(edges: list[Edge], column: Mapping[Any, Fraction], printed: Mapping[Any, Fraction]) -> bool:
@@ -170,7 +168,7 @@ def block_columns(data: Subject | Graphs) -> Outcome:
     proof = "rational arithmetic: a relation is broken" if least < 0 else None
     if unproved and proof is None and any(shortest(e) < square(kq_column(e)) for e in graphs.values()):
         proof = "rational arithmetic: a shorter column keeps every relation"
-    return Outcome(tuple(hypotheses), float(least) if not unproved else -1.0, found, proof=proof)
+    return Outcome(hypotheses, float(least) if not unproved else -1.0, found, proof=proof)
 
 
 def shortest(edges: list[Edge]) -> Fraction:
@@ -191,11 +189,6 @@ def broken_segments(samples: Samples, n: Ints) -> list[str]:
 def prefixes(sentences: list[list[int]]) -> set[tuple[int, ...]]:
     """All beginnings of two tokens or more."""
     return {tuple(each[:end]) for each in sentences for end in range(2, len(each) + 1)}
-
-
-def most_sentences(samples: Samples) -> int:
-    """V(L_max - 1), which N cannot exceed."""
-    return samples.V * (samples.raw_length - 1)
 
 
 @statement(
@@ -227,15 +220,41 @@ def rigid(data: Subject) -> Outcome:
     raw = samples.trie.sentences
     given = [raw.tokens[a:b].tolist() for a, b in zip(raw.offsets[:-1], raw.offsets[1:], strict=True)]
     lost = len(prefixes(given) ^ prefixes(structure(analysis).sentences()))
+    most_sentences = samples.V * (samples.raw_length - 1)
     found |= {
         "samples not decided by the optimal token": undecided,
         "samples lost or added": lost,
         "equal first token and length": twice,
         "N": samples.n,
-        "V(L_max - 1)": most_sentences(samples),
+        "V(L_max - 1)": most_sentences,
     }
     faults = len(broken) + undecided + twice + lost + (most > 1)
-    room = 1 - samples.n / most_sentences(samples)
+    room = 1 - samples.n / most_sentences
     slack = room if not faults else -float(faults)
     proof = "whole numbers: sentences are counted" if slack < 0 else None
     return Outcome(hypotheses, slack, found, vacuous=not varied.any(), proof=proof)
+
+
+@printed("C-ERR-02", data="sentences")
+def next_token_is_reached(data: Subject) -> Outcome:
+    """As printed: under Assumption 1 some token of every sentence leads to its next token."""
+    found = analysis_of(data)
+    hypotheses = need(Hypothesis("C-ASM-1", found.assumptions["C-ASM-1"]))
+    missed = [each for each in found.violations if each.kind == "unreachable"]
+    told = {"out of reach": len(missed)}
+    return Outcome(hypotheses, -1.0 if missed else 1.0, told, proof="counted" if missed else None)
+
+
+@printed("C-ERR-04", data="sentences")
+def strangers_are_absent(data: Subject) -> Outcome:
+    """As printed: a token that is non-comparable under a query never stands in a sentence with that query."""
+    found = analysis_of(data)
+    hypotheses = need(Hypothesis("legal data", found.legal))
+    samples = Samples.from_trie(found.trie)
+    words = list(samples.vocabulary)
+    there = 0
+    for i in range(samples.n):
+        tokens = [words.index(each) for each in samples.sentence(i).split()]
+        types = found.orders.types(tokens[-1])
+        there += sum(types[x] == "non_comparable" for x in set(tokens))
+    return Outcome(hypotheses, -1.0 if there else 1.0, {"there": there}, proof="counted" if there else None)

@@ -11,58 +11,37 @@ from flint import arb
 
 from hardmax.nexttoken.pairs import Floats, Ints
 from hardmax.nexttoken.training import Training
-from hardmax.papers.checking.proof import at_precision, balls, dot, length
+from hardmax.papers.checking.balls import softmax
+from hardmax.papers.checking.proof import at_precision, balls, length
 
 BITS = 256
 SLIGHT = 1e-12  # a printed bound in floats may be this much too small
 
 
-def columns_ov(n: Ints, table: Floats) -> tuple[list[Any], list[Any], list[Any]]:
-    """The entries of W_ov, of W_ov* and of grad L_0, column after column, in balls.
+def gradient_in_balls(n: Ints, table: Floats) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """W_ov, W_ov* and the direction of grad L_0, each in one row, in balls.
 
     >>> import numpy as np
-    >>> from hardmax.papers.next_token.statements.proofs import columns_ov
-    >>> W, star, G = columns_ov(np.array([1, 0]), np.zeros((2, 2)))
+    >>> from hardmax.papers.next_token.statements.proofs import gradient_in_balls
+    >>> W, star, G = gradient_in_balls(np.array([1, 0]), np.zeros((2, 2)))
     >>> [float(x) for x in G], [float(x) for x in star]
     ([0.5, -0.5, -0.5, 0.5], [-0.5, 0.5, 0.5, -0.5])
     """
-    V = len(n)
-    weights: list[Any] = []
-    star: list[Any] = []
-    gradient: list[Any] = []
-    for x, target in enumerate(n.tolist()):
-        column = balls(table[:, x])
-        top = column[int(np.argmax(table[:, x]))]
-        shares = [(w - top).exp() for w in column]
-        total = sum(shares, arb(0))
-        weights += column
-        star += [arb(v == target) - arb(1) / V for v in range(V)]
-        gradient += [share / total - arb(v == target) for v, share in enumerate(shares)]
-    return weights, star, gradient
+    W, right = balls(table.T), balls(np.eye(len(n))[n])
+    G = (np.array([softmax(column) for column in W]) - right).ravel()
+    return W.ravel(), (right - arb(1) / len(n)).ravel(), G / length(G)
 
 
-def pull_of_star(n: Ints, table: Floats) -> Any:
-    """-<W_ov*, grad L_0>/|grad L_0|."""
-    _, star, G = columns_ov(n, table)
-    return -dot(star, G) / length(G)
-
-
-def gain_over_star(n: Ints, table: Floats, term: float) -> Any:
-    """<W/|W|, grad L_0> - (1 + term |W*|/|W|) <W*/|W*|, grad L_0>, over |grad L_0|."""
-    W, star, G = columns_ov(n, table)
-    norm, best = length(W), length(star)
-    return (dot(W, G) / norm - (1 + arb(term) * best / norm) * dot(star, G) / best) / length(G)
+def gain_over_star(W: np.ndarray, star: np.ndarray, G: np.ndarray, size: Any, term: float) -> Any:
+    """<W/|W|, G> - (1 + term |W*|/|W|) <W*/|W*|, G>, of rows of floats or of balls; ``size`` is |W*|."""
+    norm = length(W)
+    return W @ G / norm - (1 + term * size / norm) * (star @ G / size)
 
 
 def asked_of_stage_1(V: int, T: int, rate: float) -> bool:
     """Whether T >= 384 |W_ov*|^5 log(2V) log T/eta0 is certain."""
     asked = 384 * (arb(V - 1) ** 5).sqrt() * arb(2 * V).log() * arb(T).log()
     return bool(arb(T) * arb(rate) >= asked)
-
-
-def margin_above(V: int) -> bool:
-    """Whether the margin 4 |W_ov*| Delta of the closed form (C-THM-S1) exceeds 3 Delta: 16 (V - 1) > 9."""
-    return 16 * (V - 1) > 9
 
 
 def left_behind(run: Training) -> Any:

@@ -14,7 +14,7 @@ from hardmax.nexttoken.pairs import Floats, Ints
 from hardmax.nexttoken.relations import MISSING, collocation
 from hardmax.nexttoken.stages import descend_stage_1, gradient_ov, misalignment_constant, stage_1
 from hardmax.nexttoken.training import FIRST_RATE
-from hardmax.papers.checking.check import Hypothesis, Outcome, statement, unmet
+from hardmax.papers.checking.check import Conditions, Hypothesis, Outcome, Unmet, statement
 from hardmax.papers.checking.proof import settle_slack
 from hardmax.papers.next_token.statements import printed
 from hardmax.papers.next_token.statements.common import (
@@ -25,12 +25,7 @@ from hardmax.papers.next_token.statements.common import (
     samples_of,
     step_size,
 )
-from hardmax.papers.next_token.statements.proofs import (
-    asked_of_stage_1,
-    gain_over_star,
-    margin_above,
-    pull_of_star,
-)
+from hardmax.papers.next_token.statements.proofs import asked_of_stage_1, gain_over_star, gradient_in_balls
 from hardmax.problem.readouts import OutputValue, star_norm, star_table
 
 EXACT, EXACT_LOSS = 1e-12, 1e-10  # relative rounding of some thousand steps
@@ -39,11 +34,14 @@ RATIO, LATE = 0.01, 100.0  # measured against predicted 1 - cos, once eta0 t is 
 BY_STEPS = 1000  # longer runs go on in closed form
 
 
-def named(data: Subject) -> tuple[Ints, Hypothesis]:
-    """The collocation, and whether every token has its n(x)."""
+def named(data: Subject, *others: Hypothesis) -> tuple[Ints, Conditions]:
+    """The collocation, and the condition that every token has its n(x); the test ends without it."""
     n = collocation(samples_of(data))
     missing = [samples_of(data).vocabulary[x] for x in np.flatnonzero(n == MISSING)]
-    return n, Hypothesis("every token has a next token", len(n) > 1 and not missing, missing)
+    has_next = Hypothesis("every token has a next token", len(n) > 1 and not missing, missing)
+    if not has_next.holds:
+        raise Unmet((has_next, *others))
+    return n, Conditions([has_next, *others])
 
 
 def zero_start(start: Any) -> Hypothesis:
@@ -91,9 +89,7 @@ def norm_of_ov(
     data: Subject, *, draws: int = 40, steps: int = 500, rate: float | None = None, rng: int = 0
 ) -> Outcome:
     """Random tables, the worst one, and a path from a random start."""
-    n, has_next = named(data)
-    if not has_next.holds:
-        return Outcome((has_next,))
+    n, hypotheses = named(data)
     star, rate = star_table(n), paper_rate(n, rate)
     pulls = [(-float(np.vdot(star, gradient_ov(n, W)[0])), W) for W in tables(n, draws, rng)]
     ratio, worst = min(pulls, key=lambda each: each[0])
@@ -105,14 +101,18 @@ def norm_of_ov(
         inside = [1 - norm / (t * rate + first) for t, norm in walked]
         above = [(norm + first) / (constant * t * rate / length) - 1 for t, norm in walked]
         path = guarded(min(above) + RELATIVE, *inside)
-        again = lambda: pull_of_star(n, worst) / arb(constant) - 1 + arb(RELATIVE)  # noqa: E731
+
+        def again() -> Any:
+            _, star, G = gradient_in_balls(n, worst)
+            return -(star @ G) / arb(constant) - 1 + arb(RELATIVE)
+
         slack, proof = settle_slack(ratio / constant - 1 + RELATIVE, again)
         return (path if slack is not None and path < slack else slack), proof
 
     found = {"least ratio": ratio, "norms": walked, "|W(0)|": first, "|W_ov*|": length}
     (slack, proof), (paper_slack, paper_proof) = judged(SHARP), judged(0.5)
     return Outcome(
-        (has_next,),
+        hypotheses,
         slack,
         found,
         witness=worst if proof else None,
@@ -120,11 +120,6 @@ def norm_of_ov(
         paper_slack=paper_slack,
         paper_proof=paper_proof,
     )
-
-
-def lemma_2_term(V: int) -> float:
-    """What Lemma 2 adds to |W|/|W*|; the corrected form needs nothing."""
-    return 0.0
 
 
 @statement(
@@ -141,28 +136,23 @@ def projection_of_ov(data: Subject, *, draws: int = 60, rng: int = 0) -> Outcome
     L_0 is convex, and among tables of the norm c |W_ov*| it is least at c W_ov*, by convexity and symmetry;
     so <W - c W_ov*, grad L_0> >= 0, and no logarithm is needed.
     """
-    n, has_next = named(data)
-    if not has_next.holds:
-        return Outcome((has_next,))
-    star, length, V = star_table(n), star_norm(n), len(n)
-    slacks: list[tuple[float, Floats]] = []
-    paper: list[tuple[float, Floats]] = []
-    logarithm = 2 * math.log(2 * V)
-    for W in tables(n, draws, rng):
-        G, _ = gradient_ov(n, W)
-        norm = float(np.linalg.norm(W))
-        own, best = float(np.vdot(W, G)) / norm, float(np.vdot(star, G)) / length
-        slacks.append((own - (1 + lemma_2_term(V) * length / norm) * best, W))
-        paper.append((own - (1 + logarithm * length / norm) * best, W))
+    n, hypotheses = named(data)
+    star, size = star_table(n).ravel(), star_norm(n)
+    tried = [(W, gradient_ov(n, W)[0].ravel()) for W in tables(n, draws, rng)]
 
-    def judged(found: list[tuple[float, Floats]], term: float) -> tuple[float | None, str | None]:
-        least, W = min(found, key=lambda each: each[0])
-        return settle_slack(least + RELATIVE, lambda: gain_over_star(n, W, term) + arb(RELATIVE))
+    def judged(term: float) -> tuple[float, float | None, str | None]:
+        gains = [float(gain_over_star(W.ravel(), star, G, size, term)) for W, G in tried]
+        worst = tried[int(np.argmin(gains))][0]
 
-    (slack, proof), (paper_slack, paper_proof) = judged(slacks, lemma_2_term(V)), judged(paper, logarithm)
-    names = ("least difference", "least difference, with the logarithm")
-    found = {name: min(x for x, _ in part) for name, part in zip(names, (slacks, paper), strict=True)}
-    return Outcome((has_next,), slack, found, proof=proof, paper_slack=paper_slack, paper_proof=paper_proof)
+        def again() -> Any:
+            return gain_over_star(*gradient_in_balls(n, worst), arb(len(n) - 1).sqrt(), term) + arb(RELATIVE)
+
+        return min(gains), *settle_slack(min(gains) + RELATIVE, again)
+
+    least, slack, proof = judged(0.0)
+    least_paper, paper_slack, paper_proof = judged(2 * math.log(2 * len(n)))
+    found = {"least difference": least, "least difference, with the logarithm": least_paper}
+    return Outcome(hypotheses, slack, found, proof=proof, paper_slack=paper_slack, paper_proof=paper_proof)
 
 
 def wrong_logits(n: Ints, table: Floats) -> Floats:
@@ -181,10 +171,7 @@ def equal_wrong_logits(
     data: Subject, *, start: Any = None, steps: int = 200, rate: float | None = None
 ) -> Outcome:
     """The largest difference between wrong logits, over the margin."""
-    n, has_next = named(data)
-    hypotheses = (has_next, zero_start(start))
-    if not has_next.holds:
-        return Outcome(hypotheses)
+    n, hypotheses = named(data, zero_start(start))
     off = 0.0
     for _, W_ov in path(n, start, paper_rate(n, rate), steps):
         wrong = wrong_logits(n, W_ov.table)
@@ -217,10 +204,8 @@ def stage_1_converges(
     """Step by step up to t = 1,000. From there on W_ov is the closed form itself, which cannot differ from
     itself: only the paper's bounds are tested there, and ``measured`` says how far steps were taken.
     """
-    n, has_next = named(data)
-    hypotheses = (has_next, zero_start(start))
-    if unmet(hypotheses):
-        return Outcome(hypotheses)
+    n, hypotheses = named(data, zero_start(start))
+    hypotheses.need()
     rate, V = paper_rate(n, rate), len(n)
     walked = list(path(n, start, rate, min(steps, BY_STEPS)))
     if steps > BY_STEPS:
@@ -255,11 +240,6 @@ def stage_1_converges(
     )
 
 
-def margin_of(sizes: printed.TextSizes, T: int, rate: float) -> float:
-    """The margin after T steps."""
-    return 4 * sizes.star_ov * printed.margin_scale(sizes, T, rate)
-
-
 @statement(
     "C-COR-1",
     "Corollary 1: the margins of W_ov after stage 1",
@@ -275,10 +255,8 @@ def margins_of_ov(
     """The closed form (C-THM-S1) at T = ``steps``, without a step taken, and the margins in it; that they
     exceed 3 Delta is a matter of whole numbers, 16 (V - 1) > 9.
     """
-    n, has_next = named(data)
-    hypotheses = [has_next, zero_start(start)]
-    if unmet(hypotheses):
-        return Outcome(tuple(hypotheses))
+    n, hypotheses = named(data, zero_start(start))
+    hypotheses.need()
     rate, steps = paper_rate(n, rate), whole("steps", steps, least=1)
     sizes = printed.TextSizes(len(n), math.nan, 0, math.nan)
     asked = printed.steps_asked_of_stage_1(sizes, rate)
@@ -287,11 +265,11 @@ def margins_of_ov(
     margins = table[n, np.arange(len(n))][:, None] - wrong_logits(n, table)
     Delta = printed.margin_scale(sizes, steps, rate)
     least, most = float(margins.min()), float(margins.max())
-    off = max(abs(x / margin_of(sizes, steps, rate) - 1) for x in (least, most))
+    off = max(abs(x / (4 * sizes.star_ov * Delta) - 1) for x in (least, most))
     found = {"margins": [least, most], "Delta": Delta, "margin over Delta": most / Delta}
-    proved = margin_above(len(n)) and asked_of_stage_1(len(n), steps, rate)
+    proved = 16 * (len(n) - 1) > 9 and asked_of_stage_1(len(n), steps, rate)
     return Outcome(
-        tuple(hypotheses),
+        hypotheses,
         1 - off / EXACT,
         found,
         {"margin": most, "3 Delta": 3 * Delta},
@@ -313,16 +291,14 @@ def stage_1_closed_form(
     data: Subject, *, start: Any = None, steps: int = 300, rate: float | None = None
 ) -> Outcome:
     """Optimizer by step against the closed form, or against K/t^2 at the last step."""
-    n, has_next = named(data)
-    if not has_next.holds:
-        return Outcome((has_next,))
+    n, hypotheses = named(data)
     rate = paper_rate(n, rate)
     if zero_start(start).holds:
         off = max(exact_deviation(n, t, W_ov, rate) for t, W_ov in path(n, None, rate, steps))
-        return Outcome((has_next,), 1 - off, {"deviation over rounding": off})
+        return Outcome(hypotheses, 1 - off, {"deviation over rounding": off})
     needed = LATE * (float(np.linalg.norm(start)) + star_norm(n))
     walked = {"eta0 t": steps * rate, "needed": needed}
-    hypotheses = (has_next, Hypothesis("late enough", True if steps * rate >= needed else None, walked))
+    hypotheses.append(Hypothesis("late enough", True if steps * rate >= needed else None, walked))
     measured = descend_stage_1(n, steps, rate, start=start).misalignment_ov
     predicted = misalignment_constant(start, rate) / steps**2
     found = {"1 - cos": measured, "predicted": predicted}

@@ -1,8 +1,4 @@
-"""The one-layer model in ball arithmetic: a float that speaks against a claim is evaluated again here.
-
-Arrays hold balls (numpy arrays of objects), so that formulas written for floats take them too. The shift by
-the largest logit is a choice of no consequence, so that it need not be certain which one that is.
-"""
+"""The one-layer model in ball arithmetic: a float that speaks against a claim is evaluated again here."""
 
 from __future__ import annotations
 
@@ -13,15 +9,7 @@ from flint import arb
 
 from hardmax.data.corpora.corpus import Corpus
 from hardmax.embeddings.near_identity import StructuredState
-from hardmax.papers.checking.proof import balls
-
-
-def array(numbers: Any) -> np.ndarray:
-    """Floats as exact balls, in an array of the same shape."""
-    floats = np.asarray(numbers, dtype=float)
-    exact = np.empty(floats.size, dtype=object)
-    exact[:] = balls(floats.ravel())
-    return exact.reshape(floats.shape)
+from hardmax.papers.checking.proof import balls, largest
 
 
 def masses(corpus: Corpus, a: np.ndarray) -> list[tuple[list[int], np.ndarray, int]]:
@@ -30,9 +18,7 @@ def masses(corpus: Corpus, a: np.ndarray) -> list[tuple[list[int], np.ndarray, i
     for k in range(corpus.n):
         slots = slice(corpus.offsets[k], corpus.offsets[k + 1])
         tokens = corpus.tokens[slots].tolist()
-        top: Any = max(a[tokens].tolist(), key=lambda x: float(x.mid()))
-        heights = a[tokens] - top
-        weights = np.array([int(m) * x.exp() for m, x in zip(corpus.counts[slots], heights, strict=True)])
+        weights = corpus.counts[slots].astype(int) * np.exp(a[tokens] - largest(a[tokens]))
         found.append((tokens, weights / weights.sum(), int(corpus.labels[k])))
     return found
 
@@ -41,13 +27,14 @@ def derivatives(corpus: Corpus, a: np.ndarray, c: np.ndarray) -> tuple[np.ndarra
     """dL/da and dL/dc of all tokens.
 
     >>> import hardmax as hm
-    >>> from hardmax.papers.trained_embeddings.statements.balls import array, derivatives
+    >>> from hardmax.papers.checking.proof import balls, largest
+    >>> from hardmax.papers.trained_embeddings.statements.balls import derivatives
     >>> corpus = hm.Corpus.from_sequences([[0, 1, 1], [1, 1, 2]], [1, -1])
-    >>> A, C = derivatives(corpus, array([0, 0, 0]), array([3, 0, -3]))
+    >>> A, C = derivatives(corpus, balls([0, 0, 0]), balls([3, 0, -3]))
     >>> [round(float(x), 6) for x in A]
     [-0.089647, 0.179294, -0.089647]
     """
-    by_a, by_c = array(np.zeros(corpus.S)), array(np.zeros(corpus.S))
+    by_a, by_c = balls(np.zeros(corpus.S)), balls(np.zeros(corpus.S))
     for tokens, Q, y in masses(corpus, a):
         f = Q @ c[tokens]
         share = Q * (-y / (1 + (y * f).exp()) / corpus.n)
@@ -62,23 +49,13 @@ def loss(corpus: Corpus, a: np.ndarray, c: np.ndarray) -> Any:
     return sum(terms, arb(0)) / corpus.n
 
 
-def size(vector: np.ndarray) -> Any:
-    """Euclidean norm."""
-    return (vector * vector).sum().sqrt()
-
-
-def largest(numbers: np.ndarray) -> Any:
-    """One of the largest absolute values: below the true one by no more than the radius of a ball."""
-    return max((abs(x) for x in numbers.flat), key=lambda x: float(x.mid()))
-
-
 def first_step(corpus: Corpus, start: StructuredState, first_rate: float) -> dict[str, np.ndarray]:
     """E1 and p1 after a step from a start, and what they hold besides E0 + (eta0/2) alpha v and p0."""
-    noise, step, v = array(start.noise), arb(float(first_rate)), array(start.v)
-    E0 = np.column_stack([array(np.eye(start.S, start.S + 1)) + noise[:-1], array(start.c)])
-    p0 = np.append(noise[-1] + array(np.eye(start.S + 1)[-1]), array([start.rho]))
+    noise, step, v = balls(start.noise), arb(float(first_rate)), balls(start.v)
+    E0 = np.column_stack([balls(np.eye(start.S, start.S + 1)) + noise[:-1], balls(start.c)])
+    p0 = np.append(noise[-1] + balls(np.eye(start.S + 1)[-1]), balls([start.rho]))
     A, C = derivatives(corpus, E0 @ p0, E0 @ v)
-    alpha = array(np.zeros(corpus.S))
+    alpha = balls(np.zeros(corpus.S))
     for k in range(corpus.n):
         slots = slice(corpus.offsets[k], corpus.offsets[k + 1])
         share = arb(int(corpus.labels[k])) / (int(corpus.lengths[k]) * corpus.n)

@@ -21,40 +21,37 @@ from hardmax.embeddings.near_identity import StructuredState, draw_initial
 from hardmax.embeddings.theorem5 import Thresholds, least_first_step, strong_conditions, theorem_5_thresholds
 from hardmax.margin.rationals import to_float
 from hardmax.margin.solution import MaxMargin
-from hardmax.papers.checking.check import Hypothesis
-from hardmax.papers.max_margin.statements.common import late_radius, second_gap
+from hardmax.papers.checking.check import Conditions, Hypothesis, Unmet
+from hardmax.papers.checking.common import late_radius, second_gap
 from hardmax.problem import Problem
 
 DELTA = 0.01
 LARGEST = 1e75  # of embeddings and steps, and the inverse of the smallest: fourth powers are floats
 
 
-def important_tokens(corpus: Corpus) -> tuple[Hypothesis, tuple[int, ...] | None]:
-    """Assumption 4 as a hypothesis, with the token s* of every sequence where it holds."""
+def important_tokens(corpus: Corpus) -> tuple[Conditions, tuple[int, ...]]:
+    """Assumption 4, with the token s* of every sequence; the test ends where there is none."""
     found = assumption_4(corpus)
-    tokens = None if found.important is None else tuple(found.important.tolist())
-    return Hypothesis("Assumption 4", found.holds, None if found.holds else str(found.witness)), tokens
+    condition = Hypothesis("Assumption 4", found.holds, None if found.holds else str(found.witness))
+    if found.important is None:
+        raise Unmet([condition])
+    return Conditions([condition]), tuple(found.important.tolist())
 
 
 def pattern_or_important(
     corpus: Corpus, selection: Sequence[Iterable[int]] | None
-) -> tuple[list[Hypothesis], Sequence[Iterable[int]] | None]:
+) -> tuple[Conditions, Sequence[Iterable[int]]]:
     """The pattern that is given; if none is, that of the important tokens, which needs Assumption 4."""
     if selection is not None:
-        return [], selection
-    condition, important = important_tokens(corpus)
-    return [condition], None if important is None else [(s,) for s in important]
-
-
-def least_step(corpus: Corpus) -> int:
-    """4 n^2 T^2 with T the longest sequence: the first step taken where none is given."""
-    return least_first_step(corpus.n, int(corpus.lengths.max()))
+        return Conditions(), selection
+    hypotheses, important = important_tokens(corpus)
+    return hypotheses, [(s,) for s in important]
 
 
 def step_of(corpus: Corpus, first_rate: float | None) -> float:
-    """The given first step, whose square has to be a float, or 4 n^2 T^2."""
+    """The given first step, whose square has to be a float, or 4 n^2 T^2 with T the longest sequence."""
     if first_rate is None:
-        return float(least_step(corpus))
+        return float(least_first_step(corpus.n, int(corpus.lengths.max())))
     return float(of_moderate_size("first_rate", np.array(expect.positive("first_rate", first_rate))))
 
 

@@ -16,9 +16,9 @@ from hardmax.dynamics.optim import GD
 from hardmax.dynamics.train import train
 from hardmax.embeddings import one_layer
 from hardmax.embeddings.patterns import pattern_max_margin, scores_are_free
-from hardmax.papers.checking.check import Hypothesis, Outcome, statement, unmet, unsaid
-from hardmax.papers.checking.proof import settle_slack
-from hardmax.papers.trained_embeddings.statements import balls
+from hardmax.papers.checking.check import Conditions, Hypothesis, Outcome, statement, unmet, unsaid
+from hardmax.papers.checking.proof import balls, least, settle_slack
+from hardmax.papers.trained_embeddings.statements.balls import derivatives
 from hardmax.papers.trained_embeddings.statements.common import (
     fixed_embeddings,
     important_tokens,
@@ -26,18 +26,11 @@ from hardmax.papers.trained_embeddings.statements.common import (
     score_lead,
     went_out,
 )
-from hardmax.problem import Problem
 
 FAR = 1e6  # norm to which flows run
 ALIGNED = 1e-6
 EPSILON = 1e-3  # the epsilon of Lemma 9 that the end of the flow must meet
 ORDER = 0.15  # relative error allowed in "half the step, half the distance"
-
-
-def alignment_ratio(problem: Problem, p: np.ndarray, unit: np.ndarray) -> float:
-    """-p_hat.grad L / |p_hat| over -p.grad L / |p|."""
-    pull = gradient(problem, p).direction
-    return float(unit @ pull) / float(p @ pull / np.linalg.norm(p))
 
 
 @statement(
@@ -62,15 +55,13 @@ def convergence_lemma(
     Both limits are read off the same end, so that a direction that is not reached there refutes nothing.
     """
     E, v = fixed_embeddings(corpus, E, v, first_rate)
-    hypotheses: list[Hypothesis] = []
+    hypotheses = Conditions()
     if p_hat is None:
         hypotheses, chosen = pattern_or_important(corpus, None)
-        if chosen is None:
-            return Outcome(tuple(hypotheses))
         best = pattern_max_margin(corpus, chosen, E)
         hypotheses.append(Hypothesis("the pattern is separable", best.is_feasible, best.margin))
         if not best.is_certified:
-            return Outcome(tuple(hypotheses))
+            return Outcome(hypotheses)
         p_hat = best.need()
     unit = expect.finite_array("p_hat", p_hat, v.shape)
     if not unit.any():
@@ -78,14 +69,17 @@ def convergence_lemma(
     unit = unit / np.linalg.norm(unit)
     problem = corpus.problem(E, v)
     path = flow(problem, start=start, until_norm=FAR)
-    hypotheses.append(Hypothesis("|p_t| grows without bound", went_out(path), path.p_norm))
-    if unmet(hypotheses):
-        return Outcome(tuple(hypotheses))
+    hypotheses.need(Hypothesis("|p_t| grows without bound", went_out(path), path.p_norm))
     at = [*(int(np.argmax(path.p_norms >= R)) for R in np.geomspace(1.0, FAR, 7)[:-1]), -1]
-    ratios = [alignment_ratio(problem, path.points[k], unit) for k in at]
+    pulls = [gradient(problem, path.points[k]).direction for k in at]
+    # -p_hat.grad L / |p_hat| over -p.grad L / |p|
+    ratios = [
+        float(unit @ pull) / float(path.points[k] @ pull / np.linalg.norm(path.points[k]))
+        for k, pull in zip(at, pulls, strict=True)
+    ]
     hypotheses.append(Hypothesis("the ratio comes to 1 - epsilon", ratios[-1] >= 1 - EPSILON, ratios[-1]))
     gap, norms = path.cosine_distance(unit), path.p_norms[at]
-    return Outcome(tuple(hypotheses), 1 - gap / ALIGNED, {"|p_t|": norms, "ratio": ratios, "1 - cos": gap})
+    return Outcome(hypotheses, 1 - gap / ALIGNED, {"|p_t|": norms, "ratio": ratios, "1 - cos": gap})
 
 
 @statement(
@@ -115,12 +109,9 @@ def norm_diverges(
     """
     chance, draws = expect.generator(rng), expect.whole("draws", draws, least=1)
     E, v = fixed_embeddings(corpus, E, v, first_rate)
-    condition, important = important_tokens(corpus)
-    if important is None:
-        return Outcome((condition,))
+    hypotheses, important = important_tokens(corpus)
     kappa = score_lead(corpus, E, v, important)
-    hypotheses = (
-        condition,
+    hypotheses += (
         Hypothesis("embeddings affinely independent", scores_are_free(corpus, E)),
         Hypothesis("important tokens score highest", kappa > 0, kappa, erratum="A-ERR-10"),
     )
@@ -153,12 +144,11 @@ def raised_somewhere(
     share = float(np.mean([slopes[:, s].max() > 0 for s in dict.fromkeys(important)]))
     worst = {s: points[int(np.argmax(slopes[:, s]))] for s in important}
 
-    def least() -> Any:
-        c = balls.array(E) @ balls.array(v)
-        rises = [balls.derivatives(corpus, balls.array(a), c)[0][s] for s, a in worst.items()]
-        return -min(rises, key=lambda x: float(x.mid()))
+    def fall() -> Any:
+        c = balls(E) @ balls(v)
+        return -least(derivatives(corpus, balls(a), c)[0][s] for s, a in worst.items())
 
-    _, proof = settle_slack(-1.0, least)
+    _, proof = settle_slack(-1.0, fall)
     share = max(share, 0.5 / len(important))  # the loss does rise somewhere
     return proof and f"{proof}: lifting any important token raises the loss somewhere", share
 
@@ -219,12 +209,8 @@ def descent_follows_flow(
     if not moved or apart[-1] <= 1e-12 * moved:  # nothing is left but rounding, whose ratios mean nothing
         return unsaid(hypotheses)
     ratios = [apart[0] / apart[1], apart[1] / apart[2]]
-    slack = min(halving(ratios[-1]), 1 - apart[-1] / moved)
+    # a ratio of two is the sign of a first-order method
+    slack = min(1 - abs(ratios[-1] / 2 - 1) / ORDER, 1 - apart[-1] / moved)
     same = path.selection_at(-1, tolerance=1e-6) == late.selection_at(-1, tolerance=1e-6)
     measured = {"distances": apart, "ratios": ratios, "path": moved, "1/L": 1 / L, "same selection": same}
     return Outcome(hypotheses, slack if same else -1.0, measured)
-
-
-def halving(ratio: float) -> float:
-    """How near a ratio of two distances is to 2, the sign of a first-order method."""
-    return 1 - abs(ratio / 2 - 1) / ORDER

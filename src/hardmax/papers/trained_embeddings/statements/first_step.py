@@ -12,10 +12,10 @@ from hardmax._lib import expect
 from hardmax.data.corpora.corpus import Corpus
 from hardmax.embeddings.first_step import loss_bound
 from hardmax.embeddings.near_identity import draw_initial
-from hardmax.papers.checking.check import Hypothesis, Outcome, statement, unmet
-from hardmax.papers.checking.proof import settle_slack
-from hardmax.papers.trained_embeddings.statements import balls
-from hardmax.papers.trained_embeddings.statements.common import DELTA, FirstStepDraw, draw_first_step
+from hardmax.papers.checking.check import Hypothesis, Outcome, need, statement
+from hardmax.papers.checking.proof import largest, least, length, settle_slack
+from hardmax.papers.trained_embeddings.statements.balls import first_step, loss
+from hardmax.papers.trained_embeddings.statements.common import DELTA, draw_first_step
 
 # Lemma 2 holds with these in place of 11, for the errors of the tokens and of p.
 SHARP = (2.11, 1.13)
@@ -26,12 +26,6 @@ MOST = 10**6  # widths up to which the probability of large norms is worth compu
 
 # The paper names no least width for event (14); in few dimensions a norm of 2 is often exceeded.
 UNSTATED = "found while checking"
-
-
-def norm_risk(S: int, d: int) -> float:
-    """A bound on the probability that one of S + 1 norms exceeds 2, by Chernoff's inequality."""
-    enough = min(d, MOST)  # where the exponential is zero already, and d still is a float
-    return (S + 1) * math.exp(-0.5 * enough * (3 - math.log(4)))
 
 
 def most_likely(S: int, d: int, delta: float) -> Any:
@@ -68,7 +62,8 @@ def initial_event_is_likely(
     frequency = sum(each.holds for each in found) / draws
     bound, quarter = found[0].overlap_bound, power_of_width(d, -0.25)
     least = (2 * (2 * math.log(corpus.S) - math.log(delta))) ** 2
-    risk = norm_risk(corpus.S, d)
+    # Chernoff's bound on the probability that one of S + 1 norms exceeds 2; zero long before MOST
+    risk = (corpus.S + 1) * math.exp(-0.5 * min(d, MOST) * (3 - math.log(4)))
     wide = Hypothesis("d large enough for the norms", risk <= delta / 2, risk, erratum=UNSTATED)
     at_most = most_likely(corpus.S, d, delta) - (1 - arb(delta))
     slack = min(frequency - (1 - delta), float(at_most.mid()))
@@ -85,10 +80,14 @@ def initial_event_is_likely(
     return Outcome((wide,), min(slack, within), measured, proof=proof, paper_slack=slack, paper_proof=proof)
 
 
-def error_bounds(first_rate: float, d: int) -> tuple[float, float]:
-    """The sharp form of Lemma 2's bound, for max |err_s| and for |err_p|."""
-    scale = first_rate * power_of_width(d, -0.25)
-    return SHARP[0] * scale, SHARP[1] * scale
+def least_room(*pairs: tuple[Any, float]) -> Any:
+    """The least distance of sizes to their bounds, over the bounds; floats may have rounded a bound down."""
+    return least(1 + SLIGHT - size / arb(bound) for size, bound in pairs)
+
+
+def longest(rows: np.ndarray) -> Any:
+    """The largest norm of a row."""
+    return largest(length(row) for row in rows)
 
 
 @statement(
@@ -105,20 +104,19 @@ def one_step_learns_alpha(
     """The errors, free of cancellation, on a random start at width d."""
     drawn = draw_first_step(corpus, d=d, first_rate=first_rate, delta=delta, rng=rng)
     errors = drawn.errors
-    bounds, printed = error_bounds(errors.first_rate, d), errors.bound(d)
-    largest = float(errors.token_errors.max())
-    share = max(largest / bounds[0], errors.cls_error / bounds[1])
+    scale = errors.first_rate * power_of_width(d, -0.25)
+    bounds, printed = (SHARP[0] * scale, SHARP[1] * scale), errors.bound(d)
+    most = float(errors.token_errors.max())
+    share = max(most / bounds[0], errors.cls_error / bounds[1])
 
-    def room(*bounds: float) -> Any:
-        step = stepped(corpus, drawn)
-        return least_room(max_size(step["err_E"]), bounds[0]).min(
-            least_room(balls.size(step["err_p"]), bounds[1])
-        )
+    def room(of_tokens: float, of_p: float) -> Any:
+        step = first_step(corpus, drawn.start, errors.first_rate)
+        return least_room((longest(step["err_E"]), of_tokens), (length(step["err_p"]), of_p))
 
     slack, proof = settle_slack(1 - share, lambda: room(*bounds))
     paper_slack, paper_proof = settle_slack(1 - errors.largest / printed, lambda: room(printed, printed))
     measured = {
-        "largest |err_s| / eta0": largest / errors.first_rate,
+        "largest |err_s| / eta0": most / errors.first_rate,
         "|err_p| / eta0": errors.cls_error / errors.first_rate,
         "over the sharp bound": share,
         "over the paper's bound": errors.largest / errors.bound(d),
@@ -138,26 +136,6 @@ def one_step_learns_alpha(
     )
 
 
-def stepped(corpus: Corpus, drawn: FirstStepDraw) -> dict[str, np.ndarray]:
-    """The first step from a random start again, in balls."""
-    return balls.first_step(corpus, drawn.start, drawn.errors.first_rate)
-
-
-def max_size(rows: np.ndarray) -> Any:
-    """The largest norm of a row, as a ball."""
-    return balls.largest(np.array([balls.size(row) for row in rows]))
-
-
-def least_room(size: Any, bound: float) -> Any:
-    """How far a ball stays below a bound that floats may have rounded down."""
-    return 1 + arb(SLIGHT) - size / arb(bound)
-
-
-def norm_bounds(first_rate: float, d: int) -> tuple[float, float]:
-    """Lemma 11's bounds on max |E1_s| and |p1|."""
-    return 2 * (1 + 2 * first_rate), 2 + 11 * first_rate * power_of_width(d, -0.25)
-
-
 @statement(
     "A-LEM-11",
     "Lemma 11: the first step keeps the embeddings bounded",
@@ -169,15 +147,16 @@ def embeddings_stay_bounded(
 ) -> Outcome:
     """Norms after the first step, from a random start at width d."""
     drawn = draw_first_step(corpus, d=d, first_rate=first_rate, delta=delta, rng=rng)
-    largest, own = float(drawn.after.gram.token_norms.max()), math.sqrt(drawn.after.pi)
-    bounds = norm_bounds(drawn.errors.first_rate, d)
+    most, own = float(drawn.after.gram.token_norms.max()), math.sqrt(drawn.after.pi)
+    rate = drawn.errors.first_rate
+    bounds = 2 * (1 + 2 * rate), 2 + 11 * rate * power_of_width(d, -0.25)
 
     def room() -> Any:
-        step = stepped(corpus, drawn)
-        return least_room(max_size(step["E"]), bounds[0]).min(least_room(balls.size(step["p"]), bounds[1]))
+        step = first_step(corpus, drawn.start, rate)
+        return least_room((longest(step["E"]), bounds[0]), (length(step["p"]), bounds[1]))
 
-    slack, proof = settle_slack(min(1 - largest / bounds[0], 1 - own / bounds[1]), room)
-    measured = {"largest |E1_s|": largest, "|p1|": own, "bounds": bounds}
+    slack, proof = settle_slack(min(1 - most / bounds[0], 1 - own / bounds[1]), room)
+    measured = {"largest |E1_s|": most, "|p1|": own, "bounds": bounds}
     return Outcome(tuple(drawn.conditions), slack, measured, proof=proof)
 
 
@@ -199,22 +178,19 @@ def loss_after_first_step(
 ) -> Outcome:
     """The loss after a first step at width d, by default the least that the lemma allows."""
     drawn = draw_first_step(corpus, d=d, first_rate=first_rate, delta=delta, rng=rng)
-    hypotheses = (*drawn.conditions, drawn.wide_for_the_loss())
-    if unmet(hypotheses):
-        return Outcome(hypotheses)
+    hypotheses = need(*drawn.conditions, drawn.wide_for_the_loss())
     share = corpus.weights * drawn.errors.alpha[corpus.tokens]
     gains = corpus.signs * np.add.reduceat(share, corpus.offsets[:-1]) / corpus.lengths
-    loss, bound = drawn.after.loss(corpus), loss_bound(gains, drawn.errors.first_rate)
+    risk, bound = drawn.after.loss(corpus), loss_bound(gains, drawn.errors.first_rate)
     spread, eighth = float(np.ptp(drawn.after.a)), power_of_width(drawn.d, -0.125)
 
     def room() -> Any:
-        step = stepped(corpus, drawn)
+        step = first_step(corpus, drawn.start, drawn.errors.first_rate)
         a = step["E"] @ step["p"]
-        apart = balls.largest(np.subtract.outer(a, a))
-        return least_room(balls.loss(corpus, a, step["E"][:, -1]), bound).min(least_room(apart, eighth))
+        return least_room((loss(corpus, a, step["E"][:, -1]), bound), (largest(a) - least(a), eighth))
 
     # a bound below every float is not compared with, but in balls
-    below = 1 - loss / bound if bound else -float(loss > 0)
+    below = 1 - risk / bound if bound else -float(risk > 0)
     slack, proof = settle_slack(min(below, 1 - spread / eighth), room)
-    measured = {"loss": loss, "bound": bound, "spread of logits": spread, "d^(-1/8)": eighth}
+    measured = {"loss": risk, "bound": bound, "spread of logits": spread, "d^(-1/8)": eighth}
     return Outcome(hypotheses, slack, measured, proof=proof)

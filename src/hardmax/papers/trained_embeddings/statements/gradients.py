@@ -14,9 +14,9 @@ from hardmax.dynamics.train import train
 from hardmax.embeddings import one_layer
 from hardmax.embeddings.first_step import initial_vectors
 from hardmax.embeddings.patterns import token_selection
-from hardmax.papers.checking.check import Hypothesis, Outcome, statement, unmet, unsaid
-from hardmax.papers.checking.proof import settle_slack
-from hardmax.papers.trained_embeddings.statements import balls
+from hardmax.papers.checking.check import Hypothesis, Outcome, need, statement, unsaid
+from hardmax.papers.checking.proof import balls, largest, least, middle, settle_slack
+from hardmax.papers.trained_embeddings.statements.balls import derivatives, masses
 from hardmax.papers.trained_embeddings.statements.common import fixed_embeddings
 
 GRADIENT = 1e-12  # relative error allowed between two forms of one gradient
@@ -61,9 +61,9 @@ def closed_form_gradients(corpus: Corpus, *, norm: float = 1.0, rng: int = 0) ->
     """Both forms at random vectors with |p| = ``norm``, where the sums over pairs keep their digits."""
     E, p, v = random_vectors(corpus, norm, rng)
     spread = float(np.ptp(E @ p))
-    hypotheses = (Hypothesis(f"logits within {DIGITS:g}, for the sums over pairs", spread <= DIGITS, spread),)
-    if unmet(hypotheses):
-        return Outcome(hypotheses)
+    hypotheses = need(
+        Hypothesis(f"logits within {DIGITS:g}, for the sums over pairs", spread <= DIGITS, spread)
+    )
     point = one_layer.evaluate(corpus, E @ p, E @ v)
     found = one_layer.gradients_at(point, E, p, v)
     printed = positional_gradients(corpus, E, p, v)
@@ -76,21 +76,20 @@ def closed_form_gradients(corpus: Corpus, *, norm: float = 1.0, rng: int = 0) ->
     if not scale:
         return unsaid(hypotheses)
     drift = abs(float(point.A.sum())) / scale
-    slack, proof = settle_slack(1 - max(*errors, drift) / GRADIENT, lambda: both_forms(corpus, E, p, v))
+
+    def room() -> Any:
+        exact = [balls(x) for x in (E, p, v)]
+        A, C = derivatives(corpus, exact[0] @ exact[1], exact[0] @ exact[2])
+        ours = (np.outer(A, exact[1]) + np.outer(C, exact[2]), exact[0].T @ A)
+        rooms = [arb(1)]
+        for x, y in zip(ours, positional_gradients(corpus, *exact), strict=True):
+            if (size := largest(np.abs(y).flat)) > 0:
+                rooms.append(1 - largest(np.abs(x - y).flat) / size / arb(GRADIENT))
+        return least(rooms)
+
+    slack, proof = settle_slack(1 - max(*errors, drift) / GRADIENT, room)
     measured = {"relative errors": errors, "sum of A over its size": drift}
     return Outcome(hypotheses, slack, measured, proof=proof)
-
-
-def both_forms(corpus: Corpus, E: np.ndarray, p: np.ndarray, v: np.ndarray) -> Any:
-    """The room that is left between the two forms of the gradients in balls, as in floats."""
-    E, p, v = (balls.array(x) for x in (E, p, v))
-    A, C = balls.derivatives(corpus, E @ p, E @ v)
-    ours, printed = (np.outer(A, p) + np.outer(C, v), E.T @ A), positional_gradients(corpus, E, p, v)
-    room = arb(1)
-    for x, y in zip(ours, printed, strict=True):
-        if (size := balls.largest(y)) > 0:
-            room = room.min(1 - balls.largest(x - y) / size / arb(GRADIENT))
-    return room
 
 
 @statement(
@@ -106,9 +105,9 @@ def directional_gradient(corpus: Corpus, *, norm: float = 1.0, rng: int = 0, dra
     chance, draws = expect.generator(rng), expect.whole("draws", draws, least=1)
     E, p, v = random_vectors(corpus, norm, chance)
     point = one_layer.evaluate(corpus, E @ p, E @ v)
-    hypotheses = (Hypothesis("the gradient does not underflow", point.log_scale > -300.0, point.log_scale),)
-    if unmet(hypotheses):
-        return Outcome(hypotheses)
+    hypotheses = need(
+        Hypothesis("the gradient does not underflow", point.log_scale > -300.0, point.log_scale)
+    )
     if not point.A.any():
         return unsaid(hypotheses)
     worst = 0.0
@@ -120,14 +119,29 @@ def directional_gradient(corpus: Corpus, *, norm: float = 1.0, rng: int = 0, dra
     return Outcome(hypotheses, 1 - worst / DIRECTIONAL, {"largest relative difference": worst})
 
 
-def lost_share(m: Any, tau: Any) -> Any:
-    """The most attention that a position tau below m selected ones can have."""
-    return 1 / (1 + m * np.exp(tau))
+def attention_rooms(
+    corpus: Corpus, a: np.ndarray, q: np.ndarray, one: Any = 1.0
+) -> tuple[list[np.ndarray], np.ndarray]:
+    """Distances to Lemma 10's four bounds and to the paper's (2), for logits and attentions of all positions.
 
-
-def kept_share(T: Any, tau: Any) -> Any:
-    """The least attention of a position tau below the selected ones, out of T."""
-    return np.exp(-tau) / T
+    They are floats, or balls with ``one`` a ball too. A position that is tau below m selected ones, out of T,
+    has between e^-tau/T and 1/(1 + m e^tau).
+    """
+    logits, floats = a[corpus.tokens], np.array([middle(x) for x in a])[corpus.tokens]
+    starts = corpus.offsets[:-1]
+    highest = corpus.per_slot(np.maximum.reduceat(floats, starts))
+    top, T = floats == highest, corpus.per_slot(corpus.lengths)
+    first = np.flatnonzero(top)[np.searchsorted(np.flatnonzero(top), starts)]
+    tau = logits[corpus.per_slot(first)] - logits
+    m = corpus.per_slot(np.add.reduceat(corpus.weights * top, starts))
+    q_top, q_low, gap = q[top], q[~top], tau[~top]
+    rooms = [
+        q_top - one / T[top],
+        one / m[top] - q_top,
+        1 / (1 + m[~top] * np.exp(gap)) - q_low,
+        q_low - np.exp(-gap) / T[~top],
+    ]
+    return rooms, 1 / (1 + 1 * np.exp(gap)) - q_low
 
 
 @statement(
@@ -143,30 +157,22 @@ def attention_bounds(corpus: Corpus, *, rng: int = 0, draws: int = 200) -> Outco
     """Random logits, some of them tied, at several scales."""
     chance, draws = expect.generator(rng), expect.whole("draws", draws, least=1)
     competing = int((np.diff(corpus.offsets) > 1).sum())
-    hypotheses = (Hypothesis("some sequence has two different tokens", competing > 0, competing),)
-    if unmet(hypotheses):
-        return Outcome(hypotheses)
+    hypotheses = need(Hypothesis("some sequence has two different tokens", competing > 0, competing))
     slack, printed, worst = np.inf, np.inf, np.zeros(corpus.S)
-    T = corpus.per_slot(corpus.lengths)
     for scale in np.geomspace(0.1, 100.0, draws):
         a = scale * np.round(2 * chance.normal(size=corpus.S)) / 2
-        logits = a[corpus.tokens]
-        tau = corpus.per_slot(np.maximum.reduceat(logits, corpus.offsets[:-1])) - logits
-        q = one_layer.token_mass(corpus, a) / corpus.weights
-        top = tau == 0.0
-        m = corpus.per_slot(np.add.reduceat(corpus.weights * top, corpus.offsets[:-1]))
-        q_top, q_low = q[top], q[~top]
-        room = [
-            q_top - 1 / T[top],
-            1 / m[top] - q_top,
-            lost_share(m[~top], tau[~top]) - q_low,
-            q_low - kept_share(T[~top], tau[~top]),
-        ]
-        least = min(float(x.min(initial=np.inf)) for x in room)
-        slack, worst = min((slack, worst), (least, a), key=lambda each: each[0])
-        printed = min(printed, float((lost_share(1, tau[~top]) - q_low).min(initial=np.inf)))
+        rooms, second = attention_rooms(corpus, a, one_layer.token_mass(corpus, a) / corpus.weights)
+        nearest = min(float(x.min(initial=np.inf)) for x in rooms)
+        slack, worst = min((slack, worst), (nearest, a), key=lambda each: each[0])
+        printed = min(printed, float(second.min(initial=np.inf)))
     found = {"least distance to a bound": slack, "to the paper's (2)": printed}
-    settled, proof = settle_slack(slack + BOUND, lambda: attention_room(corpus, worst))
+
+    def room() -> Any:
+        q = np.concatenate([mass for _, mass, _ in masses(corpus, balls(worst))]) / corpus.counts.astype(int)
+        rooms, _ = attention_rooms(corpus, balls(worst), q, arb(1))
+        return least(np.concatenate(rooms)) + arb(BOUND)
+
+    settled, proof = settle_slack(slack + BOUND, room)
     return Outcome(
         hypotheses,
         settled,
@@ -175,21 +181,6 @@ def attention_bounds(corpus: Corpus, *, rng: int = 0, draws: int = 200) -> Outco
         proof=proof,
         paper_slack=min(slack, printed) + BOUND,
     )
-
-
-def attention_room(corpus: Corpus, a: np.ndarray) -> Any:
-    """The least distance to one of the four bounds at the logits a, in balls."""
-    least = arb(1)
-    for k, (tokens, Q, _) in enumerate(balls.masses(corpus, balls.array(a))):
-        counts = corpus.counts[corpus.offsets[k] : corpus.offsets[k + 1]].tolist()
-        T, top = int(corpus.lengths[k]), float(a[tokens].max())
-        m = sum(count for s, count in zip(tokens, counts, strict=True) if a[s] == top)
-        for s, mass, count in zip(tokens, Q, counts, strict=True):
-            q, tau = mass / count, arb(top) - arb(float(a[s]))
-            above = lost_share(m, tau) if a[s] < top else arb(1) / m
-            below = kept_share(T, tau) if a[s] < top else arb(1) / T
-            least = least.min(above - q).min(q - below)
-    return least + arb(BOUND)
 
 
 @statement(
@@ -221,9 +212,7 @@ def everything_selected_is_no_limit(
     across = _beside_differences(corpus, E, given) if p_hat is None else given
     size = float(np.linalg.norm(across) / np.linalg.norm(given)) if given.any() else 0.0
     tied = size > 1e-9 and token_selection(corpus, E, across).is_everything
-    hypotheses = (Hypothesis("p_hat ties every sequence", tied, size),)
-    if unmet(hypotheses):
-        return Outcome(hypotheses)
+    hypotheses = need(Hypothesis("p_hat ties every sequence", tied, size))
     unit, worst = across / np.linalg.norm(across), 0.0
     for norm in np.geomspace(0.1, 1e3, draws):
         p = chance.normal(size=v.size)

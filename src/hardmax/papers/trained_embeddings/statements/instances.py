@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
 
 import numpy as np
 
@@ -12,6 +11,7 @@ from hardmax.data.corpora.generators import assumption_4_corpus
 from hardmax.data.generators import gaussian
 from hardmax.data.small import example
 from hardmax.embeddings.first_step import infinite_width
+from hardmax.papers.checking.common import identity_embeddings
 from hardmax.papers.checking.instances import Instance
 from hardmax.problem import Problem
 
@@ -39,12 +39,6 @@ def mixed_corpus() -> Corpus:
 def lone_tokens() -> Corpus:
     """Sequences of one token, between which nothing competes."""
     return Corpus.from_sequences([[0], [1]], [1, -1])
-
-
-def identity_embeddings(c: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Embeddings [e_s, c_s] and the head v that reads the last coordinate."""
-    values = np.asarray(c, dtype=float)
-    return np.column_stack([np.eye(len(values)), values]), np.append(np.zeros(len(values)), 1.0)
 
 
 def generic_embeddings() -> list[list[float]]:

@@ -23,8 +23,8 @@ from hardmax.embeddings.patterns import (
 )
 from hardmax.margin.att_svm import max_margin
 from hardmax.margin.solution import MaxMargin
-from hardmax.papers.checking.check import Hypothesis, Outcome, statement, unmet
-from hardmax.papers.max_margin.statements.common import fixed_scores
+from hardmax.papers.checking.check import Hypothesis, Outcome, need, statement
+from hardmax.papers.checking.common import fixed_scores
 from hardmax.papers.trained_embeddings.statements.common import fixed_embeddings
 from hardmax.problem import Problem
 
@@ -62,9 +62,7 @@ def second_best_gap(problem: Problem, best: MaxMargin) -> tuple[float, bool]:
 )
 def local_optimality_agrees(problem: Problem, *, selection: Iterable[int] | None = None) -> Outcome:
     """One selection, or all feasible ones, of which some must have a tight row in every input."""
-    head = fixed_scores(problem)
-    if not head.holds:
-        return Outcome((head,))
+    hypotheses = need(fixed_scores(problem))
     if selection is None:
         solutions = [each.max_margin for each in selections(problem, limit=SELECTIONS)]
     else:
@@ -80,13 +78,8 @@ def local_optimality_agrees(problem: Problem, *, selection: Iterable[int] | None
         "locally optimal by Definition 16": sum(mu > 0 for mu, _, _ in rows),
         "by the max-margin paper": sum(ours > 0 for _, _, ours in rows),
     }
-    hypotheses = (head, Hypothesis("every input has a tight row", both > 0, both))
+    hypotheses.append(Hypothesis("every input has a tight row", both > 0, both))
     return Outcome(hypotheses, 1.0 if implied and agree else -1.0, measured)
-
-
-def log_dominance(T: int, C3: float, C4: float, tau1: float, R: float) -> float:
-    """log of Lemma 17's bound on |B1 + B2|/B0 at radius R."""
-    return math.log((T + T**2) * C3 * C4) - tau1 * R
 
 
 @statement(
@@ -113,28 +106,28 @@ def dominant_pairs(
     E, v = fixed_embeddings(corpus, E, v, first_rate)
     chosen = score_selection(corpus, scores)
     mu = local_gap(corpus, E @ v, chosen)
-    hypotheses = [
+    hypotheses = need(
         Hypothesis("embeddings affinely independent", scores_are_free(corpus, E)),
         Hypothesis("a token is second best", not chosen.is_everything),
         Hypothesis("locally optimal", mu > 0, mu),
-    ]
-    if unmet(hypotheses):
-        return Outcome(tuple(hypotheses))
-    length = float(np.linalg.norm(_vector_of(E, scores)))
+    )
+    # the shortest p with p.E_s equal to the scores up to a common constant
+    p_bar = np.linalg.lstsq(E - E.mean(axis=0), scores - scores.mean(), rcond=None)[0]
+    length = float(np.linalg.norm(p_bar))
     best = pattern_max_margin(corpus, chosen, E)
     if not best.is_certified:
-        return Outcome(tuple(hypotheses))
+        return Outcome(hypotheses)
     p_hat = best.need()
     tau1 = min(chosen.gap, chosen.second_gap) / length
     tau2 = token_selection(corpus, E, p_hat).gap
     T, longest = int(corpus.lengths.max()), float(np.linalg.norm(E, axis=1).max())
     C3, C4 = 2 * best.p_norm * longest / tau2, 2 * T * longest * float(np.linalg.norm(v)) / mu
     others = [pair_ratio(corpus, scores * (R / length), E @ v, E @ p_hat, chosen) for R in radii]
-    logs = [log_dominance(T, C3, C4, tau1, R) for R in radii]
+    logs = [math.log((T + T**2) * C3 * C4) - tau1 * R for R in radii]  # of the bound on |B1 + B2|/B0
     shares = [math.exp(math.log(abs(x)) - log) if x else 0.0 for x, log in zip(others, logs, strict=True)]
     bounds = [math.exp(log) for log in logs]
     measured = {"R": list(radii), "ratio - 1": others, "bound": bounds, "tau1": tau1, "mu": mu}
-    return Outcome(tuple(hypotheses), 1 - max(shares), measured)
+    return Outcome(hypotheses, 1 - max(shares), measured)
 
 
 def pair_ratio(
@@ -161,9 +154,3 @@ def pair_ratio(
     terms = np.array(sizes) * np.exp(np.array(logs) - max(logs))
     leading = np.array(dominant)
     return float(terms[~leading].sum() / terms[leading].sum())
-
-
-def _vector_of(E: np.ndarray, scores: np.ndarray) -> np.ndarray:
-    """The shortest p with p.E_s equal to the scores up to a common constant."""
-    p: np.ndarray = np.linalg.lstsq(E - E.mean(axis=0), scores - scores.mean(), rcond=None)[0]
-    return p

@@ -12,13 +12,14 @@ from flint import fmpq, fmpq_mat  # type: ignore[import-untyped, unused-ignore]
 
 from hardmax._lib import expect
 from hardmax.data.corpora.corpus import Corpus
-from hardmax.embeddings.first_step import infinite_width
+from hardmax.embeddings.first_step import infinite_width, initial_event, take_first_step
 from hardmax.embeddings.patterns import distinct_tokens, pattern_max_margin, realizable
 from hardmax.margin.closed_forms import ImportantOnly, important_only
 from hardmax.margin.rationals import integer_rows
 from hardmax.margin.solution import MaxMargin
 from hardmax.margin.solve import EXACT_ROWS, solve
-from hardmax.papers.checking.check import Hypothesis, Outcome, statement, unmet, unsaid
+from hardmax.papers.checking.check import Hypothesis, Outcome, printed, statement, unmet, unsaid
+from hardmax.papers.checking.proof import RATIONAL
 from hardmax.papers.trained_embeddings.statements.common import (
     DELTA,
     draw_first_step,
@@ -30,7 +31,6 @@ from hardmax.papers.trained_embeddings.statements.common import (
 from hardmax.papers.trained_embeddings.statements.first_step import power_of_width
 
 EQUAL = 1e-9  # relative distance up to which two solutions are one
-RATIONAL = "rational arithmetic"
 
 
 def all_tight(best: MaxMargin) -> np.ndarray:
@@ -55,8 +55,6 @@ def solved_pattern(
 ) -> tuple[list[Hypothesis], MaxMargin | None]:
     """The conditions on a pattern (by default the important tokens) and, if they are met, its solution."""
     hypotheses, chosen = pattern_or_important(corpus, selection)
-    if chosen is None:
-        return hypotheses, None
     if E is None:
         E, _ = fixed_embeddings(corpus, first_rate=first_rate)
     else:
@@ -87,11 +85,11 @@ def one_solution(
     """
     hypotheses, best = solved_pattern(corpus, selection, E, first_rate)
     if best is None:
-        return Outcome(tuple(hypotheses))
+        return Outcome(hypotheses)
     p_hat = best.need()
     again, closed = second_solution(best), all_tight(best)
     if again is None:
-        return Outcome(tuple(hypotheses))
+        return Outcome(hypotheses)
     apart, off = (float(np.linalg.norm(x - p_hat)) / best.p_norm for x in (again, closed))
     measured = {
         "|p_hat|^2": best.p_norm**2,
@@ -103,9 +101,7 @@ def one_solution(
     paper_slack, proof = 1 - off / EQUAL, None
     if paper_slack < 0 and (exactly := in_rationals(best)) is not None:
         paper_slack, proof = (0.0, None) if is_all_tight(exactly) else (paper_slack, RATIONAL)
-    return Outcome(
-        tuple(hypotheses), 1 - apart / EQUAL, measured, p_hat, paper_slack=paper_slack, paper_proof=proof
-    )
+    return Outcome(hypotheses, 1 - apart / EQUAL, measured, p_hat, paper_slack=paper_slack, paper_proof=proof)
 
 
 def in_rationals(best: MaxMargin) -> MaxMargin | None:
@@ -156,12 +152,12 @@ def some_constraint_is_tight(
     """The least margin of the certified solution."""
     hypotheses, best = solved_pattern(corpus, selection, E, first_rate)
     if best is None:
-        return Outcome(tuple(hypotheses))
+        return Outcome(hypotheses)
     margins, proof = row_margins(best), None
     if abs(float(margins.min()) - 1) > EQUAL and (exactly := in_rationals(best)) is not None:
         margins, proof = row_margins(exactly), RATIONAL
     slack = 1 - abs(float(margins.min()) - 1) / EQUAL
-    return Outcome(tuple(hypotheses), slack, {"margins": margins}, best.p, proof=proof if slack < 0 else None)
+    return Outcome(hypotheses, slack, {"margins": margins}, best.p, proof=proof if slack < 0 else None)
 
 
 def row_margins(best: MaxMargin) -> np.ndarray:
@@ -169,15 +165,6 @@ def row_margins(best: MaxMargin) -> np.ndarray:
     assert best.slack is not None
     margins: np.ndarray = 1 + best.slack[~best.constraints.equal]
     return margins
-
-
-def closed_form(corpus: Corpus, important: tuple[int, ...]) -> tuple[ImportantOnly, np.ndarray]:
-    """A-LEM-3P's rational solution, and the same as numbers over the initial embeddings."""
-    form = important_only(distinct_tokens(corpus), important)
-    weights = np.zeros(corpus.S)
-    for s, x in form.coefficients.items():
-        weights[s] = float(x)
-    return form, weights
 
 
 @statement(
@@ -192,16 +179,15 @@ def closed_form(corpus: Corpus, important: tuple[int, ...]) -> tuple[ImportantOn
 )
 def when_all_is_tight(corpus: Corpus, *, first_rate: float | None = None) -> Outcome:
     """The closed form against M^+ 1 and the certified solution, at infinite width."""
-    condition, important = important_tokens(corpus)
-    if important is None:
-        return Outcome((condition,))
-    form, weights = closed_form(corpus, important)
+    hypotheses, important = important_tokens(corpus)
+    form = important_only(distinct_tokens(corpus), important)
     if not form.coefficients:
-        return unsaid((condition,))
+        return unsaid(hypotheses)
+    weights = np.array([float(form.coefficients.get(s, 0)) for s in range(corpus.S)])
     E, _ = fixed_embeddings(corpus, first_rate=first_rate)
     best = pattern_max_margin(corpus, [[s] for s in important], E)
     if not best.is_certified:
-        return Outcome((condition,))
+        return Outcome(hypotheses)
     tight, full = all_tight(best), np.append(weights, 0.0)
     off = float(np.linalg.norm(tight - full) / np.linalg.norm(full))
     apart = float(np.linalg.norm(best.need() - full)) / best.p_norm
@@ -218,7 +204,7 @@ def when_all_is_tight(corpus: Corpus, *, first_rate: float | None = None) -> Out
     slack, proof = min(1 - max(off, norm) / EQUAL, agrees), None
     if slack < 0 and (right := is_right(corpus, important, form)) is not None:
         slack, proof = (0.0, None) if right else (slack, RATIONAL)
-    return Outcome((condition,), slack, measured, form.witness, proof=proof)
+    return Outcome(hypotheses, slack, measured, form.witness, proof=proof)
 
 
 def is_right(corpus: Corpus, important: tuple[int, ...], form: ImportantOnly) -> bool | None:
@@ -235,11 +221,6 @@ def is_right(corpus: Corpus, important: tuple[int, ...], form: ImportantOnly) ->
     is_pinv = is_one and is_spanned(found, list(range(found.constraints.count)), full)
     is_best = found.exact.p == tuple(full)
     return is_pinv and square == form.norm_squared and is_best == form.is_max_margin
-
-
-def norm_bound(n: int) -> float:
-    """Lemma 21's bound on |p_hat|."""
-    return 4.0 * n
 
 
 @statement(
@@ -259,31 +240,47 @@ def important_only_is_short(
     rng: int = 0,
 ) -> Outcome:
     """p_hat after a first step at width d, by default that of Theorem 5."""
-    condition, important = important_tokens(corpus)
-    if important is None:
-        return Outcome((condition,))
+    hypotheses, important = important_tokens(corpus)
     drawn = draw_first_step(corpus, d=d, first_rate=first_rate, delta=delta, rng=rng)
     K = drawn.start.gram.K
     overlap = float(np.abs(K - np.diag(K.diagonal())).max())
     shortest = float(drawn.start.gram.token_norms.min())
-    hypotheses = (
-        condition,
+    hypotheses.need(
         *drawn.conditions,
         drawn.wide_for_the_norm(),
         Hypothesis("|E_s.E_s'| <= d^(-1/4)", overlap <= power_of_width(drawn.d, -0.25), overlap, "A-ERR-15"),
         Hypothesis("|E_s| >= 1/2", shortest >= 0.5, shortest, "A-ERR-15"),
     )
-    if unmet(hypotheses):
-        return Outcome(hypotheses)
     best = pattern_max_margin(corpus, [[s] for s in important], drawn.after.E)
     if not best.p_norm:
         return unsaid(hypotheses)
-    slack, proof = 1 - best.p_norm / norm_bound(corpus.n), None
+    bound = 4.0 * corpus.n
+    slack, proof = 1 - best.p_norm / bound, None
     if slack < 0 and (exactly := in_rationals(best)) is not None and exactly.exact is not None:
-        proof = RATIONAL if exactly.exact.norm_squared > Fraction(norm_bound(corpus.n)) ** 2 else None
-    measured = {
-        "|p_hat|": best.p_norm,
-        "bound": norm_bound(corpus.n),
-        "sqrt |S_c|": math.sqrt(len(set(important))),
-    }
+        proof = RATIONAL if exactly.exact.norm_squared > Fraction(bound) ** 2 else None
+    measured = {"|p_hat|": best.p_norm, "bound": bound, "sqrt |S_c|": math.sqrt(len(set(important)))}
     return Outcome(hypotheses, slack, measured, proof=proof, paper_slack=slack, paper_proof=proof)
+
+
+@printed("A-ERR-15")
+def short_solutions(corpus: Corpus) -> Outcome:
+    """As printed: |p_hat| <= 4 n on event (14), whatever else the initial embeddings are."""
+    hypotheses, important = important_tokens(corpus)
+    rooms = []
+    S, n, T = corpus.S, corpus.n, corpus.T
+    for shrink in (1.0, 2.0**-4, 2.0**-8, 2.0**-12):
+        E = np.column_stack([shrink * np.eye(S), np.zeros((S, 2))])
+        p, v = np.eye(S + 2)[S:]
+        if not initial_event(E, p, v, delta=0.1).holds:
+            continue
+        after = take_first_step(corpus, E, p, v, first_rate=4.0 * n**2 * T**2).E
+        best = pattern_max_margin(corpus, [[s] for s in important], after, exact=True)
+        if best.exact is not None and best.exact.norm_squared:
+            rooms.append(
+                (float(1 - best.p_norm / (4 * n)), best.exact.norm_squared > Fraction(4 * n) ** 2, shrink)
+            )
+    if not rooms:
+        return unsaid(hypotheses)
+    slack, longer, shrink = min(rooms)
+    proof = f"{RATIONAL}, embeddings of length {shrink:g}" if longer else None
+    return Outcome(hypotheses, slack, {"|E_s|": shrink}, proof=proof)

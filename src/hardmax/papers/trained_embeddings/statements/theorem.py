@@ -21,8 +21,8 @@ from hardmax.embeddings.theorem5 import (
 )
 from hardmax.margin.att_svm import max_margin
 from hardmax.margin.rationals import to_float
-from hardmax.papers.checking.check import Hypothesis, Outcome, statement, unmet, unsaid
-from hardmax.papers.max_margin.statements.common import decreasing_loss, fixed_scores, strict_best
+from hardmax.papers.checking.check import Hypothesis, Outcome, need, statement, unmet, unsaid
+from hardmax.papers.checking.common import decreasing_loss, fixed_scores, strict_best
 from hardmax.papers.trained_embeddings.statements.common import (
     DELTA,
     important_tokens,
@@ -41,21 +41,19 @@ def flow_after_first_step(
     corpus: Corpus, d: int | None, first_rate: float | None, delta: float, rng: int
 ) -> tuple[list[Hypothesis], TheoremFive | None]:
     """Assumption 4, (10) and event (14); and the run, where they hold and some token competes."""
-    condition, important = important_tokens(corpus)
-    if important is None:
-        return [condition], None
+    hypotheses, _ = important_tokens(corpus)
     first_rate = step_of(corpus, first_rate)
     asked = theorem_5_thresholds(corpus.n, corpus.T, corpus.S, delta=delta, first_rate=first_rate)
     width = asked.width if d is None else d
-    hypotheses = [
-        condition,
+    hypotheses += [
         Hypothesis("eta0 >= 4 n^2 T^2", asked.first_rate >= asked.least_eta0, float(asked.first_rate)),
         Hypothesis("d as in (10)", width >= asked.width, to_float(Fraction(width, asked.width))),
     ]
     if unmet(hypotheses) or int(np.diff(corpus.offsets).max()) == 1:
         return hypotheses, None
     run = run_theorem_5(corpus, d=d, first_rate=first_rate, delta=delta, rng=rng)
-    return [*hypotheses, Hypothesis("event (14)", run.event.holds, run.event.overlap)], run
+    hypotheses.append(Hypothesis("event (14)", run.event.holds, run.event.overlap))
+    return hypotheses, run
 
 
 def far_enough(run: TheoremFive) -> Hypothesis:
@@ -104,12 +102,7 @@ def important_tokens_win(
         return unsaid(hypotheses)
     slack = own_direction(run) if run.selects_important else -1.0
     hypotheses.append(far_enough(run))
-    return Outcome(tuple(hypotheses), slack if went_out(run.path) else None, described(run), run.pattern)
-
-
-def loss_that_settles(n: int) -> float:
-    """A loss below this leaves no sequence without its important token."""
-    return 1 / (2 * n)
+    return Outcome(hypotheses, slack if went_out(run.path) else None, described(run), run.pattern)
 
 
 @statement(
@@ -134,19 +127,15 @@ def loss_settles_the_selection(
         return unsaid(hypotheses)
     losses = run.path.losses
     rise = float(np.diff(losses).max(initial=-np.inf)) / float(losses[0]) if losses[0] else 0.0
-    lead = lead_at_the_end(run)
-    slack = min(1 - run.loss / loss_that_settles(run.corpus.n), lead, 1 - rise / RISE)
+    # the least score of an important token over another of its sequence at the end, over |p|
+    a, stars = run.state.E @ run.path.direction, run.corpus.per_slot(np.array(run.important))
+    other = run.corpus.tokens != stars
+    lead = float((a[stars] - a[run.corpus.tokens])[other].min(initial=np.inf))
+    # a loss below 1/(2n) leaves no sequence without its important token
+    slack = min(1 - run.loss / (1 / (2 * run.corpus.n)), lead, 1 - rise / RISE)
     extra = {"loss after the first step": run.loss, "largest rise": rise, "least lead over |p|": lead}
     hypotheses.append(far_enough(run))
-    return Outcome(tuple(hypotheses), slack, described(run) | extra, witness=run.pattern)
-
-
-def lead_at_the_end(run: TheoremFive) -> float:
-    """The least score of an important token over another of its sequence at the end, over |p|."""
-    corpus, a = run.corpus, run.state.E @ run.path.direction
-    stars = corpus.per_slot(np.array(run.important))
-    other = corpus.tokens != stars
-    return float((a[stars] - a[corpus.tokens])[other].min(initial=np.inf))
+    return Outcome(hypotheses, slack, described(run) | extra, witness=run.pattern)
 
 
 @statement(
@@ -173,7 +162,7 @@ def limit_is_its_own_direction(
     untied = Hypothesis("the limit has no ties", tied == 1, tied, erratum="A-ERR-12")
     slack = own_direction(run)
     hypotheses += [untied, far_enough(run)]
-    return Outcome(tuple(hypotheses), slack, described(run), witness=run.pattern, paper_slack=slack)
+    return Outcome(hypotheses, slack, described(run), witness=run.pattern, paper_slack=slack)
 
 
 FAR = 1e8  # the flow runs to this many times |p_hat|
@@ -189,13 +178,9 @@ def strong_hypotheses(problem: Problem, found: StrongConditions) -> list[Hypothe
         Hypothesis("the loss is never negative", least >= 0, least),
         Hypothesis("(H1) they score highest", found.lead > 0, found.lead),
         Hypothesis("(H2) keys linearly independent", found.rank == found.tokens, [found.rank, found.tokens]),
-        Hypothesis("(H3) a good start", good_start(found), [found.loss, found.loss_bound]),
+        # the risk at the start is below what one input without its designated token costs
+        Hypothesis("(H3) a good start", found.loss < found.loss_bound, [found.loss, found.loss_bound]),
     ]
-
-
-def good_start(found: StrongConditions) -> bool:
-    """(H3): the risk at the start is below what one input without its designated token costs."""
-    return found.loss < found.loss_bound
 
 
 @statement(
@@ -214,24 +199,21 @@ def designated_tokens_win(problem: Problem, *, start: Any = None, rival: Any = N
     """The flow from ``start``; the designated tokens are those that score highest. How near it comes to
     another direction ``rival`` is reported too. A flow that has not come near is no counterexample.
     """
-    hypotheses = [fixed_scores(problem)]
-    if hypotheses[0].holds:
-        hypotheses += [decreasing_loss(problem), strict_best(problem)]
-    if not all(h.holds for h in hypotheses):
-        return Outcome(tuple(hypotheses))
+    hypotheses = need(fixed_scores(problem))
+    hypotheses.need(decreasing_loss(problem), strict_best(problem))
     designated = best_tokens(problem).tokens
     hypotheses += strong_hypotheses(problem, strong_conditions(problem, designated, start))
     best = max_margin(problem, designated)
     if best.direction is None:
-        return unsaid(hypotheses) if best.is_feasible else Outcome(tuple(hypotheses))
+        return unsaid(hypotheses) if best.is_feasible else Outcome(hypotheses)
     far = FAR * max(best.p_norm, float(np.linalg.norm(problem.vector("start", start))))
     path = flow(problem, start=start, until_norm=far)
     measured = {"norm": path.p_norm, "event": path.event}
     hypotheses.append(late_enough(problem, best, path.p_norm))
     if not path.p.any():
-        return Outcome(tuple(hypotheses), measured=measured)
+        return Outcome(hypotheses, measured=measured)
     measured["1 - cos"] = path.cosine_distance(best)
     if rival is not None:
         measured["1 - cos to the rival"] = path.cosine_distance(rival)
     slack = 1 - path.cosine_distance(best) / ALIGNED
-    return Outcome(tuple(hypotheses), slack if path.event is None else None, measured)
+    return Outcome(hypotheses, slack if path.event is None else None, measured)

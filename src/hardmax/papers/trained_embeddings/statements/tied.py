@@ -15,6 +15,7 @@ from hardmax.embeddings.first_step import infinite_width
 from hardmax.embeddings.patterns import Pattern, distinct_tokens, pattern_max_margin, realizable_patterns
 from hardmax.margin.closed_forms import kq_column
 from hardmax.papers.checking.check import Hypothesis, Outcome, statement, unmet, unsaid
+from hardmax.papers.checking.proof import RATIONAL
 from hardmax.papers.trained_embeddings.statements.common import (
     fixed_embeddings,
     important_tokens,
@@ -22,7 +23,6 @@ from hardmax.papers.trained_embeddings.statements.common import (
     score_lead,
     step_of,
 )
-from hardmax.papers.trained_embeddings.statements.margins import RATIONAL
 
 FAR = 1e8  # the flow runs to this many times |p_hat|
 ALIGNED = 1e-8
@@ -46,15 +46,12 @@ def cheapest_pattern_wins(
     """Enumerate the realisable patterns that contain the important tokens; then the flow from ``start``,
     which has come near its limit or has not yet: not having come refutes nothing.
     """
-    condition, important = important_tokens(corpus)
-    if important is None:
-        return Outcome((condition,))
+    hypotheses, important = important_tokens(corpus)
     E, v = fixed_embeddings(corpus, E, v, first_rate)
     kappa = score_lead(corpus, E, v, important)
     own = [(s,) for s in important]
     best = pattern_max_margin(corpus, own, E)
-    hypotheses = [
-        condition,
+    hypotheses += [
         Hypothesis("important tokens score highest", kappa > 0, kappa),
         Hypothesis("important tokens separable", best.is_feasible, best.margin),
     ]
@@ -67,7 +64,7 @@ def cheapest_pattern_wins(
     gap = path.cosine_distance(best)
     hypotheses.append(late_enough(path.problem, best, path.p_norm))
     measured = {"least |p_hat'| / |p_hat|": ratio, "its pattern": cheapest, "1 - cos of the flow": gap}
-    return Outcome(tuple(hypotheses), 1 - gap / ALIGNED if gap <= ALIGNED else None, measured, cheapest)
+    return Outcome(hypotheses, 1 - gap / ALIGNED if gap <= ALIGNED else None, measured, cheapest)
 
 
 def cheapest_other(
@@ -122,14 +119,12 @@ def ties_are_cheaper(corpus: Corpus, *, first_rate: float | None = None) -> Outc
     """Closed forms in rational numbers; only where p_hat has a part along v, and nothing is claimed, is a
     problem solved in floats.
     """
-    condition, important = important_tokens(corpus)
-    if important is None:
-        return Outcome((condition,))
+    hypotheses, important = important_tokens(corpus)
     edges = sorted(
         {(s, j) for s, X in zip(important, distinct_tokens(corpus), strict=True) for j in X if j != s}
     )
     if not edges:
-        return unsaid((condition,))
+        return unsaid(hypotheses)
     beside = kq_column(edges)  # the solution without a part along v
     tilt = sum(beside[s] * int(corpus.statistics.signed[s]) for s in set(important))
     step = step_of(corpus, first_rate)
@@ -143,7 +138,7 @@ def ties_are_cheaper(corpus: Corpus, *, first_rate: float | None = None) -> Outc
     lone = {s: lone_type_norm(sizes[s], c[s], c) for s in sorted(set(important))}
     cheapest = min(lone, key=lambda s: lone[s])
     flat = min(Fraction(int(sizes[s]) - 1, int(sizes[s])) for s in lone)
-    hypotheses = (condition, Hypothesis("p_hat.v = 0", tilt == 0, float(tilt)))
+    hypotheses.append(Hypothesis("p_hat.v = 0", tilt == 0, float(tilt)))
     share = lone[cheapest] / norm_squared
     measured = {
         "|p_hat|^2": float(norm_squared),

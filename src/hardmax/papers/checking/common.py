@@ -13,7 +13,7 @@ import numpy as np
 from hardmax.dynamics.measures import SignedLog
 from hardmax.margin.att_svm import max_margin
 from hardmax.margin.solution import MaxMargin
-from hardmax.papers.checking.check import Hypothesis
+from hardmax.papers.checking.check import Conditions, Hypothesis
 from hardmax.problem import Problem
 from hardmax.problem.selection import best_tokens
 
@@ -40,7 +40,7 @@ def late_radius(problem: Problem, least: float) -> float:
     terms of largest margin are left. Before it, what is far from its limit refutes nothing.
 
     >>> import hardmax as hm
-    >>> from hardmax.papers.max_margin.statements.common import late_radius
+    >>> from hardmax.papers.checking.common import late_radius
     >>> round(late_radius(hm.data.example("B-FIG-8"), 0.5), 1)
     52.3
     """
@@ -72,7 +72,7 @@ def unit_length(problem: Problem) -> float:
     """|p| at which logits move by at most one; 1 where all keys of each input are equal and p moves nothing.
 
     >>> import hardmax as hm
-    >>> from hardmax.papers.max_margin.statements.common import unit_length
+    >>> from hardmax.papers.checking.common import unit_length
     >>> unit_length(hm.Problem([[[-1.0], [-1.0]]], [[1.0, 2.0]]))
     1.0
     """
@@ -83,7 +83,7 @@ def with_copies(problem: Problem, sets: Iterable[Iterable[int]]) -> list[tuple[i
     """Sets of tokens with every copy of theirs: a token that stands several times loses nothing to itself.
 
     >>> import hardmax as hm
-    >>> from hardmax.papers.max_margin.statements.common import with_copies
+    >>> from hardmax.papers.checking.common import with_copies
     >>> problem = hm.Problem([[[1.0], [0.0], [1.0]]], [[1.0, 0.0, 1.0]])
     >>> with_copies(problem, [(0,)])
     [(0, 2)]
@@ -99,7 +99,7 @@ def log_lost(problem: Problem, p: Any, sets: Iterable[Sequence[int]]) -> np.ndar
     """log of the attention that each input gives to tokens outside its set, at any norm of p.
 
     >>> import hardmax as hm
-    >>> from hardmax.papers.max_margin.statements.common import log_lost
+    >>> from hardmax.papers.checking.common import log_lost
     >>> log_lost(hm.data.example("B-FIG-8"), [1000.0, 3000.0], [[0], [0]]).tolist()
     [-1000.0, -1000.0]
     """
@@ -175,14 +175,12 @@ def distinct_scores(problem: Problem, erratum: str | None = None) -> Hypothesis:
     return Hypothesis("distinct scores", not alike, {"inputs with equal scores": alike}, erratum)
 
 
-def one_selection(
-    problem: Problem, selection: Iterable[int] | None
-) -> tuple[list[Hypothesis], tuple[int, ...]]:
+def one_selection(problem: Problem, selection: Iterable[int] | None) -> tuple[Conditions, tuple[int, ...]]:
     """The selection that is given; if none is, the best tokens, and the hypothesis that they are unique."""
     if selection is not None:
-        return [], tuple(selection)
+        return Conditions(), tuple(selection)
     unique = strict_best(problem)
-    return [unique], tuple(tokens[0] for tokens in best_tokens(problem).sets)
+    return Conditions([unique]), tuple(tokens[0] for tokens in best_tokens(problem).sets)
 
 
 def fixed_scores(problem: Problem) -> Hypothesis:
@@ -202,3 +200,9 @@ def nothing_outside(problem: Problem, sets: Iterable[Sequence[int]]) -> bool:
     """Whether the sets hold every token, so that nothing is claimed."""
     whole = with_copies(problem, sets)
     return all(len(inside) == size for inside, size in zip(whole, problem.sizes.tolist(), strict=True))
+
+
+def identity_embeddings(c: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Embeddings [e_s, c_s] and the head v that reads the last coordinate."""
+    values = np.asarray(c, dtype=float)
+    return np.column_stack([np.eye(len(values)), values]), np.append(np.zeros(len(values)), 1.0)
