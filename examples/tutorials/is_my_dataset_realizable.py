@@ -64,7 +64,8 @@ repaired = hm.nexttoken.analyze(kept, repair=True)
 print(f"kept {part.samples} of {part.of_samples} questions:", *kept, sep="\n  ")
 print("realizable:", repaired.realizable)
 words = repaired.trie.sentences.vocabulary
-print("collocation:", ", ".join(f"{x} -> {y}" for x, y in zip(words, repaired.words(repaired.n), strict=True)))
+pairs = zip(words, repaired.words(repaired.n), strict=True)
+print("collocation:", ", ".join(f"{x} -> {y}" for x, y in pairs))
 print("repaired:", repaired.words(repaired.repaired))
 
 # %%

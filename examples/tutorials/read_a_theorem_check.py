@@ -25,8 +25,8 @@ print(statement.claim)
 
 # %%
 # The label states how a statement is known: *proved* in the paper or after correction, *derived* for this
-# project, *measured*, or a *conjecture*. Assumption A is about the loss; Assumption B requires that each input
-# has one best token and that its other tokens have equal scores.
+# project, *measured*, or a *conjecture*. Assumption A is about the loss; Assumption B requires that each
+# input has one best token and that its other tokens have equal scores.
 #
 # Not applicable
 # --------------
@@ -52,7 +52,8 @@ scored = hm.check_statement("B-THM-2", mine)
 tell(scored)
 
 # %%
-# A theorem does not apply where a condition is not met. Each hypothesis comes with its measured value. The loss falls everywhere, by at least 0.289 per unit of score.
+# A theorem does not apply where a condition is not met. Each hypothesis comes with its measured value. The
+# loss falls everywhere, by at least 0.289 per unit of score.
 # Assumption B fails, and (0, 0, 1) is the place: in input 0 the tokens 0 and 1 are both not the best and
 # differ in score. The last condition, that some p selects all the best tokens, is met with a margin of
 # 0.718. The paper leaves it out; erratum B-ERR-01 adds it.

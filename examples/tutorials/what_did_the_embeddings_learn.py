@@ -84,8 +84,8 @@ for word, row in zip(shown, rows, strict=True):
 # %%
 # The loss is small: the model tells all reviews apart. E.v now follows x instead of alpha, and E.p is
 # largest where x is far from 0: strong words claim the attention, weak ones less, neutral ones least. One
-# neutral word stands out. "song" carries no information by itself, but next to it "warm" and "cold" mislead, and
-# attention to "song" takes some from them.
+# neutral word stands out. "song" carries no information by itself, but next to it "warm" and "cold"
+# mislead, and attention to "song" takes some from them.
 #
 # Which words are selected?
 # -------------------------
@@ -122,8 +122,8 @@ print("without weak words:", simple.verdict, "at a width of", f"{simple.measured
 
 # %%
 # On eight sentences cut to four words, such as "the film was superb", the theorem applies and holds; the
-# required width of 1e70 and more is not an obstacle, because only inner products are computed. What AdamW did to
-# all 32 sentences above is beyond the theorem: there the numbers are a measurement. In the picture each dot
+# required width of 1e70 and more is not an obstacle, because only inner products are computed. What AdamW
+# did to all 32 sentences above is beyond the theorem: there the numbers are a measurement. In the picture each dot
 # is a word.
 
 figure, axes = plt.subplots(1, 3, figsize=(10, 3.4), layout="constrained")
