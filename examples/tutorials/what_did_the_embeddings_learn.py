@@ -123,8 +123,8 @@ print("without weak words:", simple.verdict, "at a width of", f"{simple.measured
 # %%
 # On eight sentences cut to four words, such as "the film was superb", the theorem applies and holds; the
 # required width of 1e70 and more is not an obstacle, because only inner products are computed. What AdamW
-# did to all 32 sentences above is beyond the theorem: there the numbers are a measurement. In the picture each
-# dot is a word.
+# did to all 32 sentences above is beyond the theorem: there the numbers are a measurement. In the picture
+# each dot is a word.
 
 figure, axes = plt.subplots(1, 3, figsize=(10, 3.4), layout="constrained")
 x = corpus.posterior_difference

@@ -21,8 +21,9 @@ import matplotlib.pyplot as plt
 
 import hardmax as hm
 
-here = Path(__file__).parent if "__file__" in globals() else Path()
-file = next(path for path in (here / "reviews.csv", here.parent / "reviews.csv") if path.exists())
+here = Path(__file__ if "__file__" in globals() else "notebook").resolve()
+places = [here.with_name("reviews.csv"), *(folder / "examples" / "reviews.csv" for folder in here.parents)]
+file = next(place for place in places if place.exists())
 with file.open(encoding="utf-8", newline="") as lines:
     rows = list(csv.DictReader(lines))
 train, test = rows[:400], rows[400:]
