@@ -72,11 +72,14 @@ def returned() -> dict[str, list[str]]:
 
 
 def related(name: str) -> list[str]:
-    """Return the classes that a function returns and their other makers, or the makers of a class."""
+    """Return the classes that a function returns and their other makers, the makers of a class, or neighbors."""
     if name in returned():
         return returned()[name][:6]
     results = [result for result, makers in returned().items() if name in makers]
     others = [other for result in results for other in returned()[result] if other != name]
+    if not results and name not in guides():  # the neighbors in its package
+        package = name.rpartition(".")[0]
+        others = [other for other in homes() if other != name and other.rpartition(".")[0] == package]
     return list(dict.fromkeys(results + others))[:6]
 
 

@@ -318,7 +318,7 @@ def test_words(opened):
     page = opened()
     page.click("[data-scene='words']")
     settle(page)
-    area = page.get_by_label("Labelled texts")
+    area = page.get_by_label("Labeled texts")
     area.fill("+ a good film\n- a bad film\n" * 8)
     page.get_by_role("button", name="Train on these").click()
     settle(page)
@@ -333,7 +333,7 @@ def test_words(opened):
         math.isclose(a, b, abs_tol=1e-5) for a, b in zip(found["frames"][-1]["value"], trained.c, strict=True)
     )
     page.get_by_label("Search a word").fill("bad")
-    assert "“bad” stands in 8 texts, 0 of them positive" in page.locator(".hmx-words").inner_text()
+    assert "“bad” occurs in 8 texts, 0 of them positive" in page.locator(".hmx-words").inner_text()
 
 
 def test_script_in_users_text_is_text(opened):
@@ -347,7 +347,7 @@ def test_script_in_users_text_is_text(opened):
     assert script in page.locator(".hmx-nexts").inner_text()
     assert script in page.get_by_label("Sentences, one on each line").input_value()
     page.click("[data-scene='words']")
-    page.get_by_label("Labelled texts").fill(f"+ {script} good\n- {script} bad\n" * 3)
+    page.get_by_label("Labeled texts").fill(f"+ {script} good\n- {script} bad\n" * 3)
     page.get_by_role("button", name="Train on these").click()
     settle(page)
     assert page.title() == "hardmax playground"

@@ -208,8 +208,8 @@ const isState = (state) => state !== null && typeof state === "object"; // other
 
 const INTRODUCTIONS = {
   plane: { title: "The plane", text: "Tokens of the same shape are one input; larger ones score higher. Drag them and see which directions attract training, with a proof each." },
-  sentences: { title: "Sentences", text: "Type sentences: the page says whether next-token training can learn them, which word decides under which, and what comes next." },
-  words: { title: "Words", text: "Labelled texts: every word is a dot, its claim to attention upwards, its verdict sideways. Watch training move them." },
+  sentences: { title: "Sentences", text: "Type sentences. The page checks whether next-token training can learn them, shows which word decides under which last word, and predicts the next word." },
+  words: { title: "Words", text: "Labeled texts: every word is a dot, higher with more attention, to the right if it speaks for the positive class. Watch training move them." },
 };
 
 // -- links, files, Python -------------------------------------------------------------------------------------
@@ -277,7 +277,7 @@ function makeShare(app, transport, asker, jump) {
   return { root: make("div", { class: "hmx-share-box" }, button, menu, dialog, chooser) };
 }
 
-// The state that a chosen file holds, or a sentence that says why it holds none.
+// The state that a chosen file holds, or a sentence that gives the reason why it holds none.
 function fileState(name, content) {
   if (name.endsWith(".txt")) return { scene: "sentences", sentences: content.split(/\r?\n/).filter((line) => line.trim()), prompt: "" };
   if (name.endsWith(".csv")) {
