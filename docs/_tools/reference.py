@@ -72,7 +72,7 @@ def returned() -> dict[str, list[str]]:
 
 
 def related(name: str) -> list[str]:
-    """Return the classes that a function returns and their other makers, the makers of a class, or neighbors."""
+    """Return what a function returns and its other makers, the makers of a class, or neighbors."""
     if name in returned():
         return returned()[name][:6]
     results = [result for result, makers in returned().items() if name in makers]
