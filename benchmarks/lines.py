@@ -379,4 +379,15 @@ LINES = (
             f"{x['40 tokens']['script_ms_95']:.1f} ms of script a frame (limit 8)"
         ),
     ),
+    Line(
+        "the exported playground's answer to a drag among 12 tokens, from file://",
+        "bench_playground.py",
+        "ms",
+        lambda x: x["file"]["answer_ms"],
+        at_most=30,
+        also=lambda x: (
+            f"first paint after {x['file']['paint_ms']:.0f} ms (limit 1,000), "
+            f"coarse basins after {x['file']['basins_ms']:.0f} ms, {x['file']['bytes']:,} bytes"
+        ),
+    ),
 )

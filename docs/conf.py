@@ -49,6 +49,7 @@ sphinx_gallery_conf = {
     "examples_dirs": "../examples/tutorials",
     "gallery_dirs": "tutorials",
     "filename_pattern": r"\.py$",
+    "ignore_pattern": r"__init__\.py" if find_spec("torch") else r"is_my_attention_accurate\.py",
     "abort_on_example_error": True,
     "within_subsection_order": "tutorials.place",
     "download_all_examples": False,

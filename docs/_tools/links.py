@@ -63,7 +63,7 @@ def _code_target(app: Any, page: str, text: str) -> str | None:
 
 def _link_code(app: Any, tree: nodes.document, page: str) -> None:
     for node in list(tree.findall(nodes.literal)):
-        if isinstance(node.parent, nodes.reference) or "xref" in node.get("classes", ()):
+        if isinstance(node.parent, nodes.reference | nodes.title) or "xref" in node.get("classes", ()):
             continue
         if address := _code_target(app, page, node.astext()):
             node.replace_self(nodes.reference("", "", node.deepcopy(), internal=True, refuri=address))

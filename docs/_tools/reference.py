@@ -1,5 +1,12 @@
-"""Sphinx extension: the API reference, a page per public name, made of their docstrings."""
+"""Sphinx extension: the API reference, a page per public name, made of their docstrings.
 
+A function whose docstring has no section Returns gets one from its annotation. "See also" lists what a
+function returns, the functions that return a class, and the guides that use a name.
+"""
+
+import functools
+import inspect
+import re
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -11,7 +18,9 @@ from docutils.statemachine import StringList
 from names import homes, names_of, thing_of
 from sphinx.ext.autodoc.mock import mock
 
-FOLDER = Path(__file__).parents[1] / "reference" / "api" / "objects"
+DOCS = Path(__file__).parents[1]
+FOLDER = DOCS / "reference" / "api" / "objects"
+GUIDES = ("how-to", "explanation", "getting-started")
 
 
 def row(name: str) -> str:
@@ -27,7 +36,88 @@ def page(name: str) -> str:
         kind, options = "module", "   :members:\n"
     elif isinstance(thing, type):
         kind, options = "class", "   :members:\n"
-    return f"{title}\n{'=' * len(title)}\n\n.. auto{kind}:: {name}\n{options}"
+    text = f"{title}\n{'=' * len(title)}\n\n.. auto{kind}:: {name}\n{options}"
+    links = [f":py:obj:`{other.replace('hardmax', 'hm', 1)} <{other}>`" for other in related(name)]
+    links += [f":doc:`{heading} </{guide}>`" for guide, heading in guides().get(name, ())]
+    heading = "Related" if "See also:" in (inspect.getdoc(thing) or "") else "See also"
+    return f"{text}\n.. rubric:: {heading}\n\n{', '.join(links)}\n" if links else text
+
+
+def annotated(thing: Any) -> str:
+    """Return the annotation of what a function returns, as text."""
+    try:
+        found = inspect.signature(thing).return_annotation
+    except (TypeError, ValueError):
+        return ""
+    if found is inspect.Signature.empty or isinstance(thing, type):
+        return ""
+    return found if isinstance(found, str) else inspect.formatannotation(found)
+
+
+@functools.cache
+def classes() -> dict[str, str]:
+    """Return the public classes by their last name."""
+    return {name.rpartition(".")[2]: name for name in homes() if isinstance(thing_of(name), type)}
+
+
+@functools.cache
+def returned() -> dict[str, list[str]]:
+    """Return the public functions by the public classes that they return."""
+    found: dict[str, list[str]] = {}
+    for name in homes():
+        for word in sorted(set(re.findall(r"\w+", annotated(thing_of(name))))):
+            if word in classes():
+                found.setdefault(classes()[word], []).append(name)
+    return found
+
+
+def related(name: str) -> list[str]:
+    """Return what a function returns and its other makers, the makers of a class, or neighbors."""
+    if name in returned():
+        return returned()[name][:6]
+    results = [result for result, makers in returned().items() if name in makers]
+    others = [other for result in results for other in returned()[result] if other != name]
+    if not results and name not in guides():  # the neighbors in its package
+        package = name.rpartition(".")[0]
+        others = [other for other in homes() if other != name and other.rpartition(".")[0] == package]
+    return list(dict.fromkeys(results + others))[:6]
+
+
+@functools.cache
+def guides() -> dict[str, list[tuple[str, str]]]:
+    """Return the guides that use each public name, as page and heading, at most three."""
+    found: dict[str, list[tuple[str, str]]] = {}
+    for folder in GUIDES:
+        for path in sorted((DOCS / folder).glob("*.md")):
+            text = path.read_text(encoding="utf-8")
+            heading = text.partition("\n")[0].strip("# `")
+            if path.stem == "faq":
+                continue
+            for used in sorted(set(re.findall(r"\bhm((?:\.\w+)+)", text))):
+                name = f"hardmax{used}"
+                if name in homes():
+                    found.setdefault(name, []).append((f"{folder}/{path.stem}", heading))
+    return {name: pages[:3] for name, pages in found.items()}
+
+
+def with_returns(thing: Any, lines: list[str]) -> list[str]:
+    """Return the lines of a docstring with a section Returns, made from the annotation if it has none.
+
+    >>> import hardmax as hm
+    >>> with_returns(hm.flow, ["Integrate.", "", ">>> 1", "1"])[:4]
+    ['Integrate.', '', 'Returns:', '    `hm.Run`']
+    """
+    text = annotated(thing)
+    if not text or text == "None" or any(line.startswith("Returns:") for line in lines):
+        return lines
+    named = [word for word in re.findall(r"\w+", text) if word in classes()]
+    if len(named) == 1:
+        text = f"`{classes()[named[0]].replace('hardmax', 'hm', 1)}`" if text == named[0] else f"``{text}``"
+    else:
+        text = f"``{text}``"
+    at = next((k for k, line in enumerate(lines) if line.startswith(">>>")), len(lines))
+    before = lines[:at] if at and not lines[at - 1].strip() else [*lines[:at], ""]
+    return [*before, "Returns:", f"    {text}", "", *lines[at:]]
 
 
 class PublicNames(Directive):
@@ -66,7 +156,7 @@ def setup(app: Any) -> dict[str, bool]:
     """Register the directive, the pages and the form of our docstrings."""
 
     def docstring(app: Any, what: str, name: str, thing: Any, options: Any, lines: list[str]) -> None:
-        lines[:] = escape(lines)
+        lines[:] = escape(with_returns(thing, lines) if what == "function" else lines)
 
     app.add_directive("public-names", PublicNames)
     app.connect("builder-inited", write_pages)

@@ -37,8 +37,8 @@ def setup(app: Any) -> dict[str, bool]:
     """Register the change of links in included files and in pages."""
 
     def included(app: Any, path: Any, parent: str, text: list[str]) -> None:
-        if path.name in PAGES:
-            text[0] = moved_links(text[0], "", posixpath.join("docs", posixpath.dirname(parent)))
+        if path.name in PAGES:  # MyST passes only the last part of the name of the page
+            text[0] = moved_links(text[0], "", posixpath.dirname(PAGES[path.name]))
 
     def read(app: Any, page: str, text: list[str]) -> None:
         folder = posixpath.normpath(posixpath.join("docs", posixpath.dirname(page)))

@@ -8,11 +8,12 @@ ORDER = (
     "is_my_dataset_realizable.py",
     "what_did_the_embeddings_learn.py",
     "which_words_decide.py",
+    "is_my_attention_accurate.py",
 )
 
 
 def place(file: str) -> int:
-    """Where a tutorial stands; one that is not listed stops the site.
+    """Return the position of a tutorial; one that is not listed stops the site.
 
     >>> place("check_a_conjecture.py")
     2

@@ -3,9 +3,9 @@ Check a conjecture over 10,000 random instances
 ===============================================
 
 A conjecture that sounds right: *training that starts at p = 0 selects the best-scoring token of every
-input, provided that some p can select them all.* Nothing in the start favours another token, and the best
-tokens give the least loss. This tutorial puts it to 10,000 random problems, counts with error bars, and
-takes a counterexample apart. The run takes less than a minute.
+input, provided that some p can select them all.* The start favors no token, and the best
+tokens have the smallest loss. This tutorial tests it on 10,000 random problems, counts with error bars, and
+examines a counterexample. The run takes less than a minute.
 """
 
 import matplotlib.pyplot as plt
@@ -17,13 +17,13 @@ import hardmax as hm
 # One trial
 # ---------
 #
-# A sweep calls a function with the parameters of a cell of a grid and with seeds, and keeps what it
-# returns: a row of results for each seed. Chance comes from the seed alone, so every row can be made again.
+# A sweep calls a function with the parameters of a grid cell and with seeds, and stores the rows that it
+# returns, one per seed. Randomness comes from the seed alone, so every row can be recomputed.
 #
-# Each problem here has two inputs of three tokens on the unit sphere in d dimensions. We ask for a
-# max-margin solution of the best tokens, which exists exactly if some p selects them, and train by 1,000
-# normalised gradient steps of length 0.5. A trial whose attention is still spread out at the end is left
-# undecided: it gets no verdict.
+# Each problem here has two inputs of three tokens on the unit sphere in d dimensions. We compute the
+# max-margin solution of the best tokens, which exists exactly if some p selects them, and train with 1,000
+# normalized gradient steps of length 0.5. A trial whose attention is still spread out at the end has no
+# verdict.
 
 
 def trials(parameters, seeds):
@@ -46,9 +46,9 @@ def trials(parameters, seeds):
 # Ten thousand trials
 # -------------------
 #
-# ``batched`` says that the function takes many seeds in one call, ``workers=0`` that all of it runs in this
-# process. A function that stands in a file of its own runs on all cores, and with
-# ``store="conjecture.sqlite"`` a sweep can be interrupted and taken up again.
+# ``batched=True`` passes many seeds in one call, and ``workers=0`` runs everything in this process. A
+# function in a separate file runs on all cores, and with ``store="conjecture.sqlite"`` a sweep can be
+# interrupted and resumed.
 
 found = hm.sweep(trials, {"d": [2, 3, 4, 6]}, trials=2500, workers=0, batched=True)
 cells = found.summary()
@@ -68,8 +68,8 @@ print(f"all: {everything.of['found']}")
 # One counterexample
 # ------------------
 #
-# Its seed brings it back. To rule out that the steps were too long we follow gradient flow instead, and to
-# far larger p.
+# Its seed reproduces it. To rule out that the steps were too long, we follow gradient flow, to a much
+# longer p.
 
 row = next(row for row in found.rows() if row["d"] == 2 and row.get("found") is False)
 problem = hm.data.sphere(n=2, T=3, d=2, rng=row["seed"])
@@ -81,7 +81,7 @@ for name, selection in [("best tokens", hm.best_tokens(problem)), ("selected", p
 print(f"1 - cos between the flow and the direction of what it selected: {path.cosine_distance(solved):.0e}")
 
 # %%
-# The flow selects token 1 in both inputs, where token 2 would be better, and 1 - cos says that it stays
+# The flow selects token 1 in both inputs, where token 2 would be better, and 1 - cos shows that it stays
 # there. The other direction is proved to exist, but its margin is only 0.27 against 0.75: for the same lead
 # of the selected tokens a p along it must be almost three times as long.
 #
@@ -104,11 +104,11 @@ for each in hm.attractors(odd):
 
 # %%
 # 540 of 560: a good rule, and false as well. In this exception the flow from 0 goes for a margin of 0.36
-# although the best tokens offer 0.41. Its first steps follow an average over all tokens, which knows
-# nothing of margins. What is left is weaker: a flow that diverges ends in a direction that *attracts*, one
+# although the best tokens offer 0.41. Its first steps follow an average over all tokens, which does
+# not depend on margins. A weaker claim remains: a flow that diverges ends in a direction that *attracts*, one
 # whose selected tokens score above their runners-up, from almost every start. This is one of the statements
-# that hardmax can check on your data; here it follows the flow from eight random starts, and the label says
-# that nobody has proved it.
+# that hardmax can check on your data; here it follows the flow from eight random starts. Its
+# label is *conjecture*: there is no proof.
 
 check = hm.check_statement("B-ERR-21", odd)
 print(f"{check.title}: {check.verdict} (label: {check.label})")
@@ -131,7 +131,7 @@ for each, color in zip(hm.attractors(odd), ["#0072B2", "#E69F00", "#009E73"], st
     right.plot([], [], color=color, label=label + (", best tokens" if each.is_best else ""))
 for angle in np.arange(0, 2 * np.pi, np.pi / 6):
     line = hm.train(odd, hm.optim.Normalized(0.05), steps=400, start=[3 * np.cos(angle), 3 * np.sin(angle)])
-    right.plot(*line.points.T, color="grey", linewidth=0.8)
+    right.plot(*line.points.T, color="gray", linewidth=0.8)
 right.plot(*flow.points.T, color="black", linewidth=2)
 right.set(xlim=(-10, 10), ylim=(-10, 10), aspect="equal", xlabel="$p_1$", ylabel="$p_2$")
 right.legend(loc="upper left", fontsize=7)

@@ -3,8 +3,9 @@ Is my next-token dataset realizable?
 ====================================
 
 A one-layer transformer that predicts the next word can learn some sets of sentences completely, and others
-never, however long it is trained. The theory names what decides. This tutorial checks a set of sentences,
-finds what is wrong with it, mends it, trains on what is left, and asks the model for its reasons.
+never, however long it is trained. The theory names the conditions. This tutorial checks a set of
+sentences, finds the violations, keeps the part without them, trains on it, and reads the reasons of the
+model's predictions.
 """
 
 import matplotlib.pyplot as plt
@@ -31,7 +32,7 @@ notes = [
 # Check
 # -----
 #
-# Four things are asked of a dataset. A word alone has one next word, and no two words share it: this map is
+# A dataset must meet four conditions. A word alone has one next word, and no two words share it: this map is
 # called the *collocation*. Every sentence has one next word. Some word of the sentence leads there by the
 # collocation: that word decides. And if, under the same last word, one word decides over another, the
 # reverse never happens.
@@ -42,56 +43,57 @@ for violation in analysis.violations:
     print(f"{violation.kind} ({violation.count}): {violation.witnesses[0]}")
 
 # %%
-# Each kind of violation comes with a count and a witness in our own words.
+# Each kind of violation has a count and a witness in the words of the data.
 #
 # * *nondeterministic*: "boil pour steep wait" is followed by "wait" in the first note and by "drink" in the
 #   last.
-# * *missing_collocation*: no sentence begins with "drink", so nobody knows what it leads to.
+# * *missing_collocation*: no sentence begins with "drink", so its next word is unknown.
 # * *confused* and *cycle* follow from the first. When the last word is "wait", "steep" decides over "wait"
 #   in one note and "wait" over "steep" in the other, and no attention can do both.
 #
-# Mend
-# ----
+# Repair
+# ------
 #
 # ``realizable_part`` keeps a beginning of each sentence, as long as possible, such that together they pass.
-# A word that begins no sentence is a lesser matter: with ``repair=True`` it gets a next word that nothing
+# A word that begins no sentence is a smaller problem: with ``repair=True`` it gets a next word that nothing
 # else leads to.
 
 part = hm.nexttoken.realizable.realizable_part(notes, repair=True)
 kept = [" ".join(part.sentences.words(i)) for i in range(part.sentences.n)]
-mended = hm.nexttoken.analyze(kept, repair=True)
+repaired = hm.nexttoken.analyze(kept, repair=True)
 print(f"kept {part.samples} of {part.of_samples} questions:", *kept, sep="\n  ")
-print("realizable:", mended.realizable)
-words = mended.trie.sentences.vocabulary
-print("collocation:", ", ".join(f"{x} -> {y}" for x, y in zip(words, mended.words(mended.n), strict=True)))
-print("repaired:", mended.words(mended.repaired))
+print("realizable:", repaired.realizable)
+words = repaired.trie.sentences.vocabulary
+pairs = zip(words, repaired.words(repaired.n), strict=True)
+print("collocation:", ", ".join(f"{x} -> {y}" for x, y in pairs))
+print("repaired:", repaired.words(repaired.repaired))
 
 # %%
-# One question of 14 had to go, the end of the last note. "drink -> boil" was chosen by the repair; the
+# One question of 14 was removed, the end of the last note. "drink -> boil" was chosen by the repair; the
 # other four arrows are in the data.
 #
 # Train
 # -----
 #
 # The model has two matrices. The first, W_ov, turns the word attended to into the next word; the second,
-# W_kq, says how much attention each word gets when a given word is the last. They are trained one after the
+# W_kq, determines how much attention each word gets for a given last word. They are trained one after the
 # other, for 900 and 10,000 steps.
 
 samples = hm.nexttoken.Samples.from_sentences(kept)
 model = samples.model()
-run = hm.train(model, model.optimizers, steps=10_000, n=mended.n)
+run = hm.train(model, model.optimizers, steps=10_000, n=repaired.n)
 print(f"loss {run.loss:.1e}; attention on the word that decides: at least {run.masses.min():.6f}")
 print(f"1 - cos between W_kq and its max-margin solution: {run.misalignment_kq:.2e}")
 print(f"the law of late training predicts {run.late.predicted_misalignment(run.rate * 10_000):.2e}")
 
 # %%
-# The loss is as good as zero, and in every sentence the attention is where it should be: a softmax that has
-# become a hardmax. W_kq itself grows for ever, in the direction of the shortest matrix that lets every
+# The loss is practically zero, and in every sentence the attention is on the right word: the softmax has
+# become a hardmax. W_kq itself grows forever, in the direction of the shortest matrix that lets every
 # deciding word lead by 1. The distance to that direction falls like one over the square of the number of
 # steps.
 #
-# Ask
-# ---
+# Predict
+# -------
 
 questions = ["boil pour steep wait", "pour boil steep wait", "boil wait", "pour drink"]
 answers = [run.predict(question) for question in questions]
@@ -102,9 +104,9 @@ for question, answer in zip(questions, answers, strict=True):
 # %%
 # The first sentence is in the data. The second is not, but its answer follows from the order of the words
 # under "wait", in which "steep" is on top. The third is *ambiguous*: under "wait" the data put both words
-# below "steep" and never compare them, so what the model prefers is an accident of training. The fourth is
-# a *tie*: the data say nothing at all about "drink" as a last word, and of the two equally probable answers
-# one is shown. A word that the model has never seen is an error:
+# below "steep" and never compare them, so the model's preference is an accident of training. The fourth is
+# a *tie*: the data never have "drink" as a last word, and one of two equally probable answers is shown. An
+# unknown word is an error:
 
 try:
     run.predict("boil milk")
@@ -113,11 +115,11 @@ except ValueError as error:
 
 # %%
 # The picture shows W_kq, one column for each last word, and its approach to the max-margin solution. Under
-# "wait" (fourth column) attention goes to "steep", whatever else is there.
+# "wait" (fourth column) attention goes to "steep", regardless of the other words.
 
 figure, (left, right) = plt.subplots(1, 2, figsize=(8.5, 3.6), layout="constrained")
 W = run.W_kq.toarray()
-image = left.imshow(W, cmap="RdBu", vmin=-abs(W).max(), vmax=abs(W).max())
+image = left.imshow(W, cmap="PuOr", vmin=-abs(W).max(), vmax=abs(W).max())
 left.set(xticks=range(5), xticklabels=words, yticks=range(5), yticklabels=words)
 left.set(xlabel="last word", ylabel="word attended to", title="W_kq")
 figure.colorbar(image, ax=left)

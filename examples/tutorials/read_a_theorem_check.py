@@ -2,10 +2,9 @@
 Read a theorem check
 ====================
 
-hardmax can hold every lemma and theorem of its three papers against a problem of yours. This tutorial takes
-one theorem and one small problem, and changes the problem until the answer has been *not applicable*,
-*holds*, *vacuous*, *fails* and *undecided*: what each of these means, what it rests on, and when to look at
-the errata.
+hardmax can test every lemma and theorem of its three papers on your problem. This tutorial takes one theorem
+and one small problem, and changes the problem until every verdict has occurred: *not applicable*, *holds*,
+*vacuous*, *fails* and *undecided*. It explains what each verdict means and when to look at the errata.
 """
 
 import matplotlib.pyplot as plt
@@ -25,9 +24,9 @@ print(f"{len(hm.statements())} statements can be checked; this one is {statement
 print(statement.claim)
 
 # %%
-# The label says how a statement is known: *proved* in the paper or after correction, *derived* for this
-# project, *measured*, or a *conjecture*. Assumption A is about the loss; Assumption B asks that each input
-# has one best token and that its other tokens have equal scores.
+# The label states how a statement is known: *proved* in the paper or after correction, *derived* for this
+# project, *measured*, or a *conjecture*. Assumption A is about the loss; Assumption B requires that each
+# input has one best token and that its other tokens have equal scores.
 #
 # Not applicable
 # --------------
@@ -53,16 +52,16 @@ scored = hm.check_statement("B-THM-2", mine)
 tell(scored)
 
 # %%
-# A theorem says nothing where a condition is not met, and a check does not pretend otherwise. Each
-# hypothesis comes with what was measured. The loss falls everywhere, by at least 0.289 per unit of score.
-# Assumption B fails, and (0, 0, 1) says where: in input 0 the tokens 0 and 1 are both not the best and
+# A theorem does not apply where a condition is not met. Each hypothesis comes with its measured value. The
+# loss falls everywhere, by at least 0.289 per unit of score.
+# Assumption B fails, and (0, 0, 1) is the place: in input 0 the tokens 0 and 1 are both not the best and
 # differ in score. The last condition, that some p selects all the best tokens, is met with a margin of
 # 0.718. The paper leaves it out; erratum B-ERR-01 adds it.
 #
 # Holds
 # -----
 #
-# So let us give the best tokens, 2, 2 and 3, the score 1 and all others 0.
+# Now give the best tokens, 2, 2 and 3, the score 1 and all others 0.
 
 
 def only(best):
@@ -77,8 +76,8 @@ print(f"claimed:  |p_mm| = {hm.max_margin(only([2, 2, 3])).p_norm:.6f}; slack {e
 # %%
 # *Holds* means that all conditions are met and the claim was measured to be true on this problem. It is
 # evidence, not a proof: the check has followed gradient flow to a norm of p of 14,000, and the theorem is
-# about the limit. The *slack* says how far the claim is from failing, in units of what is allowed: 1 would
-# be perfect agreement, 0 the edge (here a rate that is wrong by two percent), and it is negative exactly if
+# about the limit. The *slack* measures how far the claim is from failing, in units of what is allowed: 1 is
+# perfect agreement, 0 the edge (here a rate that is wrong by two percent), and it is negative exactly if
 # the claim fails.
 #
 # Vacuous
@@ -94,7 +93,7 @@ tell(single)
 # Fails, and the errata
 # ---------------------
 #
-# Now let token 0 be the best of every input. No p selects all three.
+# Let token 0 be the best of every input. No p selects all three.
 
 opposed = only([0, 0, 0])
 corrected = hm.check_statement("B-THM-2", opposed)
@@ -105,21 +104,21 @@ print("witness:", printed.witness.round(4))
 
 # %%
 # The corrected theorem is not applicable: the condition that the erratum adds is not met.
-# ``reading="paper"`` judges the paper's own wording, without that condition, and it fails. A failure comes
-# with a *witness* that one can check by hand: a point where the gradient vanishes, so that p stops there
+# ``reading="paper"`` judges the paper's own wording, without that condition, and it fails. A failure has a
+# *witness* that can be checked by hand: a point where the gradient vanishes, so that p stops there
 # instead of growing.
 
 for name, p in [("0", np.zeros(2)), ("the witness", printed.witness)]:
     print(f"log of the gradient's norm at {name}: {hm.gradient(opposed, p).log_norm:.0f}")
 
 # %%
-# From e to the -3 at the start it has fallen to rounding error. The page on errata tells what is wrong with
-# the wording of each statement, B-ERR-01 among them.
+# It has fallen from e to the -3 at the start to rounding error. The page on errata lists what is wrong with
+# the wording of each statement, including B-ERR-01.
 #
 # Undecided
 # ---------
 #
-# The last verdict admits ignorance: a budget ran out, or the run is too short. The statements of the other
+# This verdict means that a budget ran out or that the run is too short. The statements of the other
 # papers take their kind of data, here the sentences of the next-token paper and a law about late training.
 
 sentences = ["S V O P", "V O P", "O P P", "P S V"]
@@ -128,7 +127,7 @@ for steps in (900, 100_000):
     print(f"{late.id} after {steps} steps: {late.verdict}")
 
 # %%
-# The picture shows what Theorem 2 is about: the norm of p along gradient flow, for the problem on which it
+# The picture shows the subject of Theorem 2: the norm of p along gradient flow, for the problem on which it
 # holds and for the one on which the paper's wording fails. The dotted line has the slope that the theorem
 # claims.
 
@@ -137,11 +136,11 @@ for name, problem in [("best tokens 0, 0, 0", opposed), ("best tokens 2, 2, 3", 
     path = hm.flow(problem, until_log_time=20)
     axes.plot(path.times, path.p_norms, label=name)
 slope = hm.max_margin(problem).p_norm
-axes.plot([10, 20], [path.p_norm - 10 * slope - 2, path.p_norm - 2], ":", color="grey", label="slope claimed")
+axes.plot([10, 20], [path.p_norm - 10 * slope - 2, path.p_norm - 2], ":", color="gray", label="slope claimed")
 axes.set(xlabel="log t", ylabel="|p|", xlim=(-2, 20))
 axes.legend()
 plt.show()
 
 # %%
 # ``hardmax verify`` runs every check on instances where the verdict is known, good ones and bad ones, and
-# ``hm.check_statement(id, problem)`` takes any problem of yours.
+# ``hm.check_statement(id, problem)`` takes your own problem.

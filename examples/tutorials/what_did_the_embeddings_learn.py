@@ -16,7 +16,7 @@ import hardmax as hm
 # -------------
 #
 # Each sentence has one strong word that decides its label, +1 or -1, and one weak word that only leans to a
-# side: "warm" stands in three quarters of the good reviews and in one quarter of the bad ones. All other
+# side: "warm" occurs in three quarters of the good reviews and in one quarter of the bad ones. All other
 # words are neutral.
 
 good, bad = ["superb", "brilliant", "moving", "delightful"], ["dreadful", "boring", "clumsy", "tedious"]
@@ -34,7 +34,7 @@ print(f"{corpus.n} sentences of {corpus.T} words, {corpus.S} different words; fo
 # What there is to learn
 # ----------------------
 #
-# Two numbers for each word. The *posterior difference* x says how one-sided a word is: 1 if all its
+# Two numbers for each word. The *posterior difference* x measures how one-sided a word is: 1 if all its
 # sentences are good, -1 if all are bad, 0 if half are. The *average signed frequency* alpha is x times the
 # share of the word among all words.
 
@@ -51,9 +51,9 @@ for word, row in zip(shown, rows, strict=True):
 # What the first step learns
 # --------------------------
 #
-# The model has an embedding E_s for each word, a vector p that decides the attention, and a head v that
-# turns what is attended to into a verdict. So a word enters by two numbers only: E_s.v, the verdict it
-# stands for, and E_s.p, its claim to attention. Lemma 2 of the paper on trained embeddings says that one
+# The model has an embedding E_s for each word, a vector p that decides the attention, and a readout v
+# that turns the attended words into a verdict. So a word enters by two numbers only: its value E_s.v and its
+# attention logit E_s.p. Lemma 2 of the paper on trained embeddings states that one
 # gradient step from a random start writes alpha into the first: E_s.v becomes eta/2 times alpha, for a step
 # of size eta.
 
@@ -73,7 +73,7 @@ print(f"{lemma.title}: {lemma.verdict}, slack {lemma.slack:.3f}")
 # What training learns
 # --------------------
 #
-# Now AdamW, the optimiser of practice, on all parameters, 60 times through the sentences.
+# Now train all parameters with AdamW, for 60 epochs.
 
 trained = hm.train(corpus.model(d=512), hm.optim.AdamW(lr=1e-3), epochs=60, batch=8, rng=0)
 print(f"loss {trained.loss:.4f}")
@@ -84,13 +84,13 @@ for word, row in zip(shown, rows, strict=True):
 # %%
 # The loss is small: the model tells all reviews apart. E.v now follows x instead of alpha, and E.p is
 # largest where x is far from 0: strong words claim the attention, weak ones less, neutral ones least. One
-# neutral word stands out. "song" says nothing by itself, but where it stands "warm" and "cold" mislead, and
-# attention to "song" takes some from them.
+# neutral word stands out. "song" carries no information by itself, but next to it "warm" and "cold"
+# mislead, and attention to "song" takes some from them.
 #
 # Which words are selected?
 # -------------------------
 #
-# Fix E and v as they are and go on training p alone, for ever. This is a problem of the max-margin paper,
+# Fix E and v and continue to train p alone, forever. This is a problem of the max-margin paper,
 # with the embeddings as keys, and all its tools apply.
 
 problem = corpus.problem(trained.E, trained.v)
@@ -122,9 +122,9 @@ print("without weak words:", simple.verdict, "at a width of", f"{simple.measured
 
 # %%
 # On eight sentences cut to four words, such as "the film was superb", the theorem applies and holds; the
-# width it asks for, 1e70 and more, is no obstacle since only inner products are computed. What AdamW did to
-# all 32 sentences above is beyond the theorem: there the numbers are a measurement. In the picture each dot
-# is a word.
+# required width of 1e70 and more is not an obstacle, because only inner products are computed. What AdamW
+# did to all 32 sentences above is beyond the theorem: there the numbers are a measurement. In the picture
+# each dot is a word.
 
 figure, axes = plt.subplots(1, 3, figsize=(10, 3.4), layout="constrained")
 x = corpus.posterior_difference
@@ -146,7 +146,7 @@ plt.show()
 # Your own reviews
 # ----------------
 #
-# With the extra ``text`` installed, a CSV file of labelled texts becomes a corpus in one line:
+# With the extra ``text`` installed, a CSV file of labeled texts becomes a corpus in one line:
 # ``hm.embeddings.text_corpus("reviews.csv").corpus``. Stop words are left out, the others reduced to their
 # stems, and those that occur fewer than 50 times dropped; the page on real text has the options. Real
 # sentences do not meet Assumption 4: ``hm.embeddings.assumption_4(corpus).witness`` names the first that

@@ -4,8 +4,7 @@ Where does gradient descent go on my data?
 
 Attention chooses. Each input of your data is a list of tokens; training moves one vector p, and the token
 whose key has the largest product with p gets most of the attention. This tutorial takes a small problem,
-follows the training of p to its end, and proves where that end is. Replace the numbers by your own: nothing
-below depends on them.
+follows the training of p to its end, and proves where that end is. Replace the numbers with your own.
 """
 
 import matplotlib.pyplot as plt
@@ -40,8 +39,8 @@ print(f"{problem.n} inputs, {problem.sizes.tolist()} tokens, keys in {problem.d}
 # -----
 #
 # Gradient flow is gradient descent with infinitely small steps. It starts at p = 0, where every token of an
-# input gets the same attention. The loss has no minimum: it keeps falling while p grows, so we say how long
-# p may get.
+# input gets the same attention. The loss has no minimum: it keeps falling while p grows, so we limit the
+# length of p.
 
 path = hm.flow(problem, until_norm=1e6)
 print(f"|p| = {path.p_norm:.0f} at log t = {path.times[-1]:.0f}")
@@ -70,10 +69,9 @@ print("tokens that are beaten by exactly 1, as (input, token):", best.support)
 print(f"1 - cos between p and that direction: {path.cosine_distance(best):.1e}")
 
 # %%
-# *Certified* means proved: the interval holds the true margin, by arithmetic that allows for rounding, and
-# does not rest on a solver's word. The two tokens in the support are the runners-up that decide the
-# direction. The last number says that p points where it should to within 3e-7 radians; it falls further the
-# longer p gets.
+# *Certified* means proved: the interval contains the true margin, by arithmetic that allows for rounding.
+# The two tokens in the support are the runners-up that determine the direction. The last number means that
+# p is within 3e-7 radians of this direction, and it decreases as p grows.
 #
 # What else could have happened?
 # ------------------------------
@@ -91,7 +89,7 @@ for each in found:
 
 # %%
 # So training may well end where some inputs keep a worse token. Which of the three it is depends on the
-# start. Let us try 1,681 starts in a square, each with 600 steps of length 0.1 (normalised gradient
+# start. We try 1,681 starts in a square, each with 600 steps of length 0.1 (normalized gradient
 # descent).
 
 side = np.linspace(-6, 6, 41)
@@ -106,8 +104,8 @@ for selection, share in zip(selections, shares, strict=True):
     print(f"{share:.1%} of the starts end at {selection}")
 
 # %%
-# Nearly three quarters reach the best tokens; the two other basins are a fact of the data, not an accident
-# of the optimiser. In the picture each start has the colour of its end. Arrows are the three max-margin
+# Nearly three quarters reach the best tokens; the two other basins are a property of the data. In the
+# picture each start has the color of its end. Arrows are the three max-margin
 # directions, lines are gradient flows from a few starts, the black one from p = 0.
 
 colors = ["#0072B2", "#E69F00", "#009E73"]
@@ -119,7 +117,7 @@ for each, color in zip(found, colors, strict=True):
     axes.plot([], [], color=color, label=f"tokens {each.selection}, margin {each.max_margin.margin:.2f}")
 for start in [(0, 0), (3, -2), (-3, 0), (4, 2), (-1, 3)]:
     line = hm.flow(problem, start=start, until_norm=20)
-    axes.plot(*line.points.T, color="black" if start == (0, 0) else "grey", linewidth=1.2)
+    axes.plot(*line.points.T, color="black" if start == (0, 0) else "gray", linewidth=1.2)
     axes.plot(*start, "o", color="black", markersize=4)
 axes.set(xlim=(-6, 6), ylim=(-6, 6), aspect="equal", xlabel="$p_1$", ylabel="$p_2$")
 axes.set_title("Where training ends, by where it starts")
@@ -127,9 +125,8 @@ figure.legend(loc="outside lower center", fontsize=8)
 plt.show()
 
 # %%
-# With keys in more than two dimensions there is no such picture, but every number above can be had all the
-# same. If ``path.event`` is not ``None``, it names what stopped the flow: a "stationary point", for
-# example, where the data pull in opposite directions and p stays finite.
+# In more than two dimensions this picture does not exist, but every number above does. If ``path.event`` is
+# not ``None``, it names the reason why the flow stopped: for example a "stationary point", where the data
+# pull in opposite directions and p stays finite.
 #
-# The next tutorial, "Check a conjecture over 10,000 random instances", asks such a question of many problems
-# at once.
+# The tutorial "Check a conjecture over 10,000 random instances" does this for many problems at once.

@@ -3,6 +3,7 @@
 import doctest
 import importlib
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -193,4 +194,44 @@ def test_citations_are_complete():
     for key, entry in entries:
         assert re.search(r"\*.+\*.*(19|20)\d\d.*(arXiv:\d{4}\.\d{4,5}|doi:|aclanthology)", entry), key
     cited = {key for text in TEXTS.values() for key in re.findall(r"bibliography\.md#(\w+)\)", text)}
-    assert cited <= {key for key, _ in entries}
+    assert cited == {key for key, _ in entries}  # every citation has its entry, every entry is cited
+
+
+def test_formulas_can_be_drawn():
+    """The site converts them itself, so a browser needs no network; an unknown command stops the build."""
+    pytest.importorskip("docutils", reason="the tools of the site need it: make docs")
+    mathml = importlib.import_module("links")._mathml
+    count = 0
+    for page in PAGES:
+        text = re.sub(r"`[^`\n]*`", "", FENCED.sub("", TEXTS[page]))
+        for formula in re.findall(r"\$\$(.+?)\$\$|(?<!\$)\$([^$\n]+)\$(?!\$)", text, re.DOTALL):
+            assert "<math" in mathml("".join(formula), block=True), page
+            count += 1
+    assert count > 300
+
+
+def test_every_extra_is_documented():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    extras = set(project["optional-dependencies"]) - {"bench", "dev", "docs"}
+    for page in (ROOT / "README.md", DOCS / "getting-started" / "installation.md"):
+        table = re.search(r"^\| extra \|.*\n(?:\|.*\n)+", TEXTS[page], re.MULTILINE)[0]
+        first = [row.split("|")[1] for row in table.splitlines()[2:]]
+        assert set(re.findall(r"`(\w+)`", "".join(first))) == extras, page
+
+
+def test_classifiers_name_the_pythons_of_the_support_table():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    named = {text.split()[-1] for text in project["classifiers"] if re.search(r":: 3\.\d+$", text)}
+    table = TEXTS[DOCS / "getting-started" / "installation.md"].split("## Support")[1].split("\n## ")[0]
+    tested = [row for row in table.splitlines() if "Linux x86-64" in row]
+    assert set(re.findall(r"3\.\d+", " ".join(tested))) == named
+
+
+def test_see_also_and_returns_are_made():
+    reference = pytest.importorskip("reference", reason="the tools of the site need sphinx: make docs")
+    assert "hm.train" in reference.page("hardmax.flow")
+    assert "hm.flow" in reference.page("hardmax.Run")
+    functions = [name for name in reference.homes() if reference.annotated(reference.thing_of(name))]
+    assert len(functions) > 80
+    for name in reference.homes():
+        assert re.search(r"rubric:: (See also|Related)", reference.page(name)), name

@@ -37,6 +37,7 @@ def told(capsys, validated, tmp_path, monkeypatch):
 def test_every_example_is_of_a_known_kind():
     others = {
         "svop.txt",
+        "reviews.csv",
         "fetch_models.py",
         "attention_paths.py",
         "first_look.py",

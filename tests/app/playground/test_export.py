@@ -225,6 +225,26 @@ class TestInABrowser:
         hostile = opened(encoded(script))
         assert hostile.query_selector("img") is None
 
+    @pytest.mark.parametrize(
+        "change, message",
+        [
+            ({"scene": "volume"}, "another version"),
+            ({"rules": ["lion"]}, "another version"),
+            ({"problem": {"keys": [[[0, 1]] * 300], "scores": [[1] * 300]}}, "too large"),
+            ({"problem": {"keys": [[[0, 1], [1, 0]]], "scores": [[1e300, 0]]}}, "too large"),
+            ({"scene": "sentences", "sentences": ["word " * 20_000]}, "too large"),
+        ],
+    )
+    def test_a_state_that_cannot_be_shown_gives_a_message_and_the_default_scene(
+        self, opened, scenes, change, message
+    ):
+        shown = opened(encoded({**scenes[1], **change}))
+        text = shown.inner_text(".hmx-problem")
+        assert message in text
+        assert text.endswith("The default scene is shown.")
+        assert self.told(shown)["state"] == json.loads(json.dumps(scenes[0]))
+        assert shown.complaints == []
+
     def test_every_scene_of_the_tour_survives_a_link(self, opened, scenes):
         """From Python to the file, from its address to a notebook and to another file."""
         for k, state in enumerate(scenes):
@@ -268,6 +288,29 @@ class TestInABrowser:
         content = file.read_bytes()
         assert len(content) > 5_000
         assert content.startswith(b"\x89PNG" if kind == "png" else b"<svg")
+
+    def test_the_keyboard_reaches_and_moves_everything(self, opened):
+        """Tab visits every control; arrows move a token, which undo takes back; Escape closes the menu."""
+        opened = opened()
+        reached = set()
+        for _ in range(60):
+            opened.keyboard.press("Tab")
+            reached.add(opened.evaluate("document.activeElement.outerHTML.slice(0, 120)"))
+        for part in ("data-scene", "data-step", "hmx-share", "data-token", "hmx-direction", "<summary"):
+            assert any(part in each for each in reached), part
+        before = self.told(opened)["state"]["problem"]["keys"]
+        opened.focus('[data-token="0.0"]')
+        opened.keyboard.press("ArrowRight")
+        opened.wait_for_timeout(300)
+        assert self.told(opened)["state"]["problem"]["keys"] != before
+        opened.keyboard.press("Control+z")
+        assert self.told(opened)["state"]["problem"]["keys"] == before
+        opened.focus(".hmx-share")
+        opened.keyboard.press("Enter")
+        assert opened.is_visible(".hmx-menu")
+        opened.keyboard.press("Escape")
+        assert opened.is_hidden(".hmx-menu")
+        assert opened.evaluate("document.activeElement.className").startswith("hmx-tool hmx-share")
 
     def test_the_page_answers_what_people_ask(self, opened):
         text = opened().text_content(".hmx-questions")

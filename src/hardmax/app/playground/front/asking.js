@@ -78,7 +78,7 @@ function makeAsker(transport, complain, changed) {
     changed(isIdle());
   }
 
-  // the lanes of the slow road, those after this one first: none waits for ever
+  // the lanes of the slow road, those after this one first: none waits forever
   function turned(name) {
     const at = SLOW.indexOf(name) + 1;
     return [...SLOW.slice(at), ...SLOW.slice(0, at)];

@@ -1,4 +1,4 @@
-// Colours and shapes. Inputs have a colour and a shape, directions a letter and a tint, step rules a colour.
+// Colors and shapes. Inputs have a color and a shape, directions a letter and a tint, optimizers a color.
 
 const INPUTS = {
   light: ["#3355c9", "#d9730d", "#0f8a6d", "#b03a8c", "#7a5c1e", "#5a6372", "#c23b3b", "#3b8fc2"],
@@ -15,7 +15,7 @@ const RAYS = {
 const RULES = [
   { name: "flow", label: "Gradient flow", light: "#1b1f27", dark: "#f3f4f7", dash: [] },
   { name: "gd", label: "Gradient descent", light: "#1769d2", dark: "#6fb1ff", dash: [] },
-  { name: "normalized", label: "Normalised", light: "#00856a", dark: "#3ddbb2", dash: [7, 4] },
+  { name: "normalized", label: "Normalized", light: "#00856a", dark: "#3ddbb2", dash: [7, 4] },
   { name: "sign", label: "Sign", light: "#a3359a", dark: "#f28bea", dash: [2, 4] },
   { name: "adam", label: "Adam", light: "#d13b1a", dark: "#ff8a66", dash: [] },
   { name: "momentum", label: "Momentum", light: "#5f6b00", dark: "#d3e05a", dash: [10, 3], rare: true },

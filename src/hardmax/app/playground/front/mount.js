@@ -59,8 +59,8 @@ export function mount(el, transport) {
     const inLink = transport.host === "page" && !kept && (location.hash.length > 1 || !transport.initial);
     const given = inLink ? location.hash.length > 1 : Boolean(kept || transport.initial);
     const opened = inLink ? fromHash(location.hash) : completed(kept || transport.initial);
-    const first = opened || copy(tour.scenes[0].state);
-    if (given && !opened) app.complain(NO_STATE);
+    const first = isState(opened) ? opened : copy(tour.scenes[0].state);
+    if (given && !isState(opened)) app.complain(`${opened} The default scene is shown.`);
     else if (kept && !transport.isFile) app.complain(KEPT);
     const scenes = { plane: makePlane(app, tour.limits), sentences: makeSentences(app), words: makeWords(app, tour) };
     const last = { plane: copy(tour.scenes[0].state), sentences: tour.sentences, words: tour.words };
@@ -159,15 +159,15 @@ export function mount(el, transport) {
     media.addEventListener("change", () => theme(media.matches ? "dark" : "light"));
     app.onhash = () => {
       const state = fromHash(location.hash);
-      if (!state) app.complain(NO_STATE);
+      if (!isState(state)) app.complain(state);
       else if (!same(state, slim(store.state))) jump(app.whole(state));
     };
     if (transport.host === "page") window.addEventListener("hashchange", app.onhash);
     if (transport.listen && !listened) { listened = true; transport.listen((state) => {
       if (!state || same(state, store.state)) return;
       const next = completed(copy(state));
-      if (next) jump(next);
-      else app.complain(NO_STATE);
+      if (isState(next)) jump(next);
+      else app.complain(next);
     }); }
     root.addEventListener("keydown", (event) => {
       if (!(event.ctrlKey || event.metaKey) || event.altKey) return;
@@ -204,12 +204,12 @@ export function mount(el, transport) {
 }
 
 const KEPT = "This is too large for a link, so the address does not hold it; loading the page again opens the file again.";
-const NO_STATE = "A link must hold a state of the playground after its #, got something else; copy it again.";
+const isState = (state) => state !== null && typeof state === "object"; // otherwise a sentence
 
 const INTRODUCTIONS = {
   plane: { title: "The plane", text: "Tokens of the same shape are one input; larger ones score higher. Drag them and see which directions attract training, with a proof each." },
-  sentences: { title: "Sentences", text: "Type sentences: the page says whether next-token training can learn them, which word decides under which, and what comes next." },
-  words: { title: "Words", text: "Labelled texts: every word is a dot, its claim to attention upwards, its verdict sideways. Watch training move them." },
+  sentences: { title: "Sentences", text: "Type sentences. The page checks whether next-token training can learn them, shows which word decides under which last word, and predicts the next word." },
+  words: { title: "Words", text: "Labeled texts: every word is a dot, higher with more attention, to the right if it speaks for the positive class. Watch training move them." },
 };
 
 // -- links, files, Python -------------------------------------------------------------------------------------
@@ -277,7 +277,7 @@ function makeShare(app, transport, asker, jump) {
   return { root: make("div", { class: "hmx-share-box" }, button, menu, dialog, chooser) };
 }
 
-// The state that a chosen file holds, or a sentence that says why it holds none.
+// The state that a chosen file holds, or a sentence that gives the reason why it holds none.
 function fileState(name, content) {
   if (name.endsWith(".txt")) return { scene: "sentences", sentences: content.split(/\r?\n/).filter((line) => line.trim()), prompt: "" };
   if (name.endsWith(".csv")) {
@@ -290,7 +290,7 @@ function fileState(name, content) {
     if (!keys.every((own) => own.every((key) => key.length === 2))) return `${name} must have keys in 2 dimensions; hardmax solve reads others.`;
     const span = Math.max(...all) < 2.6 ? 3.2 : Number((1.25 * Math.max(...all)).toPrecision(3));
     const state = completed({ scene: "plane", problem: { keys, scores, loss: loss || "logistic" }, span });
-    if (state) return state;
+    if (isState(state) || state !== NO_STATE) return state;
   } catch {
     // said below
   }

@@ -1,4 +1,4 @@
-// What stands beside the plane: directions with their proofs, attention, loss over time, controls.
+// The panels next to the plane: directions with their proofs, attention, loss over time, controls.
 
 function card(title, ...children) {
   const body = make("div", { class: "hmx-body" }, ...children);
@@ -130,8 +130,8 @@ function select(label, options, value, changed) {
 
 function makeControls(app, acts, limits) {
   const chips = make("div", { class: "hmx-rules", role: "group", "aria-label": "Step rules to compare" });
-  const rare = make("div", { class: "hmx-rules", role: "group", "aria-label": "More step rules" });
-  const more = make("details", { class: "hmx-more" }, make("summary", { text: "More step rules" }), rare);
+  const rare = make("div", { class: "hmx-rules", role: "group", "aria-label": "More optimizers" });
+  const more = make("details", { class: "hmx-more" }, make("summary", { text: "More optimizers" }), rare);
   const buttons = RULES.map((rule) => {
     const dot = make("span", { class: "hmx-stroke" });
     const end = make("span", { class: "hmx-end", hidden: true });
@@ -169,7 +169,7 @@ function makeControls(app, acts, limits) {
     tellField(field) {
       if (!field) { basins.textContent = " "; return; }
       const side = field.cells + 1, share = Math.ceil((100 * field.undecided) / side ** 2);
-      const left = field.undecided ? ` Without colour: ${share}% that go to none of these directions, or not yet.` : "";
+      const left = field.undecided ? ` Without color: ${share}% of the starts, which reach none of these directions, or not yet.` : "";
       basins.textContent = `Basins on ${side} × ${side} starts, judged after ${field.steps} steps of ${digits(field.rate, 2)}; thinner ones can be missed.${left}`;
     },
     show(state) {

@@ -44,7 +44,7 @@ function makePlaneView(app, acts) {
     if (!field) return;
     const n = field.cells + 1, image = new ImageData(n, n), opacity = app.theme === "dark" ? 128 : 116;
     const colors = TINTS[app.theme].map((color) => [1, 3, 5].map((c) => parseInt(color.slice(c, c + 2), 16)));
-    // each node has the mean colour of its neighbourhood, so that borders are soft lines and not stairs
+    // each node has the mean color of its neighborhood, so that borders are soft lines and not stairs
     for (let j = 0; j < n; j += 1) for (let i = 0; i < n; i += 1) {
       const sum = [0, 0, 0];
       let known = 0, all = 0;

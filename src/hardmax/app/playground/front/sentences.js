@@ -143,7 +143,7 @@ function makeSentences(app) {
         app.ask("check", { ask: "check", ...question }, (found) => {
           showChecked(found);
           if (!found.learnable) {
-            nothing("These sentences contradict each other, so there is no training to show. Mend what the list names.");
+            nothing("These sentences contradict each other, so training cannot be shown. Fix what the list names.");
             nexts.replaceChildren();
             reason.textContent = "No prediction: the sentences contradict each other.";
             return;

@@ -23,7 +23,7 @@ function makeWords(app, tour) {
   const table = make("ol", { class: "hmx-top-words" });
   const heading = make("p", { class: "hmx-told" });
   const texts = make("ul", { class: "hmx-texts", tabindex: "0", "aria-label": "Texts with this word" });
-  const area = make("textarea", { class: "hmx-lines", rows: "6", spellcheck: "false", "aria-label": "Labelled texts, + or - first on each line", placeholder: "+ a wonderful film\n- a boring plot" });
+  const area = make("textarea", { class: "hmx-lines", rows: "6", spellcheck: "false", "aria-label": "Labeled texts, + or - first on each line", placeholder: "+ a wonderful film\n- a boring plot" });
   const load = make("button", { type: "button", class: "hmx-small", text: "Train on these", onclick: () => {
     const read = readTexts(area.value);
     if (!read.length) app.complain("Each line must begin with + or −, then a text; type some.");
@@ -126,7 +126,7 @@ function makeWords(app, tour) {
     if (w < 0) { heading.textContent = "Click a word, or search one."; texts.replaceChildren(); about.textContent = " "; return; }
     const word = found.words[w], at = now();
     const holds = app.state.texts.filter(([text]) => text.toLowerCase().split(/[^\p{L}\p{N}]+/u).includes(word));
-    heading.textContent = `“${word}” stands in ${holds.length} texts, ${holds.filter(([, y]) => y > 0).length} of them positive.`;
+    heading.textContent = `“${word}” occurs in ${holds.length} texts, ${holds.filter(([, y]) => y > 0).length} of them positive.`;
     about.textContent = `${word}: posterior difference ${digits(found.posterior[w], 3)}, E v ${digits(at.x(w), 3)}, E p ${digits(at.y(w), 3)}.`;
     texts.replaceChildren(...holds.slice(0, 8).map(([text, y]) => make("li", { class: y > 0 ? "hmx-plus" : "hmx-minus", text })));
     app.say(about.textContent);
