@@ -808,6 +808,20 @@ STATEMENTS: dict[str, list[tuple[str, str, Text, Text, str]]] = {
         ),
         ("D-THM-11", "dependent", "else bool(-found.fun > 0.5)", "else bool(-found.fun < 0.5)", "undecided"),
     ],
+    f"{D}/classes.py": [
+        (
+            "D-THM-13",
+            "corners, linf",
+            "norm_of(norm).dual.value(pull)",
+            "norm_of(norm).value(pull)",
+            "undecided",
+        ),
+        ("D-THM-13", "corners, l2", "float(off_label.sum())", "2 * float(off_label.sum())", "undecided"),
+        ("D-THM-13", "corners, l1", "float((rows @ p).min())", "float((rows @ p).max())", "undecided"),
+        ("D-THM-14", "three to one", "math.log(counts[first] / counts[other])", "counts[first]", "undecided"),
+        ("D-THM-14", "three to one", "total -= sum(count", "total += sum(count", "undecided"),
+        ("D-THM-15", "three to one", "np.vstack([tight,", "np.vstack([-tight,", "undecided"),
+    ],
 }
 
 
