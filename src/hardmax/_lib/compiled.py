@@ -155,14 +155,14 @@ def dot(a: np.ndarray, b: np.ndarray) -> float:
 # several seconds of work, and so do its maximum and its sorting; loops do not.
 
 
-@uncounted(types.void(OUT_TABLE, intp, VECTOR))
+@inlined()
 def set_row(table, k, row):  # type: ignore[no-untyped-def]
     """table[k] = row."""
     for j in range(row.size):
         table[k, j] = row[j]
 
 
-@uncounted(types.void(OUT_TABLE, intp, VECTOR))
+@inlined()
 def fill_rows(table, first, row):  # type: ignore[no-untyped-def]
     """table[first:] = row."""
     for k in range(first, table.shape[0]):

@@ -9,7 +9,7 @@ from hardmax._lib.kernels import kernel
 _FEW = 16  # sorted by insertion
 
 
-@kernel()
+@kernel(inline="always")
 def _split(x, low, high):  # type: ignore[no-untyped-def]
     """Reorder x[low:high + 1] into a part of small and a part of large numbers; return the end of the first.
 

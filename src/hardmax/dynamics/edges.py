@@ -23,7 +23,7 @@ import numpy as np
 from numba import types
 from numpy.typing import NDArray
 
-from hardmax._lib.compiled import OUT, inlined, uncounted
+from hardmax._lib.compiled import OUT, VECTOR, inlined, uncounted
 from hardmax.dynamics.driver import Rule, Trainer
 from hardmax.dynamics.forces import (
     EXPONENTS,
@@ -159,7 +159,14 @@ class Scratch(NamedTuple):
         return cls(*(np.empty(size) for size in (K, K, K, K, E, E, E, N)))
 
 
-@uncounted(error_model="numpy")
+_UINT32, _INT64 = types.Array(types.uint32, 1, "C"), types.Array(types.int64, 1, "C")
+EDGES = types.NamedTuple(
+    (_UINT32, _UINT32, *3 * (_INT64,), _UINT32, OUT, _UINT32, *3 * (OUT,), types.boolean), Edges
+)
+SCRATCH = types.NamedUniTuple(OUT, 8, Scratch)
+
+
+@uncounted(types.boolean(EDGES, types.float64, SCRATCH), error_model="numpy")
 def fill_log_flows(edges, margin, room):  # type: ignore[no-untyped-def]
     """log F_e - gap - (log Delta - Delta) into room.log_flux, from room.gap; False outside the edge form."""
     # Locals and one long loop: handing two tuples of arrays to a helper costs more than the arithmetic.
@@ -232,7 +239,7 @@ def fill_log_flows(edges, margin, room):  # type: ignore[no-untyped-def]
     return True
 
 
-@uncounted(error_model="numpy")
+@uncounted(types.boolean(EDGES, VECTOR, types.float64, SCRATCH), error_model="numpy")
 def fill_log_fluxes(edges, a, margin, room):  # type: ignore[no-untyped-def]
     """log F_e - (log Delta - Delta) into room.log_flux at the pairs' values a; False if it does not apply."""
     for e in range(len(edges.top)):
@@ -250,7 +257,7 @@ def softplus(x):  # type: ignore[no-untyped-def]
     return max(x, 0.0) + math.log1p(math.exp(-abs(x)))
 
 
-@uncounted(error_model="numpy")
+@uncounted(types.UniTuple(types.float64, 2)(EDGES, OUT, OUT), error_model="numpy")
 def gather(edges, log_flux, G):  # type: ignore[no-untyped-def]
     """G from the fluxes, over the largest of them, into G; return the log of the largest and |G|."""
     largest = -math.inf
@@ -281,13 +288,7 @@ def layout_of_edges(edges: Edges, margin: float) -> EdgeLayout:
     return EdgeLayout(edges, Scratch.of(edges), float(margin), edges.offsets)
 
 
-_UINT32, _INT64 = types.Array(types.uint32, 1, "C"), types.Array(types.int64, 1, "C")
-EDGES = types.NamedTuple(
-    (_UINT32, _UINT32, *3 * (_INT64,), _UINT32, OUT, _UINT32, *3 * (OUT,), types.boolean), Edges
-)
-EDGE_LAYOUT = types.NamedTuple(
-    (EDGES, types.NamedTuple(8 * (OUT,), Scratch), types.float64, _INT64), EdgeLayout
-)
+EDGE_LAYOUT = types.NamedTuple((EDGES, SCRATCH, types.float64, _INT64), EdgeLayout)
 EDGE_FORCE = types.int64(EDGE_LAYOUT, OUT, WORKSPACE)
 
 

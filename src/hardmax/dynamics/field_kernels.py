@@ -13,41 +13,23 @@ from hardmax._lib.compiled import (
     OUT,
     OUT_INDEX,
     OUT_TABLE,
-    SLOPE,
     TABLE,
     VECTOR,
     VECTORIZED,
     inlined,
     njit,
+    uncounted,
 )
-from hardmax.dynamics.softmax import settle, take_logs
+from hardmax.dynamics.forces import GAPS, LAYOUT, WEIGHTS, WORKSPACE, settle_inputs
+from hardmax.dynamics.softmax import LOG_SCALE
 
 # The force at a trial point may be anything; its exponents are capped here instead of overflowing.
 OVERFLOW = 300.0
 
 
-class FlowLayout(NamedTuple):
-    """The slots and inputs that a force is a sum over."""
-
-    scores: np.ndarray  # (M,)
-    counts: np.ndarray  # (M,)
-    offsets: np.ndarray  # (n + 1,)
-    log_weights: np.ndarray  # (n,)
-    total: float
-    in_log: bool  # whether the slope is one by log u
-
-
-class Room(NamedTuple):
-    """What kernels write to."""
-
-    weights: np.ndarray  # (M,) zero-sum weights of the slots
-    inputs: np.ndarray  # (5, n) u, depth, lean, log mass, and log of the factor of an input's weights
-
-
 class Frame(NamedTuple):
     """One step's own coordinates: state = start + sigma heading + z."""
 
-    tops: np.ndarray  # (n,) top slots
     D: np.ndarray  # (M, r) keys minus that of their input's top slot
     exponents: np.ndarray  # (M,) tau + D p at the start
     rise: np.ndarray  # (M,) what they change along the heading
@@ -57,33 +39,20 @@ class Frame(NamedTuple):
     tau_rate: float  # its change along the heading
 
 
-LAYOUT = types.NamedTuple((VECTOR, VECTOR, INDEX, VECTOR, float64, boolean), FlowLayout)
-ROOM = types.NamedTuple((OUT, OUT_TABLE), Room)
-FRAME = types.NamedTuple((OUT_INDEX, OUT_TABLE, OUT, OUT, OUT, OUT_TABLE, float64, float64), Frame)
+FRAME = types.NamedTuple((OUT_TABLE, OUT, OUT, OUT, OUT_TABLE, float64, float64), Frame)
 
 
-@njit(types.void(LAYOUT, INDEX, VECTOR, float64, SLOPE, ROOM), cache=True, nogil=True)
-def weigh(layout, tops, gaps, shift, log_slope, room):  # type: ignore[no-untyped-def]
-    """Weights of the slots, and log of what those of each input are to be multiplied with, plus the shift."""
-    inputs = room.inputs
-    settle(gaps, tops, layout.scores, layout.counts, layout.offsets, shift, room.weights, inputs)
-    if layout.in_log:
-        take_logs(tops, layout.scores, shift, inputs)
-    for i in range(tops.size):
-        inputs[4, i] = inputs[1, i] - inputs[3, i] + (log_slope(inputs[0, i]) + layout.log_weights[i])
-
-
-@njit(types.void(LAYOUT, INDEX, TABLE, VECTOR, float64, SLOPE, ROOM, OUT), cache=True, nogil=True)
-def fill_force(layout, tops, D, gaps, shift, log_slope, room, F):  # type: ignore[no-untyped-def]
+@uncounted(types.void(LAYOUT, TABLE, float64, WORKSPACE, OUT))
+def fill_force(layout, D, shift, work, F):  # type: ignore[no-untyped-def]
     """F = exp(shift) (-gradient), from gaps that carry the shift already; exponents are capped."""
-    weigh(layout, tops, gaps, shift, log_slope, room)
-    weights, offsets = room.weights, layout.offsets
+    settle_inputs(layout, layout.scores, shift, work)
+    weights, offsets = work.slots[WEIGHTS], layout.offsets
     F[:] = 0.0
-    for i in range(tops.size):
-        scale = math.exp(min(room.inputs[4, i], OVERFLOW)) / layout.total
+    for i in range(offsets.size - 1):
+        scale = math.exp(min(work.inputs[LOG_SCALE, i], OVERFLOW)) / layout.total
         for slot in range(offsets[i], offsets[i + 1]):
             weight = scale * weights[slot]
-            if weight != 0.0 and slot != tops[i]:
+            if weight != 0.0 and slot != work.tops[i]:
                 for j in range(F.size):
                     F[j] += weight * D[slot, j]
 
@@ -135,14 +104,14 @@ def _solve(A, pivots, y):  # type: ignore[no-untyped-def]
         y[i] /= A[i, i]
 
 
-@njit(float64(LAYOUT, FRAME, float64, int64, SLOPE, ROOM, OUT), cache=True, nogil=True, error_model="numpy")
-def leap(layout, frame, sigma, order, log_slope, room, end):  # type: ignore[no-untyped-def]
+@njit(float64(LAYOUT, FRAME, float64, int64, WORKSPACE, OUT), cache=True, nogil=True, error_model="numpy")
+def leap(layout, frame, sigma, order, work, end):  # type: ignore[no-untyped-def]
     """`flow.extrapolated` of the force itself, on either clock: fill in z at the end, return the error."""
     D, heading, jacobian = frame.D, frame.heading, frame.jacobian
     size, r = heading.size, D.shape[1]
     timed = size > r
     A, pivots = np.empty((size, size)), np.empty(size, np.intp)
-    gaps, F, z, move = np.empty(D.shape[0]), np.empty(r), np.empty(size), np.empty(size)
+    gaps, F, z, move = work.slots[GAPS], np.empty(r), np.empty(size), np.empty(size)
     above, row = np.zeros((order, size)), np.zeros((order, size))
     for parts in range(1, order + 1):
         h = sigma / parts
@@ -155,7 +124,7 @@ def leap(layout, frame, sigma, order, log_slope, room, end):  # type: ignore[no-
             along = part * h
             _fill_gaps(frame, along, z, gaps)
             now = frame.tau + along * frame.tau_rate + (z[r] if timed else 0.0)
-            fill_force(layout, frame.tops, D, gaps, now, log_slope, room, F)
+            fill_force(layout, D, now, work, F)
             square = 1.0 if timed else 0.0
             for j in range(r):
                 square += F[j] * F[j]

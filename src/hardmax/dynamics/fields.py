@@ -21,7 +21,8 @@ from scipy.sparse import csr_array, dia_array, eye_array
 from scipy.sparse.linalg import splu
 
 from hardmax.dynamics.edges import Edges, Scratch, fill_log_flows, gather
-from hardmax.dynamics.field_kernels import OVERFLOW, FlowLayout, Frame, Room, fill_force, leap
+from hardmax.dynamics.field_kernels import OVERFLOW, Frame, fill_force, leap
+from hardmax.dynamics.forces import GAPS, layout_of, workspace
 from hardmax.dynamics.gradient import Expansion, Settled, expand, pull_of, settle_at, settle_gaps
 from hardmax.margin.norms import Norm
 from hardmax.problem import Problem
@@ -241,13 +242,8 @@ class Field(FlowField):
         """Become the field on these slots, with keys in the basis."""
         self.reduced, self.slots, self.scores = problem, slots, scores
         self.is_compiled = self.is_linear and self.problem.loss.is_compiled
-        self.log_slope, in_log = problem.kernel_slope
-        # Kernels are declared for read-only arrays, as a problem's may be.
-        arrays = [x.view() for x in (scores, slots.counts, slots.offsets, problem.log_weights)]
-        for array in arrays:
-            array.flags.writeable = False
-        self.layout = FlowLayout._make((*arrays, float(problem.total), bool(in_log)))
-        self.room = Room(np.empty(len(scores)), np.empty((5, len(slots.offsets) - 1)))
+        self.layout = layout_of(problem, slots, scores=scores)
+        self.room = workspace(len(scores), len(slots.offsets) - 1, [0, 0])
 
     def basis_of(self, slots: Slots) -> np.ndarray:
         """Orthonormal columns whose span p does not leave."""
@@ -331,7 +327,8 @@ class Field(FlowField):
         """e^tau times minus the gradient, from logit gaps to the top slots that have tau added already."""
         if self.is_compiled:
             F = np.empty(D.shape[1])
-            fill_force(self.layout, tops, D, gaps, tau, self.log_slope, self.room, F)
+            self.room.slots[GAPS], self.room.tops[:] = gaps, tops
+            fill_force(self.layout, D, tau, self.room, F)
             return F
         settled = settle_gaps(self.reduced, self.slots, gaps, tops, tau)
         scale = np.exp(np.minimum(settled.log_scale, OVERFLOW)) / self.reduced.total
@@ -441,13 +438,14 @@ class ForceLeg(Leg):
 
     @cached_property
     def _frame(self) -> Frame:
-        arrays = (self.tops, self.D, self.exponents, self.rise, self.heading, self.jacobian)
+        arrays = (self.D, self.exponents, self.rise, self.heading, self.jacobian)
         return Frame(*arrays, self.tau, self.tau_rate)
 
     def leap(self, sigma: float) -> tuple[np.ndarray, float]:
         """In one compiled call."""
         field, z = self.field, np.empty(len(self.x))
-        return z, leap(field.layout, self._frame, sigma, ORDER, field.log_slope, field.room, z)
+        field.room.tops[:] = self.tops
+        return z, leap(field.layout, self._frame, sigma, ORDER, field.room, z)
 
 
 class NormField(Field):

@@ -81,6 +81,7 @@ class ForceLayout(NamedTuple):
     labels: np.ndarray  # (n,) labels beside a trained readout; with a Gram matrix the logits at the start
     slope: Any  # log|l'(u)|
     in_log: bool  # whether as a function of log u
+    total: float  # what the inputs of a step weigh together
     log_total: float
     batch: int  # inputs of a step
     rank: int  # columns of the factors of W
@@ -103,7 +104,8 @@ class Workspace(NamedTuple):
 
 
 LAYOUT = types.NamedTuple(
-    (TABLE, TABLE, *3 * (INDEX,), *4 * (VECTOR,), SLOPE, boolean, float64, int64, int64, boolean), ForceLayout
+    (TABLE, TABLE, *3 * (INDEX,), *4 * (VECTOR,), SLOPE, boolean, float64, float64, int64, int64, boolean),
+    ForceLayout,
 )
 WORKSPACE = types.NamedTuple(
     (*3 * (OUT_TABLE,), OUT_INDEX, OUT_INDEX, OUT, OUT_INDEX, OUT, OUT, OUT), Workspace
@@ -174,6 +176,7 @@ def layout_of(
         fixed(labels),
         slope,
         in_log,
+        total_of(problem, batch),
         math.log(total_of(problem, batch)),
         batch or problem.n,
         rank,
@@ -218,21 +221,21 @@ def spread(direction, exponents, log_scale):  # type: ignore[no-untyped-def]
     return math.sqrt(dot(direction, direction)) if shrunk > -np.inf else 0.0
 
 
-@uncounted(float64(LAYOUT, VECTOR, WORKSPACE))
-def settle_inputs(layout, scores, work):  # type: ignore[no-untyped-def]
+@uncounted(float64(LAYOUT, VECTOR, float64, WORKSPACE))
+def settle_inputs(layout, scores, shift, work):  # type: ignore[no-untyped-def]
     """Weights of the slots and logs of the inputs' factors from gaps and top slots; returns the largest.
 
+    Gaps and factors carry a ``shift``, which is log t in a flow.
     Inputs outside of the step's batch have a factor of zero: step k sees the inputs k b, ..., k b + b - 1
     modulo n.
     """
     inputs, n = work.inputs, layout.offsets.size - 1
-    settle(
-        work.slots[GAPS], work.tops, scores, layout.counts, layout.offsets, 0.0, work.slots[WEIGHTS], inputs
-    )
+    gaps, weights = work.slots[GAPS], work.slots[WEIGHTS]
+    settle(gaps, work.tops, scores, layout.counts, layout.offsets, shift, weights, inputs)
     if layout.in_log:
         for i in range(n):
             inputs[DEEP, i] = inputs[DEPTH, i]
-        take_logs(work.tops, scores, 0.0, inputs)
+        take_logs(work.tops, scores, shift, inputs)
     common = scale_inputs(inputs, layout.log_weights, layout.slope)
     if layout.batch < n:
         common = -np.inf
@@ -248,7 +251,7 @@ def dense(layout, p, work):  # type: ignore[no-untyped-def]
     """The force on p where keys are a table."""
     direction = work.vectors[V]
     gaps_to_top(layout.keys, layout.tokens, layout.offsets, p, work.slots[GAPS], work.tops)
-    common = settle_inputs(layout, layout.scores, work)
+    common = settle_inputs(layout, layout.scores, 0.0, work)
     if common == -np.inf:
         return NO_COMPETITOR
     weights, log_scale = work.slots[WEIGHTS], work.inputs[LOG_SCALE]
@@ -293,7 +296,7 @@ def by_coordinate(layout, p, work):  # type: ignore[no-untyped-def]
     sign. The sum with one exponent is taken first; only a coordinate that is small in it is summed again.
     """
     gaps_to_top(layout.keys, layout.tokens, layout.offsets, p, work.slots[GAPS], work.tops)
-    common = settle_inputs(layout, layout.scores, work)
+    common = settle_inputs(layout, layout.scores, 0.0, work)
     if common == -np.inf:
         return NO_COMPETITOR
     n, table, tokens, offsets, tops = (
@@ -402,7 +405,7 @@ def by_inner_products(layout, x, work):  # type: ignore[no-untyped-def]
         work.tops[i] = top
         for slot in range(first, last):
             gaps[slot] -= best
-    common = settle_inputs(layout, layout.scores, work)
+    common = settle_inputs(layout, layout.scores, 0.0, work)
     if common == -np.inf:
         return NO_COMPETITOR
     padded[:] = 0.0
@@ -437,7 +440,7 @@ def pair(layout, x, work):  # type: ignore[no-untyped-def]
     for i in range(n):
         for slot in range(offsets[i], offsets[i + 1]):
             scores[slot] = layout.labels[i] * dot(values[slot], v)
-    common = settle_inputs(layout, scores, work)
+    common = settle_inputs(layout, scores, 0.0, work)
     by_p, by_v = work.vectors[V][:d], work.vectors[V][d:]
     all_of_them, highest = layout.batch == n, -np.inf
     for i in range(n):
@@ -484,7 +487,7 @@ def factors(layout, x, work):  # type: ignore[no-untyped-def]
         for a in range(wide):
             view[a] = dot(K[a], shadows[i])
         work.tops[i] = gaps_along(left, tokens, offsets[i], offsets[i + 1], view, work.slots[GAPS])
-    common = settle_inputs(layout, layout.scores, work)
+    common = settle_inputs(layout, layout.scores, 0.0, work)
     if common == -np.inf:
         return NO_COMPETITOR
     direction[:] = 0.0

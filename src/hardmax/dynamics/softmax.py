@@ -13,7 +13,7 @@ import math
 import numpy as np
 from numba import float64, types
 
-from hardmax._lib.compiled import INDEX, OUT, OUT_TABLE, SLOPE, UNDERFLOW, VECTOR, uncounted
+from hardmax._lib.compiled import INDEX, OUT, OUT_TABLE, SLOPE, UNDERFLOW, VECTOR, inlined, uncounted
 
 # 1 + exp(x) is one in float64 far above this, and a score gap is unmoved by this fraction of it.
 NEGLIGIBLE = -45.0
@@ -83,7 +83,7 @@ def log_slopes(u, log_slope, out):  # type: ignore[no-untyped-def]
         out[i] = log_slope(u[i])
 
 
-@uncounted(types.void(INDEX, VECTOR, float64, OUT_TABLE))
+@inlined()
 def take_logs(tops, scores, shift, inputs):  # type: ignore[no-untyped-def]
     """log u in place of u, for scores that are never negative, from what `settle` leaves.
 
@@ -100,7 +100,7 @@ def take_logs(tops, scores, shift, inputs):  # type: ignore[no-untyped-def]
             u[i] = math.log(lean[i])
 
 
-@uncounted(float64(OUT_TABLE, VECTOR, SLOPE))
+@inlined()
 def scale_inputs(inputs, log_weights, log_slope):  # type: ignore[no-untyped-def]
     """log of each input's factor in the gradient, and the largest; a saturated input keeps its slope."""
     u, depth, log_mass = inputs[U], inputs[DEPTH], inputs[LOG_MASS]

@@ -26,10 +26,11 @@ from typing import Any
 import numpy as np
 
 from hardmax._lib.arrays import lengths
-from hardmax.dynamics.field_kernels import OVERFLOW, choose, from_tops, weigh
+from hardmax.dynamics.field_kernels import OVERFLOW, choose, from_tops
 from hardmax.dynamics.fields import NOISE, Field, ForceLeg, Leg
+from hardmax.dynamics.forces import GAPS, WEIGHTS, settle_inputs
 from hardmax.dynamics.gradient import Expansion, expand, settle_gaps
-from hardmax.dynamics.softmax import log_slopes
+from hardmax.dynamics.softmax import LOG_SCALE, log_slopes
 from hardmax.problem import Problem
 from hardmax.problem.coordinates import Scale
 from hardmax.problem.keys import Dense
@@ -205,8 +206,10 @@ class WorkingField(Field):
 
     def force(self, gaps: np.ndarray, tau: float, D: np.ndarray, tops: np.ndarray) -> np.ndarray:
         """As of any field, with one product of tables."""
-        weigh(self.layout, tops, gaps, tau, self.log_slope, self.room)
-        weights, scales = self.room.weights, np.exp(np.minimum(self.room.inputs[4], OVERFLOW))
+        self.room.slots[GAPS], self.room.tops[:] = gaps, tops
+        settle_inputs(self.layout, self.layout.scores, tau, self.room)
+        scales = np.exp(np.minimum(self.room.inputs[LOG_SCALE], OVERFLOW))
+        weights = self.room.slots[WEIGHTS]
         weights *= np.repeat(scales / self.reduced.total, np.diff(self.slots.offsets))
         return np.asarray(weights @ D)
 
@@ -286,7 +289,7 @@ class WorkingLeg(ForceLeg):
             self.work.slope = _steepest(jacobian) if len(self.D) >= MANY else 0.0
             return velocity, jacobian
         velocity = self.speed(0.0, np.zeros(len(self.x)))
-        weights = np.abs(self.field.room.weights)
+        weights = np.abs(self.field.room.slots[WEIGHTS])
         weights[self.tops] = 0.0
         size = float(np.add.reduceat(weights, self.field.slots.offsets[:-1]) @ self.field.spreads)
         self.is_noise = bool(np.linalg.norm(velocity[:-1]) / velocity[-1] <= NOISE * size)

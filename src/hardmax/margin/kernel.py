@@ -51,7 +51,7 @@ def dot(a: Floats, b: Floats) -> float:
     return total
 
 
-@kernel()
+@kernel(inline="always")
 def _project(Q: Floats, k: int, row: Floats, left: Floats, coefficients: Floats) -> float:
     """Coefficients of a row over the basis; its remainder in ``left``, whose length is returned."""
     for x in range(left.shape[0]):
@@ -73,7 +73,7 @@ def _project(Q: Floats, k: int, row: Floats, left: Floats, coefficients: Floats)
     return after
 
 
-@kernel()
+@kernel(inline="always")
 def _drop(
     Q: Floats, R: Floats, active: Ints, weights: Floats, coefficients: Floats, left: Floats, k: int, at: int
 ) -> float:
@@ -110,14 +110,14 @@ def _drop(
     return math.sqrt(dot(left, left))
 
 
-@kernel()
+@kernel(inline="always")
 def _back(R: Floats, k: int, x: Floats) -> None:
     """Solve R x = x in place."""
     for i in range(k - 1, -1, -1):
         x[i] = (x[i] - dot(R[i, i + 1 : k], x[i + 1 : k])) / R[i, i]
 
 
-@kernel()
+@kernel(inline="always")
 def _forward(R: Floats, k: int, x: Floats) -> None:
     """Solve R' x = x in place."""
     for i in range(k):
@@ -126,7 +126,7 @@ def _forward(R: Floats, k: int, x: Floats) -> None:
             x[j] -= R[i, j] * x[i]
 
 
-@kernel()
+@kernel(inline="always")
 def _most_violated(
     A: Floats, h: Floats, equal: Bools, norms: Floats, p: Floats, rows: Ints, depth: Floats
 ) -> int:
@@ -140,7 +140,7 @@ def _most_violated(
     return row
 
 
-@kernel()
+@kernel(inline="always")
 def _nearest(depth: Floats, rows: Ints, chosen: Ints) -> None:
     """Fill ``chosen`` with the rows deepest or nearest to violation, by bisection on the depth.
 
@@ -174,7 +174,7 @@ def _nearest(depth: Floats, rows: Ints, chosen: Ints) -> None:
             filled += 1
 
 
-@kernel()
+@kernel(inline="always")
 def _append(
     Q: Floats, R: Floats, active: Ints, k: int, row: int, left: Floats, length: float, coefficients: Floats
 ) -> int:
@@ -188,7 +188,7 @@ def _append(
     return k + 1
 
 
-@kernel()
+@kernel(inline="always")
 def _finish(
     A: Floats,
     h: Floats,

@@ -61,7 +61,7 @@ class Copies(NamedTuple):
     firsts: Any
 
 
-@kernel()
+@kernel(inline="always")
 def note(places, place):  # type: ignore[no-untyped-def]
     """Keep the first few places, in order."""
     if place >= places[-1]:
@@ -76,7 +76,7 @@ def note(places, place):  # type: ignore[no-untyped-def]
     places[k] = place
 
 
-@kernel()
+@kernel(inline="always")
 def relate(relations, key, place):  # type: ignore[no-untyped-def]
     """Enter a relation with the first place that gives it."""
     keys, places, used = relations
@@ -90,7 +90,7 @@ def relate(relations, key, place):  # type: ignore[no-untyped-def]
         used[0] += 1
 
 
-@kernel()
+@kernel(inline="always")
 def empty_relations(size):  # type: ignore[no-untyped-def]
     """Return a table with this many slots, a power of two."""
     keys = np.empty(size, dtype=np.int64)
@@ -98,7 +98,7 @@ def empty_relations(size):  # type: ignore[no-untyped-def]
     return Relations(keys, np.empty(size, dtype=np.int64), np.zeros(1, dtype=np.int64))
 
 
-@kernel()
+@kernel(inline="always")
 def relate_all(sentence, leading, y, limit, n, place, times, findings, relations):  # type: ignore[no-untyped-def]
     """Enter the relations of a sample whose next token y is the n of ``limit`` of its ``leading`` tokens.
 

@@ -17,6 +17,7 @@ from hardmax._lib.compiled import (
     VECTOR,
     VECTORIZED,
     dot,
+    inlined,
     maximum,
     uncounted,
 )
@@ -102,7 +103,7 @@ def one_hot_gather(tokens, offsets, tops, weights, log_scale, V):  # type: ignor
     return common
 
 
-@uncounted(intp(TABLE, INDEX, intp, intp, VECTOR, OUT))
+@inlined()
 def gaps_along(left, rows, first, last, seen, gaps):  # type: ignore[no-untyped-def]
     """The top slot of one input whose tokens x have the logits x.seen, and the gaps (x_t - x_top).seen."""
     top, best = first, -np.inf
@@ -119,7 +120,7 @@ def gaps_along(left, rows, first, last, seen, gaps):  # type: ignore[no-untyped-
     return top
 
 
-@uncounted(types.void(TABLE, INDEX, intp, intp, intp, VECTOR, float64, OUT))
+@inlined()
 def pull_along(left, rows, first, last, top, weights, scale, pull):  # type: ignore[no-untyped-def]
     """scale sum_t w_t (x_t - x_top) of one input."""
     reference = rows[top]

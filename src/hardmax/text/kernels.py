@@ -23,7 +23,7 @@ SGD, ADAGRAD = 0, 1
 SLOW = 0.01  # the background's share of SGD's rate: it is in every text, where a word is in few
 
 
-@kernel()
+@kernel(inline="always")
 def keep(strength, m, k, kept):  # type: ignore[no-untyped-def]
     """The places of the k largest of m numbers, in order, ties by place; how many there are."""
     if m <= k:
@@ -43,7 +43,7 @@ def keep(strength, m, k, kept):  # type: ignore[no-untyped-def]
     return found
 
 
-@kernel()
+@kernel(inline="always")
 def telling(table, j):  # type: ignore[no-untyped-def]
     """How much a token's value says: its size, or how far the classes' values lie apart."""
     if table.shape[1] == 2:
@@ -62,7 +62,7 @@ def class_counts(data, indices, indptr, y, weights, counts):  # type: ignore[no-
             counts[indices[at], y[i]] += weights[i] * data[at]
 
 
-@kernel()
+@kernel(inline="always")
 def residuals(scores, label, out):  # type: ignore[no-untyped-def]
     """The loss and its derivatives by the scores, for a label among two or several classes."""
     if scores.size == 1:

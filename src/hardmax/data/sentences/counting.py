@@ -53,7 +53,7 @@ def _kinds() -> NDArray[np.uint8]:
 KINDS = _kinds()
 
 
-@kernel()
+@kernel(inline="always")
 def odd_space(data, i):  # type: ignore[no-untyped-def]
     """The length of the white space beyond ASCII that begins at byte i of valid UTF-8, 0 if there is none."""
     if data[i] == 0xC2:
@@ -68,7 +68,7 @@ def odd_space(data, i):  # type: ignore[no-untyped-def]
     return 3 if second == 0x81 and third == 0x9F else 0
 
 
-@kernel()
+@kernel(inline="always")
 def mixed(h, number):  # type: ignore[no-untyped-def]
     """31 bits of a hash and a number: products of 31 bits, folded, which overflow nowhere."""
     p = (h ^ (number & _M31)) * 0x5851F42D
@@ -260,7 +260,7 @@ def by_first_token(rows, starts, V):  # type: ignore[no-untyped-def]
     return order, offsets
 
 
-@kernel()
+@kernel(inline="always")
 def sort_with(keys, order, start, size):  # type: ignore[no-untyped-def]
     """Sort the first keys and, with them, order[start:start + size]: a heap, the largest key first."""
     for built in range(2 * size - 1):  # first the heap grows, then it gives away its largest

@@ -175,7 +175,7 @@ def find_tops(logits, index, layout, room):  # type: ignore[no-untyped-def]
         store(room.tops, i, top)
 
 
-@uncounted(error_model="numpy")
+@inlined()
 def settle(layout, room):  # type: ignore[no-untyped-def]
     """What `softmax.settle` says, from the gaps and the numbers of the top slots; gaps are overwritten.
 

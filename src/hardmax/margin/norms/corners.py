@@ -31,7 +31,7 @@ from hardmax.margin.norms.powers import Power
 from hardmax.margin.solve import TAME, in_chunks
 
 
-@kernel()
+@kernel(inline="always")
 def _inverse(B: Floats, X: Floats) -> bool:
     """X = B^-1 by elimination with row exchanges; B is used up. False if a pivot is zero."""
     n = B.shape[0]
@@ -61,7 +61,7 @@ def _inverse(B: Floats, X: Floats) -> bool:
     return True
 
 
-@kernel()
+@kernel(inline="always")
 def _refined(B: Floats, X: Floats, b: Floats, z: Floats, r: Floats, error: float, turned: bool) -> float:
     """Solve B z = b, or B'z = b if turned, by the approximate inverse X; how far z may be off, or inf."""
     n = B.shape[0]
@@ -198,7 +198,7 @@ def work(A: Floats, *_: Any) -> float:
     return A.size * 4.0 * (m + d)
 
 
-@kernel()
+@kernel(inline="always")
 def _pivot(T: Floats, line: int, column: int) -> None:
     """Exchange a basic and another variable; the last line of the table is t."""
     lines, columns = T.shape
@@ -215,7 +215,7 @@ def _pivot(T: Floats, line: int, column: int) -> None:
         T[i, column] = factor / pivot
 
 
-@kernel()
+@kernel(inline="always")
 def _climb(
     T: Floats, values: Floats, basic: Ints, others: Ints, at_top: Bools, tops: Floats, unit: float
 ) -> bool:
@@ -261,7 +261,7 @@ def _climb(
     return False
 
 
-@kernel()
+@kernel(inline="always")
 def _start_in_linf(a: Floats, T: Floats, values: Floats, basic: Ints, others: Ints, at_top: Bools) -> None:
     """The table at a corner for rows a = row/h. Variables: p_k + 1 of [0, 2], then the slacks."""
     m, d = a.shape
@@ -292,7 +292,7 @@ def _start_in_linf(a: Floats, T: Floats, values: Floats, basic: Ints, others: In
     T[line, d], others[d] = -1.0, d + first
 
 
-@kernel()
+@kernel(inline="always")
 def _start_in_l1(a: Floats, T: Floats, values: Floats, basic: Ints, others: Ints) -> None:
     """The table at a corner for rows a = row/h. Variables: shares of e_k, then of -e_k, then the slacks."""
     m, d = a.shape
@@ -323,7 +323,7 @@ def _start_in_l1(a: Floats, T: Floats, values: Floats, basic: Ints, others: Ints
     T[line, corner], T[line + 1, corner], others[corner] = 0.0, -1.0, 2 * d + first
 
 
-@kernel()
+@kernel(inline="always")
 def _best_corner(a: Floats, is_l1: bool, p: Floats, tight: Bools) -> bool:
     """The best corner: p, or the signs of its shares, with zero in free places of linf; its tight rows."""
     m, d = a.shape

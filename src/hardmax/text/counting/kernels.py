@@ -40,7 +40,7 @@ def lower_bytes() -> np.ndarray:
     return lower
 
 
-@kernel()
+@kernel(inline="always")
 def mixed(key):  # type: ignore[no-untyped-def]
     """A key whose upper and lower bits depend on all of its bits."""
     key = (key ^ (key >> _32)) * _MIX

@@ -66,12 +66,7 @@ def _forward(keys, p, logits):  # type: ignore[no-untyped-def]
         logits[t] = total
 
 
-@njit(
-    [types.void(x[::1], _given(x, 1), x, x[::1]) for x in _NUMBERS],
-    cache=True,
-    nogil=True,
-    error_model="numpy",
-)
+@njit(inline="always", error_model="numpy")
 def _backward(logits, scores, inputs, weights):  # type: ignore[no-untyped-def]
     """Gradient of one input's logistic loss by its logits: s_t (g_t - sum s g), g = l'(u) gamma / inputs.
 
@@ -98,7 +93,7 @@ def _backward(logits, scores, inputs, weights):  # type: ignore[no-untyped-def]
         weights[t] *= slope * scores[t] - mean
 
 
-@njit([types.void(_given(x, 2), x[::1], x[::1]) for x in _NUMBERS], cache=True, nogil=True)
+@njit(inline="always")
 def _add(keys, weights, gradient):  # type: ignore[no-untyped-def]
     """gradient += keys' weights."""
     for t in range(keys.shape[0]):
