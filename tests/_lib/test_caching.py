@@ -225,6 +225,9 @@ def test_every_file_with_a_kernel_is_in_the_digest():
     assert caching.PACKAGE / "dynamics" / "lanes" / "vectors.py" in known  # what kernels are compiled with
 
 
+DECORATORS = {"njit", "kernel", "uncounted", "inlined", "CompiledUpdate", "CompiledForce"}
+
+
 def _kernels():
     """Return (file, function) of every kernel of the package."""
     found = []
@@ -232,7 +235,7 @@ def _kernels():
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.FunctionDef):
                 names = {each.func if isinstance(each, ast.Call) else each for each in node.decorator_list}
-                if {getattr(each, "id", "") for each in names} & {"njit", "kernel", "CompiledUpdate"}:
+                if {getattr(each, "id", "") for each in names} & DECORATORS:
                     found.append((path, node))
     return found
 
