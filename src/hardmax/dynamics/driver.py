@@ -88,7 +88,8 @@ class Rule:
             rates = step_sizes(step, steps, scale, normalized, shift)
             kind = UNIT_ALONG if normalized else ALONG
             return cls(step, kind, rates, np.array([damping(step.damping, scale)]), nothing)
-        power = shift + _plain_units(step, scale)
+        # between 1/L_p of the scaled problem and of the problem itself
+        power = shift - 2 * scale.exponent if isinstance(step.lr, str) else shift
         rates = step_sizes(step, steps, replace(scale, exponent=0), False, power)
         constants = np.array(step.constants, dtype=np.float64)
         unit, room = math.ldexp(1.0, scale.exponent), 1022 - scale.problem.table.exponent
@@ -309,11 +310,6 @@ def _update(step: Optimizer) -> CompiledUpdate | None:
     """The update as the loop takes it; None if only Python can call it."""
     kernel = step.kernel
     return CompiledUpdate(kernel) if is_jitted(kernel) else kernel  # a user's own is plain numba
-
-
-def _plain_units(step: Optimizer, scale: Scale) -> int:
-    """The power of two between 1/L_p of the scaled problem and of the problem itself."""
-    return -2 * scale.exponent if isinstance(step.lr, str) else 0
 
 
 def damping(epsilon: float, scale: Scale) -> float:

@@ -283,11 +283,6 @@ class EdgeLayout(NamedTuple):
     offsets: Ints  # of the sentences
 
 
-def layout_of_edges(edges: Edges, margin: float) -> EdgeLayout:
-    """Return what `along_edges` takes."""
-    return EdgeLayout(edges, Scratch.of(edges), float(margin), edges.offsets)
-
-
 EDGE_LAYOUT = types.NamedTuple((EDGES, SCRATCH, types.float64, _INT64), EdgeLayout)
 EDGE_FORCE = types.int64(EDGE_LAYOUT, OUT, WORKSPACE)
 
@@ -444,7 +439,7 @@ class EdgeSteps:
     def _trainer(self, p: Floats, rule: Rule, record: np.ndarray, along: bool) -> Trainer:
         if along:
             assert self.edges is not None
-            layout = layout_of_edges(self.edges, self.margin)
+            layout = EdgeLayout(self.edges, Scratch.of(self.edges), float(self.margin), self.edges.offsets)
             return Trainer(along_edges, layout, p, [rule], record, slots=0, n=1, loop=edge_loop)
         return Trainer(self._plain_force, None, p, [rule], record, slots=0, n=1)
 

@@ -354,10 +354,11 @@ def _of(step: Optimizer, best: MaxMargin, rate: float) -> Forecast:
         return Forecast(step, best, rate, "D-THM-7", threshold, growth=growth)
     if isinstance(step, Steepest) and step.normalized and not step.damping:
         growth = rate * best.margin
-        if not _is_smooth(step):
+        ball = norm(step.norm)
+        if not ball.strictly_convex or ball.of_matrix:
             return Forecast(step, best, rate, "D-THM-6", growth=growth)
         swing = critical_rate(best)
-        threshold = math.inf if norm(step.norm).inner_product else swing
+        threshold = math.inf if ball.inner_product else swing
         return Forecast(step, best, rate, "D-THM-5", threshold, swing, growth=growth)
     if isinstance(step, Mirror) and step.normalized:
         onset = math.nan if math.isnan(rate) else mirror_onset(best, rate)
@@ -370,11 +371,6 @@ def _of(step: Optimizer, best: MaxMargin, rate: float) -> Forecast:
         growth, waiting = adam_growth(rate, margin, betas), adam_waiting(rate, margin, betas)
         return Forecast(step, best, rate, "D-THM-9b", threshold, growth=growth, waiting=waiting)
     return plain
-
-
-def _is_smooth(step: Optimizer) -> bool:
-    ball = norm(step.norm)
-    return ball.strictly_convex and not ball.of_matrix
 
 
 def warn_of_rate(problem: Problem, step: Optimizer) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -50,6 +50,7 @@ from hardmax.problem.problem import slots_of
 
 if TYPE_CHECKING:
     from hardmax.dynamics.laws import Forecast
+    from hardmax.limits.decomposition import Decomposition
     from hardmax.margin.solution import MaxMargin
 
 Optimizers = Optimizer | tuple[Optimizer, Optimizer] | Mapping[str, Optimizer]
@@ -548,25 +549,6 @@ def _plain_factors(problem: Problem, m: int, batch: int) -> PlainForce:
     return force
 
 
-class Decomposed(Protocol):
-    """What training needs of a decomposition; see `hm.decompose`."""
-
-    @property
-    def problem(self) -> Problem:
-        """What was decomposed."""
-
-    @property
-    def late(self) -> Problem:
-        """What is left to train."""
-
-    @property
-    def p_fin(self) -> np.ndarray | None:
-        """The finite part."""
-
-    def parts(self, p: Any) -> tuple[np.ndarray, np.ndarray]:
-        """The part of p among the bound rows, and the rest."""
-
-
 @dataclass(frozen=True, eq=False)
 class Remainder(SteppedModel):
     """p = p_fin + r, where r moves by the separable rows alone (D-ALG-2).
@@ -581,7 +563,7 @@ class Remainder(SteppedModel):
     'normalised gradient descent beside p_fin'
     """
 
-    decomposition: Decomposed
+    decomposition: Decomposition
 
     blocks, title = ("p",), "a remainder"
     # not batch: the inputs of the late problem are rows, not the inputs of the user

@@ -229,8 +229,22 @@ class Run:
         >>> [round(x, 5) for x in proof.margin_interval], round(hm.max_margin(problem).margin, 6)
         ([0.3162, 0.31623], 0.316228)
         """
-
-        return margin_bounds(self)
+        step = self.optimizer
+        if not isinstance(step, Optimizer) or self.v_points is not None:
+            raise ValueError(
+                f"run must be a training of p by one step rule, got {self.method or 'a run without one'}; "
+                "ask max_margin(problem, run.selection)"
+            )
+        if not self.final.any():
+            raise ValueError("run must have left the origin, got p = 0; take more steps")
+        tokens = self.selection.tokens
+        rows = AttentionRows(self.problem).constraints(enumerate(tokens))
+        if not rows.count:
+            raise ValueError("run must be on inputs with several tokens, got none; no row asks for a margin")
+        weights = np.maximum(_collected(self, step, rows.labels or ()), 0.0)  # negative ones prove nothing
+        if not weights.any():
+            weights = np.ones(rows.count)
+        return replace(proved_by(rows, step.norm, self.final, weights), selection=tokens)
 
     def forecast(self) -> Forecast:
         """What theory expects of the rule at its rate, for the tokens that were selected in the end.
@@ -354,9 +368,18 @@ class Run:
 
     def save(self, path: str | Path) -> None:
         """Write what every run has, the problem too, to one npz file; what a subclass adds is left out."""
-
-        points = None if self.points is None else np.array([self._p(s) for s in range(len(self.times))])
-        save(self, points, path)
+        arrays: dict[str, Any] = {f"problem_{name}": a for name, a in problem_arrays(self.problem).items()}
+        arrays |= {f"observed_{name}": a for name, a in self.observed.items()}
+        arrays |= {"times": self.times, "clock": self.clock, "method": self.method}
+        arrays |= {"event": self.event or "", "step": as_text(self.optimizer), "batch": self.batch or 0}
+        arrays["flow_norm"] = self.flow_norm
+        if self.points is None:
+            arrays["end"] = self.final
+        else:
+            arrays["points"] = np.array([self._p(s) for s in range(len(self.times))])
+        if self.v_points is not None:
+            arrays["heads"] = self.v_points
+        write_arrays(path, arrays)
 
     @staticmethod
     def load(path: str | Path) -> Run:
@@ -368,8 +391,39 @@ class Run:
         >>> hm.Run.load(file).times[-1]
         np.int64(10)
         """
+        arrays = read_arrays(path)
+        named = {"times", "clock", "event", "method"} <= arrays.keys()
+        if not named or not arrays.keys() & {"points", "end"}:
+            raise ValueError(f"{path} does not hold a run; it holds {', '.join(sorted(arrays)) or 'nothing'}")
 
-        return load(path)
+        def of(prefix: str) -> dict[str, np.ndarray]:
+            return {name.removeprefix(prefix): a for name, a in arrays.items() if name.startswith(prefix)}
+
+        problem = problem_of_arrays(Problem, of("problem_"), Path(path))
+        times = expect.finite_array("times", arrays["times"], (None,))
+        points, heads, end = (arrays.get(name) for name in ("points", "heads", "end"))
+        if points is not None:
+            points = expect.finite_array("points", points, (len(times), problem.d))
+            if not len(times):
+                raise ValueError(f"{path} does not hold a run: it has no points")
+        if end is not None:
+            end = expect.finite_array("end", end, (problem.d,))
+        if heads is not None:
+            heads = expect.finite_array("heads", heads, (len(times), None))
+        return Run(
+            problem,
+            str(arrays["clock"]),
+            arrays["times"],
+            points,
+            str(arrays["event"]) or None,
+            heads,
+            str(arrays["method"]),
+            of("observed_"),
+            end,
+            from_text(str(arrays.get("step", ""))),
+            int(arrays.get("batch", 0)) or None,
+            norm(str(arrays.get("flow_norm", "l2"))).name,
+        )
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw p in the plane of `Problem.plot`, its length on a logarithmic scale; return the axes.
@@ -392,7 +446,6 @@ class Run:
 
         Of a run without points: of the norm and the risk, as far as they were observed.
         """
-
         return RunDisplay.of(self, target)
 
 
@@ -443,76 +496,6 @@ class RunDisplay(Pictured):
                 panel.set(xscale="log", xlim=(1.0, self.times[-1]))
             panel.spines[["top", "right"]].set_visible(False)
         return figure
-
-
-def save(run: Run, points: np.ndarray | None, path: str | Path) -> None:
-    """Write what every run has, its points as the problem takes them, whole or not at all."""
-    arrays: dict[str, Any] = {f"problem_{name}": a for name, a in problem_arrays(run.problem).items()}
-    arrays |= {f"observed_{name}": a for name, a in run.observed.items()}
-    arrays |= {"times": run.times, "clock": run.clock, "method": run.method}
-    arrays |= {"event": run.event or "", "step": as_text(run.optimizer), "batch": run.batch or 0}
-    arrays["flow_norm"] = run.flow_norm
-    arrays |= {"end": run.final} if points is None else {"points": points}
-    if run.v_points is not None:
-        arrays["heads"] = run.v_points
-    write_arrays(path, arrays)
-
-
-def load(path: str | Path) -> Run:
-    """Read what `save` wrote, of whatever training."""
-    arrays = read_arrays(path)
-    named = {"times", "clock", "event", "method"} <= arrays.keys()
-    if not named or not arrays.keys() & {"points", "end"}:
-        raise ValueError(f"{path} does not hold a run; it holds {', '.join(sorted(arrays)) or 'nothing'}")
-
-    def of(prefix: str) -> dict[str, np.ndarray]:
-        return {name.removeprefix(prefix): a for name, a in arrays.items() if name.startswith(prefix)}
-
-    problem = problem_of_arrays(Problem, of("problem_"), Path(path))
-    times = expect.finite_array("times", arrays["times"], (None,))
-    points, heads, end = (arrays.get(name) for name in ("points", "heads", "end"))
-    if points is not None:
-        points = expect.finite_array("points", points, (len(times), problem.d))
-        if not len(times):
-            raise ValueError(f"{path} does not hold a run: it has no points")
-    if end is not None:
-        end = expect.finite_array("end", end, (problem.d,))
-    if heads is not None:
-        heads = expect.finite_array("heads", heads, (len(times), None))
-    return Run(
-        problem,
-        str(arrays["clock"]),
-        arrays["times"],
-        points,
-        str(arrays["event"]) or None,
-        heads,
-        str(arrays["method"]),
-        of("observed_"),
-        end,
-        from_text(str(arrays.get("step", ""))),
-        int(arrays.get("batch", 0)) or None,
-        norm(str(arrays.get("flow_norm", "l2"))).name,
-    )
-
-
-def margin_bounds(run: Run) -> MaxMargin:
-    """The end of a run with the multipliers it collected, as an answer to its max-margin problem."""
-    step = run.optimizer
-    if not isinstance(step, Optimizer) or run.v_points is not None:
-        raise ValueError(
-            f"run must be a training of p by one step rule, got {run.method or 'a run without one'}; ask "
-            "max_margin(problem, run.selection)"
-        )
-    if not run.final.any():
-        raise ValueError("run must have left the origin, got p = 0; take more steps")
-    tokens = run.selection.tokens
-    rows = AttentionRows(run.problem).constraints(enumerate(tokens))
-    if not rows.count:
-        raise ValueError("run must be on inputs with several tokens, got none; no row asks for a margin")
-    weights = np.maximum(_collected(run, step, rows.labels or ()), 0.0)  # negative ones prove nothing
-    if not weights.any():
-        weights = np.ones(rows.count)
-    return replace(proved_by(rows, step.norm, run.final, weights), selection=tokens)
 
 
 def _collected(run: Run, step: Optimizer, labels: Sequence[Any]) -> np.ndarray:
