@@ -265,6 +265,16 @@ def test_a_checkpoint_resumes_to_the_same_bits(optimizer, batch, tmp_path):
             hm.train(model, optimizer, checkpoint=file, **how)
 
 
+def test_checkpoints_that_are_refused(tmp_path):
+    problem, rule = hm.data.example("B-FIG-8"), hm.optim.GD(0.1)
+    with pytest.raises(ValueError, match="folder"):
+        hm.train(problem, rule, checkpoint=tmp_path / "missing" / "file.npz")
+    with pytest.raises(ValueError, match="checkpoint"):
+        hm.train([problem, problem], rule, checkpoint=tmp_path / "file.npz")
+    with pytest.raises(ValueError, match="checkpoint_every"):
+        hm.train(problem, rule, checkpoint=tmp_path / "file.npz", checkpoint_every=0)
+
+
 def test_milestones_divide_the_rate_by_ten():
     for model, options in models(np.random.default_rng(10)):
         run = hm.train(model, hm.optim.Adam(0.1), steps=40, milestones=(10, 30), **options)

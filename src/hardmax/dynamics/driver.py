@@ -401,6 +401,8 @@ class TrainerFile:
         self.path, self.trainer = path, trainer
         rules = [repr(rule.step) for rule in trainer.rules]
         self.identity = digest("hardmax.steps/1", *rules, *trainer.settings, *_contents(problem))
+        if not path.parent.is_dir():
+            raise ValueError(f"checkpoint must be in a folder that exists, got {path}; make {path.parent}")
         if path.exists():
             self._load()
 

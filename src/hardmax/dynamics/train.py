@@ -172,6 +172,8 @@ def _train_list(models: list[Any], optimizer: Any, workers: int | None, **option
                 found[place] = train_quietly(model, optimizer, **options)
         return [found[place] for place in range(len(chunk))]
 
+    if "checkpoint" in options:
+        raise ValueError("checkpoint must be left out for a list of models; train them one by one")
     count = cores() if workers is None else expect.whole("workers", workers, 1)
     if count == 1 or len(models) < 2:
         return run(models)
