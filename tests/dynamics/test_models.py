@@ -261,7 +261,7 @@ def test_a_checkpoint_resumes_to_the_same_bits(optimizer, batch, tmp_path):
         with pytest.raises(ValueError, match="same training"):
             hm.train(model, replace(optimizer, lr=0.2), checkpoint=file, **how)
         file.write_bytes(b"nothing")
-        with pytest.raises(ValueError, match="npz"):
+        with pytest.raises(ValueError, match="a training of hardmax wrote"):
             hm.train(model, optimizer, checkpoint=file, **how)
 
 
@@ -283,7 +283,7 @@ def test_milestones_divide_the_rate_by_ten():
         np.testing.assert_allclose(run.points, other.points, rtol=1e-12)
     with pytest.raises(ValueError, match="1/L_p"):
         hm.train(hm.data.example("B-FIG-8"), hm.optim.GD("1/L_p"), milestones=(5,))
-    with pytest.raises(TypeError, match="milestones"):
+    with pytest.raises(ValueError, match="milestones"):
         hm.train(hm.data.example("B-FIG-8"), hm.optim.GD(0.1), milestones=5)
 
 

@@ -17,14 +17,13 @@ import numpy as np
 from hardmax._lib import expect
 from hardmax._lib.progress import Progress
 from hardmax.dynamics import checkpoint as files
-from hardmax.dynamics.driver import Rule, Trainer, steps_to_record
-from hardmax.dynamics.forces import EXPONENTS, LOOKING, MOVES, SAVED, STATIONARY, STEP, V, Workspace, spread
+from hardmax.dynamics.driver import Rule, Trainer, lower_rates, read_milestones, steps_to_record
+from hardmax.dynamics.forces import EXPONENTS, MOVES, SAVED, STATIONARY, STEP, V, Workspace, spread
 from hardmax.dynamics.loop import ALONG, PAUSED
 from hardmax.dynamics.optim import GD, Optimizer
 from hardmax.dynamics.optim.base import need_optimizer, settings
 from hardmax.dynamics.updates import nothing
 
-FACTOR = 0.1  # of the learning rate at a milestone
 LOSS_REACHED = "loss reached"  # the event of a run that `until_loss` ended
 
 
@@ -51,24 +50,6 @@ def epoch_order(n: int, seed: int, epoch: int) -> np.ndarray:
     [0, 1, 2, 3]
     """
     return np.random.default_rng([seed, epoch]).permutation(n)
-
-
-def lower_rates(rates: np.ndarray, milestones: Iterable[int]) -> np.ndarray:
-    """Divide the rates by ten from each milestone on."""
-    lowered = np.array(rates)
-    for milestone in milestones:
-        lowered[milestone:] *= FACTOR
-    return lowered
-
-
-def read_milestones(milestones: Any) -> tuple[int, ...]:
-    """Return whole numbers, or raise."""
-    try:
-        return tuple(expect.whole("milestones", each) for each in milestones)
-    except TypeError:
-        raise ValueError(
-            f"milestones must be a list of epochs or steps, such as (100, 200), or (), got {milestones!r:.40}"
-        ) from None
 
 
 @dataclass(frozen=True)
@@ -311,18 +292,13 @@ class BlockTrainer:
 
     def arrays(self) -> dict[str, np.ndarray]:
         """Return all that the next step depends on."""
-        work = self._trainer._work
-        mark = work.mark if work.clock[LOOKING] else np.empty(0)
-        states = self._trainer._states
-        return {"x": self._trainer.x, "states": states, "clock": work.clock, "mark": mark, **self._held}
+        return {**self._trainer.state, **self._held}
 
     def restore(self, arrays: Mapping[str, np.ndarray]) -> None:
         """Go back to where `arrays` was called."""
-        trainer, work = self._trainer, self._trainer._work
-        trainer.x[:], trainer._states[:], work.clock[:] = arrays["x"], arrays["states"], arrays["clock"]
-        work.clock[SAVED] = np.searchsorted(self.options.record, work.clock[STEP])
-        if len(arrays["mark"]):
-            work.mark[:] = arrays["mark"]
+        clock = self._trainer._work.clock
+        self._trainer.restore(arrays)
+        clock[SAVED] = np.searchsorted(self.options.record, clock[STEP])
         for name, each in self._held.items():
             each[...] = arrays[name]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import partial
 from itertools import accumulate, pairwise
@@ -15,12 +15,12 @@ import numpy as np
 from numba.extending import is_jitted
 
 from hardmax._lib import expect
-from hardmax._lib.archive import demand, digest, read_arrays, refused, write_arrays
+from hardmax._lib.archive import digest
 from hardmax._lib.progress import Progress
+from hardmax.dynamics import checkpoint as files
 from hardmax.dynamics.forces import (
     EMPTY,
     LOOKING,
-    MOVES,
     PAUSE,
     SAVED,
     STEP,
@@ -51,6 +51,7 @@ from hardmax.dynamics.updates import CompiledUpdate, nothing
 from hardmax.margin.norms import norm
 from hardmax.problem.coordinates import Scale
 
+FACTOR = 0.1  # of the learning rate at a milestone
 LARGEST = 1e250  # entries of p above it are a runaway: soon they would be no floats
 
 # What only Python can evaluate: it fills in the workspace at x and returns what a compiled force would.
@@ -272,15 +273,17 @@ class Trainer:
 
     @property
     def state(self) -> dict[str, np.ndarray]:
-        """The arrays that the next step depends on, and the rows kept so far."""
+        """The arrays that the next step depends on."""
         work = self._work
-        return {
-            "x": self.x,
-            "states": self._states,
-            "clock": work.clock,
-            "mark": work.mark,
-            "rows": self.rows,
-        }
+        is_marked = work.clock[LOOKING] and work.clock[STEP]
+        mark = work.mark if is_marked else work.mark[:0]
+        return {"x": self.x, "states": self._states, "clock": work.clock, "mark": mark}
+
+    def restore(self, state: Mapping[str, np.ndarray]) -> None:
+        """Go back to where `state` was asked for; rows that were kept are not part of it."""
+        self.x[:], self._states[:], self._work.clock[:] = state["x"], state["states"], state["clock"]
+        if len(state["mark"]):
+            self._work.mark[:] = state["mark"]
 
     @property
     def taken(self) -> int:
@@ -343,22 +346,37 @@ def _rates(step: Optimizer, steps: int) -> np.ndarray:
     return rates / np.arange(1.0, steps + 1.0) ** step.decay if step.decay else rates
 
 
+def read_milestones(milestones: Any) -> tuple[int, ...]:
+    """Return whole numbers, or raise."""
+    try:
+        return tuple(expect.whole("milestones", each) for each in milestones)
+    except TypeError:
+        raise ValueError(
+            f"milestones must be a list of epochs or steps, such as (100, 200), or (), got {milestones!r:.40}"
+        ) from None
+
+
+def lower_rates(rates: np.ndarray, milestones: Iterable[int]) -> np.ndarray:
+    """Divide the rates by ten from each milestone on."""
+    lowered = np.array(rates)
+    for milestone in milestones:
+        lowered[milestone:] *= FACTOR
+    return lowered
+
+
 def with_milestones(optimizers: tuple[Optimizer, ...], steps: int, milestones: Any) -> tuple[Optimizer, ...]:
-    """The optimizers with rates that are a tenth of what they were from each of these steps on.
+    """The optimizers with rates that fall at these steps.
 
     >>> import hardmax as hm
     >>> with_milestones((hm.optim.GD(1.0),), 4, [2])[0].lr.tolist()
     [1.0, 1.0, 0.1, 0.1]
     """
-    if not isinstance(milestones, Sequence) or isinstance(milestones, str):
-        raise TypeError(f"milestones must be a list of steps, such as (100, 200), got {milestones!r:.40}")
-    if not milestones:
+    at = read_milestones(milestones)
+    if not at:
         return optimizers
     if any(isinstance(each.lr, str) for each in optimizers):
         raise ValueError('lr must be a number where milestones are given, got "1/L_p"; give one')
-    at = np.sort([expect.whole("milestones", each) for each in milestones])
-    factors = 0.1 ** np.searchsorted(at, np.arange(steps), side="right")
-    return tuple(replace(each, lr=_rates(each, steps) * factors, decay=0.0) for each in optimizers)
+    return tuple(replace(each, lr=lower_rates(_rates(each, steps), at), decay=0.0) for each in optimizers)
 
 
 class RunWatch(NamedTuple):
@@ -399,32 +417,25 @@ class TrainerFile:
 
     def __init__(self, path: Path, trainer: Trainer, problem: Any) -> None:
         self.path, self.trainer = path, trainer
+        files.check_folder(path)
         rules = [repr(rule.step) for rule in trainer.rules]
-        self.identity = digest("hardmax.steps/1", *rules, *trainer.settings, *_contents(problem))
-        if not path.parent.is_dir():
-            raise ValueError(f"checkpoint must be in a folder that exists, got {path}; make {path.parent}")
+        self.identity = {"training": digest(*rules, *trainer.settings, *_contents(problem))}
         if path.exists():
             self._load()
 
     def save(self) -> None:
         """Write the file; at any moment the path holds the old one or the new one, whole."""
-        state = {"identity": self.identity, "status": np.array(self.trainer.status)}
-        write_arrays(self.path, {**state, **self.trainer.state})
+        trainer = self.trainer
+        arrays = {**trainer.state, "rows": trainer.points, "status": np.array(trainer.status)}
+        files.save(self.path, arrays, self.identity)
 
     def _load(self) -> None:
-        held = read_arrays(self.path)
-        if str(held.get("identity")) != self.identity:
-            raise ValueError(
-                f"checkpoint must come from the same training, {self.path} does not; name another file, or "
-                "remove this one"
-            )
-        state = self.trainer.state
-        with refused(f"checkpoint must be whole, {self.path} is not; name another file, or remove this one"):
-            for name, array in state.items():
-                demand(held[name].shape == array.shape and held[name].dtype == array.dtype)
-            for name, array in state.items():
-                array[...] = held[name]
-            self.trainer.status = int(held["status"])
+        trainer, anything = self.trainer, np.empty((0, self.trainer.rows.shape[1]))
+        like = {**trainer.state, "mark": np.empty(0), "rows": anything, "status": np.array(0)}
+        held = files.load(self.path, self.identity, like)
+        trainer.restore(held)
+        trainer.rows[: len(held["rows"])] = held["rows"]
+        trainer.status = int(held["status"])
 
 
 def _contents(x: Any) -> Iterator[str | np.ndarray]:
@@ -436,49 +447,6 @@ def _contents(x: Any) -> Iterator[str | np.ndarray]:
     elif is_dataclass(x):
         for each in fields(x):
             yield from _contents(getattr(x, each.name))
-
-
-def observed(
-    trainer: Trainer, record: np.ndarray, see: Callable[[], dict[str, Any]]
-) -> dict[str, np.ndarray]:
-    """Take all steps, and collect what is to be seen at those that ``record`` names."""
-    rows: list[dict[str, Any]] = []
-    for k in record.tolist():
-        if trainer.status == PAUSED:
-            trainer.run(k)
-        rows.append({name: np.array(x) for name, x in see().items()})
-    return {name: np.array([row[name] for row in rows]) for name in rows[0]}
-
-
-def take_mapped_steps(
-    state: Any,
-    record: np.ndarray,
-    see: Callable[[Any], Any],
-    advance: Callable[[Any, Any], Any],
-    show: Callable[[Any, Any], dict[str, Any]],
-) -> tuple[Any, dict[str, np.ndarray]]:
-    """The steps of a model whose coordinates do not just move by a vector, as inner products do not.
-
-    ``see`` evaluates a state, ``advance`` makes the next of both, ``show`` says what to keep of them. The
-    force takes the step itself, and there is nothing left for the loop to move.
-    """
-    held: list[tuple[int, Any]] = []
-
-    def at(k: int) -> Any:
-        if not held or held[0][0] != k:
-            held[:] = [(k, see(state))]
-        return held[0][1]
-
-    def force(_: Any, __: np.ndarray, work: Workspace) -> int:
-        nonlocal state
-        state = advance(state, at(int(work.clock[STEP])))
-        work.lengths[0] = 0.0
-        return MOVES
-
-    rule = Rule(GD(1.0), ALONG, np.ones(int(record[-1])), np.zeros(1), nothing)
-    trainer = Trainer(force, None, np.empty(0), [rule], record, slots=0, n=1)
-    seen = observed(trainer, record, lambda: show(state, at(trainer.taken)))
-    return state, seen
 
 
 def steps_to_record(record: int | Sequence[int] | None, steps: int) -> np.ndarray:

@@ -19,7 +19,8 @@ from hardmax._lib import expect
 from hardmax._lib.progress import Progress
 from hardmax.data.corpora.corpus import Corpus
 from hardmax.dynamics import checkpoint as files
-from hardmax.dynamics.blocks import FACTOR, epoch_order, read_milestones
+from hardmax.dynamics.blocks import epoch_order
+from hardmax.dynamics.driver import FACTOR, read_milestones
 from hardmax.embeddings.minibatch.result import EmbeddingTraining, TokenObservables, mean_by_epoch
 from hardmax.embeddings.one_layer import take
 from hardmax.embeddings.two_layer import two_layers
