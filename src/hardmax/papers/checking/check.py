@@ -77,11 +77,7 @@ def _conditions(check: Check) -> str:
 
 
 def short(value: Any) -> str:
-    """A value in a few characters.
-
-    >>> short([0.123456789, 2]), short(None)
-    ('0.1235, 2', 'nothing')
-    """
+    """A value in a few characters."""
     if isinstance(value, np.ndarray):
         value = value.tolist()
     if value is None:
@@ -288,12 +284,7 @@ def printed(id: str, *, data: str = "") -> Callable[[Callable[..., Outcome]], Ca
 
 
 def statements() -> dict[str, Statement]:
-    """All statements that can be checked, by id.
-
-    >>> from hardmax.papers.checking.check import statements
-    >>> statements()["B-THM-L10"].title
-    'Lemma 10: few directional neighbours'
-    """
+    """All statements that can be checked, by id."""
     return dict(sorted(STATEMENTS.all().items(), key=lambda entry: _order(entry[0])))
 
 
@@ -396,12 +387,7 @@ def outcome_of(found: Statement, subject: Any, *evidence: Any, **options: Any) -
 
 
 def subject_of(found: Statement) -> Any:
-    """What a statement is about: the annotation of its function's first parameter.
-
-    >>> from hardmax.papers.checking.check import checks, subject_of
-    >>> subject_of(statements()["B-THM-3"]).__name__
-    'Problem'
-    """
+    """What a statement is about: the annotation of its function's first parameter."""
     return next(iter(signature(found.test, eval_str=True).parameters.values())).annotation
 
 

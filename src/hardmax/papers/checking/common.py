@@ -38,11 +38,6 @@ def late_radius(problem: Problem, least: float) -> float:
 
     At this norm e^(-least R) is below e^-20 over 64 n T times all ratios of score gaps and slopes: only the
     terms of largest margin are left. Before it, what is far from its limit refutes nothing.
-
-    >>> import hardmax as hm
-    >>> from hardmax.papers.checking.common import late_radius
-    >>> round(late_radius(hm.data.example("B-FIG-8"), 0.5), 1)
-    52.3
     """
     if not least > 0:
         return math.inf  # a margin that floats do not tell from zero is resolved nowhere
@@ -69,25 +64,12 @@ def longest_difference(problem: Problem) -> float:
 
 
 def unit_length(problem: Problem) -> float:
-    """|p| at which logits move by at most one; 1 where all keys of each input are equal and p moves nothing.
-
-    >>> import hardmax as hm
-    >>> from hardmax.papers.checking.common import unit_length
-    >>> unit_length(hm.Problem([[[-1.0], [-1.0]]], [[1.0, 2.0]]))
-    1.0
-    """
+    """|p| at which logits move by at most one; 1 where p moves nothing, as all keys are equal."""
     return 1 / (longest_difference(problem) or 1.0)
 
 
 def with_copies(problem: Problem, sets: Iterable[Iterable[int]]) -> list[tuple[int, ...]]:
-    """Sets of tokens with every copy of theirs: a token that stands several times loses nothing to itself.
-
-    >>> import hardmax as hm
-    >>> from hardmax.papers.checking.common import with_copies
-    >>> problem = hm.Problem([[[1.0], [0.0], [1.0]]], [[1.0, 0.0, 1.0]])
-    >>> with_copies(problem, [(0,)])
-    [(0, 2)]
-    """
+    """Sets of tokens with every copy of theirs: a token that stands several times loses nothing to itself."""
     whole = []
     for leaders, inside in zip(problem.split(problem.groups), sets, strict=True):
         kept = {int(leaders[t]) for t in inside}
@@ -96,13 +78,7 @@ def with_copies(problem: Problem, sets: Iterable[Iterable[int]]) -> list[tuple[i
 
 
 def log_lost(problem: Problem, p: Any, sets: Iterable[Sequence[int]]) -> np.ndarray:
-    """log of the attention that each input gives to tokens outside its set, at any norm of p.
-
-    >>> import hardmax as hm
-    >>> from hardmax.papers.checking.common import log_lost
-    >>> log_lost(hm.data.example("B-FIG-8"), [1000.0, 3000.0], [[0], [0]]).tolist()
-    [-1000.0, -1000.0]
-    """
+    """log of the attention that each input gives to tokens outside its set, at any norm of p."""
     lost = []
     for keys, inside in zip(problem.split(problem.keys[problem.tokens]), sets, strict=True):
         # differences first: the logits are huge, their gaps need not be

@@ -39,12 +39,7 @@ def own_instances(ids: Iterable[str], on: Any) -> list[Instance]:
 
 
 def kind_of(id: str) -> str:
-    """What a statement is about: that of its own instances.
-
-    >>> from hardmax.papers.checking.instances import kind_of
-    >>> kind_of("B-THM-2"), kind_of("A-LEM-2"), kind_of("C-THM-1")
-    ('problem', 'corpus', 'sentences')
-    """
+    """What a statement is about: that of its own instances."""
     known = instances([id])  # a user's own statement has none, and its function says what it takes
     kind = type(known[0].subject()) if known else subject_of(statement_of(id))
     if kind is Problem:

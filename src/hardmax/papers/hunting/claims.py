@@ -24,7 +24,7 @@ from hardmax.papers.checking.common import identity_embeddings
 from hardmax.papers.checking.proof import as_slack
 from hardmax.papers.hunting.candidate import Candidate
 from hardmax.papers.hunting.expression import parse
-from hardmax.papers.hunting.space import Space, read_ranges, space_of_function, space_of_statement
+from hardmax.papers.hunting.space import Space, read_ranges, space_of
 from hardmax.papers.hunting.words import VALUES
 from hardmax.trials.provenance import named
 
@@ -155,11 +155,10 @@ def _claim_of(target: str | Callable[..., Any], reading: Reading, space: str | N
         return _own(getattr(target, "__qualname__", "conjecture"), target, space)
     if target in STATEMENTS.places or target in STATEMENTS.entered:
         found = statement_of(target)
-        return HuntedClaim(target, reading, space_of_statement(found, space), found, True)
-
+        return HuntedClaim(target, reading, space_of(found, space), found, True)
     if target in PRINTED.places:
         found = PRINTED[target]
-        return HuntedClaim(target, "corrected", space_of_statement(found, space), found, False)
+        return HuntedClaim(target, "corrected", space_of(found, space), found, False)
     if any(sign in target for sign in "<>="):
         claim = parse(target)
         known = Space("scores", read_ranges(space, "problem"))
@@ -177,8 +176,8 @@ def _claim_of(target: str | Callable[..., Any], reading: Reading, space: str | N
 
 
 def _own(name: str, function: Callable[..., Any], space: str | None) -> HuntedClaim:
-    known = space_of_function(function, space)
-    return HuntedClaim(name, "corrected", known, _statement(name, function), False, is_custom=True)
+    stated = _statement(name, function)
+    return HuntedClaim(name, "corrected", space_of(stated, space), stated, False, is_custom=True)
 
 
 def _statement(name: str, function: Callable[..., Any]) -> Statement:
@@ -186,7 +185,7 @@ def _statement(name: str, function: Callable[..., Any]) -> Statement:
     def test(subject: Any, **told: Any) -> Outcome:
         return outcome_from(function(subject, **told))
 
-    return Statement(name, name, "conjecture", "finite", name, (), test)
+    return Statement(name, name, "conjecture", "finite", name, (), test, getattr(function, "kind", ""))
 
 
 def outcome_from(value: Any) -> Outcome:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
@@ -193,56 +193,44 @@ class ProblemCandidate:
         least = {name: low for name, (low, _) in ranges.items()}
         if self.n > least.get("n", 1):
             for i in range(self.n):
-                yield self._without_input(i)
+                yield self._picked([j for j in range(self.n) if j != i])
         for i, part in enumerate(self.tokens):
             if len(part) > least.get("T", 1):
                 for t in range(len(part)):
                     label = self.loss == "log" and self.scores is not None and self.scores[i][t]
                     if self.options.get("selection", (None,) * self.n)[i] != t and not label:
-                        yield self._without_token(i, t)
+                        yield self._picked(orders={i: [s for s in range(len(part)) if s != t]})
         if self.d > least.get("d", 1):
             for k in range(self.d):
-                yield self._without_dimension(k)
+                yield self._picked(axes=[j for j in range(self.d) if j != k])
 
-    def _without_input(self, i: int) -> ProblemCandidate:
-        def rest(parts: Any) -> Any:
-            return None if parts is None else tuple(x for j, x in enumerate(parts) if j != i)
-
-        def rows(array: np.ndarray | None) -> np.ndarray | None:
-            return None if array is None else np.delete(array, i, axis=0)
-
-        options = dict(self.options)
+    def _picked(
+        self,
+        inputs: Sequence[int] | None = None,
+        orders: Mapping[int, Sequence[int]] | None = None,
+        axes: Any = None,
+        signs: Any = 1.0,
+    ) -> ProblemCandidate:
+        """The inputs, tokens (``orders`` of some inputs) and coordinates at these places, times signs."""
+        inputs = range(self.n) if inputs is None else inputs
+        axes = np.arange(self.d) if axes is None else axes
+        order = {i: list((orders or {}).get(i, range(len(self.tokens[i])))) for i in inputs}
+        options = {
+            name: np.asarray(value)[axes] * signs if name in VECTORS else value
+            for name, value in self.options.items()
+        }
         if "selection" in options:
-            options["selection"] = rest(options["selection"])
+            options["selection"] = tuple(order[i].index(options["selection"][i]) for i in inputs)
+        rows = list(inputs)
         return replace(
             self,
-            tokens=rest(self.tokens),
-            scores=rest(self.scores),
-            queries=rows(self.queries),
-            labels=rows(self.labels),
+            tokens=tuple(self.tokens[i][order[i]][:, axes] * signs for i in inputs),
+            scores=None if self.scores is None else tuple(self.scores[i][order[i]] for i in inputs),
             options=options,
+            queries=None if self.queries is None else self.queries[rows],
+            labels=None if self.labels is None else self.labels[rows],
+            head=None if self.head is None else self.head[axes] * signs,
         )
-
-    def _without_token(self, i: int, t: int) -> ProblemCandidate:
-        def less(parts: Arrays | None) -> Arrays | None:
-            if parts is None:
-                return None
-            return tuple(np.delete(x, t, axis=0) if j == i else x for j, x in enumerate(parts))
-
-        options = dict(self.options)
-        if "selection" in options:
-            options["selection"] = tuple(s - (j == i and s > t) for j, s in enumerate(options["selection"]))
-        tokens = less(self.tokens)
-        assert tokens is not None
-        return replace(self, tokens=tokens, scores=less(self.scores), options=options)
-
-    def _without_dimension(self, k: int) -> ProblemCandidate:
-        options = {
-            name: np.delete(value, k) if name in VECTORS else value for name, value in self.options.items()
-        }
-        head = None if self.head is None else np.delete(self.head, k)
-        tokens = tuple(np.delete(part, k, axis=1) for part in self.tokens)
-        return replace(self, tokens=tokens, head=head, options=options)
 
     def shrunk(self, ranges: Ranges) -> Iterator[ProblemCandidate]:
         """Smaller ones; then all numbers rounded, key by key moved to the origin, and number by number."""
@@ -268,30 +256,12 @@ class ProblemCandidate:
         """Inputs, tokens and coordinates in another order, coordinates with other signs; or ``only`` one."""
         inputs, axes = rng.permutation(self.n), rng.permutation(self.d)
         signs = rng.choice([-1.0, 1.0], self.d)
-        orders = [rng.permutation(len(part)) for part in self.tokens]
-        if only not in (None, "inputs"):
-            inputs = np.arange(self.n)
-        if only not in (None, "tokens"):
-            orders = [np.arange(len(part)) for part in self.tokens]
-        if only not in (None, "coordinates"):
-            axes, signs = np.arange(self.d), np.ones(self.d)
-        tokens = tuple(self.tokens[i][orders[i]][:, axes] * signs for i in inputs)
-        scores = None if self.scores is None else tuple(self.scores[i][orders[i]] for i in inputs)
-        options = {
-            name: np.asarray(value)[axes] * signs if name in VECTORS else value
-            for name, value in self.options.items()
-        }
-        if "selection" in options:
-            places = [np.argsort(order) for order in orders]  # where a token went
-            options["selection"] = tuple(int(places[i][options["selection"][i]]) for i in inputs)
-        return replace(
-            self,
-            tokens=tokens,
-            scores=scores,
-            options=options,
-            queries=None if self.queries is None else self.queries[inputs],
-            labels=None if self.labels is None else self.labels[inputs],
-            head=None if self.head is None else self.head[axes] * signs,
+        orders = {i: rng.permutation(len(part)).tolist() for i, part in enumerate(self.tokens)}
+        return self._picked(
+            inputs.tolist() if only in (None, "inputs") else None,
+            orders if only in (None, "tokens") else None,
+            axes if only in (None, "coordinates") else None,
+            signs if only in (None, "coordinates") else 1.0,
         )
 
     def told(self, options: dict[str, Any]) -> ProblemCandidate:

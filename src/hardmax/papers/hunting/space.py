@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -90,50 +89,28 @@ def _given(name: str, made: Any, rng: np.random.Generator) -> Any:
     return vector
 
 
-def space_of_statement(stated: Statement, ranges: str | None = None) -> Space:
-    """What a statement is hunted on: the data and draws that it declares.
+def space_of(stated: Statement, ranges: str | None = None) -> Space:
+    """What a statement or a user's function is hunted on: the data and draws that it declares.
 
-    Without a declaration the annotation of its first parameter names the data, and keyword-only parameters
-    without a default are drawn.
-    """
-    first, *others = inspect.signature(stated.test).parameters.values()
-    kind = stated.data or family_of(first, ("Subject", "Sentences"))
-    required = (p.name for p in others if p.default is p.empty and p.kind is p.KEYWORD_ONLY)
-    family = kind if kind in RANGES else "problem"
-    known = read_ranges(ranges, family)
-    return Space(
-        "scores" if kind == "problem" else kind,
-        known,
-        stated.draws or tuple(required),
-        tuple(stated.hunt.items()),
-    )
-
-
-def family_of(parameter: inspect.Parameter, sentences: tuple[str, ...]) -> str:
-    """Problem, corpus or sentences, by the annotation of the parameter."""
-    hint = parameter.annotation
-    name = hint if isinstance(hint, str) else getattr(hint, "__name__", "")
-    if "Corpus" in name:
-        return "corpus"
-    return "sentences" if any(word in name for word in sentences) else "problem"
-
-
-def space_of_function(function: Callable[..., Any], ranges: str | None = None) -> Space:
-    """What a user's function is hunted on: problems, unless its first parameter says Corpus or Sentences.
-
-    Its keyword-only parameters are drawn with the data: a selection, vectors p, q and start, a number rho.
+    Without a declaration the annotation of its first parameter names the data (problems, unless it is about
+    a Corpus, Sentences or a Subject of paper C), and keyword-only parameters without a default are drawn: a
+    selection, vectors p, q and start, a number rho, values of words.
     """
     try:
-        first = next(iter(inspect.signature(function).parameters.values()))
-    except (StopIteration, TypeError, ValueError):
+        first, *others = inspect.signature(stated.test).parameters.values()
+    except (TypeError, ValueError):
         raise ValueError("a conjecture must be a function of one argument, the problem") from None
-    family = family_of(first, ("Sentences",))
-    kind = getattr(function, "kind", "scores") if family == "problem" else family
-    asked = list(inspect.signature(function).parameters.values())[1:]
-    names = [p.name for p in asked if p.kind is p.KEYWORD_ONLY and p.default is p.empty]
-    if unknown := [name for name in names if name not in KNOWN]:
+    hint = first.annotation
+    name = hint if isinstance(hint, str) else getattr(hint, "__name__", "")
+    kind = stated.data or ("corpus" if "Corpus" in name else "scores")
+    if not stated.data and ("Sentences" in name or "Subject" in name):
+        kind = "sentences"
+    required = (p.name for p in others if p.default is p.empty and p.kind is p.KEYWORD_ONLY)
+    drawn = stated.draws or tuple(required)
+    if unknown := [name for name in drawn if name not in KNOWN]:
         raise ValueError(f"a conjecture may ask for {', '.join(KNOWN)} besides its data, got {unknown[0]}")
-    return Space(kind, read_ranges(ranges, family), tuple(names))
+    family = kind if kind in RANGES else "problem"
+    return Space(kind, read_ranges(ranges, family), drawn, tuple(stated.hunt.items()))
 
 
 def read_ranges(text: str | None, family: str) -> Ranges:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
@@ -103,6 +103,14 @@ class WordsCandidate:
             row[int(rng.integers(len(row)))] = new
         return self._made([row if j == i else each for j, each in enumerate(self.rows)])
 
+    def _picked(self, places: Iterable[int]) -> WordsCandidate:
+        """The sequences at these places, in this order."""
+        order, options = list(places), dict(self.options)
+        if "selection" in options:
+            options["selection"] = [options["selection"][i] for i in order]
+        labels = None if self.labels is None else tuple(self.labels[i] for i in order)
+        return replace(self, options=options)._made([self.rows[i] for i in order], labels)
+
     def _dropped(self, ranges: Ranges) -> Iterator[WordsCandidate]:
         """The smaller ones that are data: sentences of one token each have no next token."""
         return (x for x in self._less(ranges) if x.labels is not None or max(map(len, x.rows)) > 1)
@@ -111,23 +119,11 @@ class WordsCandidate:
         """One sequence less, one token less, or two words that become one."""
         if len(self.rows) > ranges.get("n", (1, 1))[0]:
             for i in range(len(self.rows)):
-                labels = None if self.labels is None else tuple(np.delete(self.labels, i).tolist())
-                less = self
-                if "selection" in self.options:
-                    kept = [s for j, s in enumerate(self.options["selection"]) if j != i]
-                    less = replace(self, options={**self.options, "selection": kept})
-                yield less._made([each for j, each in enumerate(self.rows) if j != i], labels)
+                yield self._picked(k for k in range(len(self.rows)) if k != i)
             if self.labels is not None and len(self.rows) > 2:  # a pair, so that labels stay balanced
                 for i, j in zip(*np.nonzero(np.subtract.outer(self.labels, self.labels)), strict=True):
                     if i < j:
-                        both = (int(i), int(j))
-                        rows = [each for k, each in enumerate(self.rows) if k not in both]
-                        labels = tuple(y for k, y in enumerate(self.labels) if k not in both)
-                        less = self
-                        if "selection" in self.options:
-                            kept = [s for k, s in enumerate(self.options["selection"]) if k not in both]
-                            less = replace(self, options={**self.options, "selection": kept})
-                        yield less._made(rows, labels)
+                        yield self._picked(k for k in range(len(self.rows)) if k not in (i, j))
         words = {x for row in self.rows for x in row}
         for a in words:
             for b in range(a):
@@ -163,12 +159,7 @@ class WordsCandidate:
 
     def shuffled(self, rng: np.random.Generator, only: str | None = None) -> WordsCandidate:
         """Sequences in another order; words of a corpus in another order too."""
-        order = rng.permutation(len(self.rows))
-        options = dict(self.options)
-        if "selection" in options:
-            options["selection"] = [options["selection"][i] for i in order]
-        labels = None if self.labels is None else tuple(self.labels[i] for i in order)
-        return replace(self, options=options)._made([self.rows[i] for i in order], labels)
+        return self._picked(rng.permutation(len(self.rows)))
 
     def told(self, options: dict[str, Any]) -> WordsCandidate:
         """The same with other options."""

@@ -27,11 +27,6 @@ def separable(
     """The max margin of a selection, the best tokens by default.
 
     If one of its conditions is not met, the test ends with this condition after ``given``.
-
-    >>> import hardmax as hm
-    >>> from hardmax.papers.geometry.statements.common import separable
-    >>> separable(hm.data.example("skew"), "linf").margin
-    3.0
     """
     need(*given, fixed_scores(problem))
     hypotheses, tokens = one_selection(problem, selection)

@@ -20,25 +20,13 @@ CYCLE, DEPENDENT, PLANE_PLUS, TWO_SCC = (
 
 
 def half_opposed(loss: str = "logistic") -> Problem:
-    """Two inputs that pull the first coordinate in opposite ways, and one that wants the second one.
-
-    >>> import hardmax as hm
-    >>> from hardmax.papers.geometry.statements.instances import half_opposed
-    >>> hm.max_margin(half_opposed()).status
-    'infeasible'
-    """
+    """Two inputs that pull the first coordinate in opposite ways, and one that wants the second one."""
     keys = [[[1.0, 0.0], [0.0, 0.0]], [[-1.0, 0.0], [0.0, 0.0]], [[0.5, 1.0], [0.0, 0.0]]]
     return Problem(keys, [[1.0, 0.0], [2.0, 0.0], [1.0, 0.0]], loss)
 
 
 def on_a_line() -> Problem:
-    """One key dimension, and three rows of which the longer ones fall faster.
-
-    >>> import hardmax as hm
-    >>> from hardmax.papers.geometry.statements.instances import on_a_line
-    >>> hm.max_margin(on_a_line(), norm="linf").margin
-    0.407
-    """
+    """One key dimension, and three rows of which the longer ones fall faster."""
     rows = (0.407, 2.189, 3.154)
     return Problem([[[row], [0.0]] for row in rows], [[1.0, 0.0]] * 3)
 

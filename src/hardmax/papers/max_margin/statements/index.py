@@ -31,12 +31,7 @@ def empty_beyond(problem: Problem, found: CriticalDirections) -> float:
 
 
 def morse_quotient(indices: Iterable[int]) -> list[int]:
-    """Coefficients of Q in sum x^index = 1 + (1 + x) Q(x), lowest first, with the remainder as the last one.
-
-    >>> from hardmax.papers.max_margin.statements.index import morse_quotient
-    >>> morse_quotient([0, 0, 1])   # two attractors and the saddle between them
-    [1, 0]
-    """
+    """Coefficients of Q in sum x^index = 1 + (1 + x) Q(x), lowest first, then the remainder."""
     counts = np.bincount(list(indices), minlength=1)
     counts[0] -= 1
     quotient: list[int] = []

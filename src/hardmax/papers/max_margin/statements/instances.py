@@ -21,12 +21,6 @@ def opposed(second: float = 2.0, reach: float = 1.0) -> Problem:
     """Two inputs that pull p in opposite ways, so that no p separates their best tokens (B-ERR-01).
 
     ``second`` is the best score of the second one, ``reach`` how far from zero its key is.
-
-    >>> import hardmax as hm
-    >>> from hardmax.papers.max_margin.statements.instances import opposed
-    >>> path = hm.flow(opposed())
-    >>> path.event, path.p.round(5).tolist()
-    ('stationary point', [-0.69209])
     """
     return Problem([[[1.0], [0.0]], [[-reach], [0.0]]], [[1.0, 0.0], [second, 0.0]])
 
@@ -72,14 +66,7 @@ def two_winners(best: float = 1.0, rng: int = 0) -> Problem:
 
 
 def tied_winners() -> Problem:
-    """Two equally good tokens and a worse one: flow selects one whose neighbour scores as much (B-ERR-21).
-
-    >>> import hardmax as hm
-    >>> from hardmax.papers.max_margin.statements.instances import tied_winners
-    >>> path = hm.flow(tied_winners(), start=[1.0, 0.0], until_norm=1e6)
-    >>> path.cosine_distance([1.0, 0.0]) < 1e-10, list(hm.attractors(tied_winners()))
-    (True, [])
-    """
+    """Two equally good tokens and a worse one: flow selects one whose neighbour scores as much (B-ERR-21)."""
     return Problem([[[1.0, 0.0], [0.0, 1.0], [0.0, 0.0]]], [[1.0, 1.0, 0.0]])
 
 
@@ -101,12 +88,7 @@ def switching() -> Problem:
 
 
 def separatrix_start(x: float = 40.0) -> list[float]:
-    """A start on the boundary between the two basins of B-FIG-1b, to e^-x (B-ERR-21).
-
-    >>> from hardmax.papers.max_margin.statements.instances import separatrix_start
-    >>> [round(each, 5) for each in separatrix_start()]
-    [40.0, 3.79028]
-    """
+    """A start on the boundary between the two basins of B-FIG-1b, to e^-x (B-ERR-21)."""
     return [x, 0.1 * x + math.log(90 / 111)]
 
 

@@ -59,13 +59,6 @@ def radius_for(problem: Problem, k: LocalConstants, pi: float) -> float:
     p_mm and pi/(4 A Theta) away, has a support row below 1 - 2 nu. p_mm is a sum of support rows with
     multipliers that add up to |p_mm|^2; were all rows above 1 - 2 nu at p, 1 - cos(p, p_mm) would be at most
     2 nu, and |p - p_mm|^2 at most 4 nu |p_mm|^2.
-
-    >>> import hardmax as hm
-    >>> from hardmax.papers.max_margin.statements.local import radius_for
-    >>> problem = hm.data.example("B-FIG-8")
-    >>> constants = hm.directions.direction.local_constants(problem, hm.max_margin(problem, [0, 1]))
-    >>> [float(f"{radius_for(problem, constants, pi):.3g}") for pi in (1.0, 1e-3)]
-    [799.0, 2570000000.0]
     """
     T, n = int(problem.sizes.max()), problem.n
     share = T * k.Gamma * k.A / (pi * k.gap_least)

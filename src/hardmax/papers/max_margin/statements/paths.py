@@ -42,14 +42,6 @@ def path_bound(problem: Problem, best: MaxMargin, R: float) -> float:
     A p of least lead m over the other tokens, m >= 0, loses at least e^-m/T attention in some input, which
     costs n times less than that times the least slope and gap; p_mm at radius R loses at most (T - 1)
     e^(-R margin). So the best p has m >= R margin - c, and p.p_mm >= m |p_mm|^2 because p/m is feasible.
-
-    >>> import hardmax as hm
-    >>> from hardmax.papers.max_margin.statements.paths import path_bound
-    >>> problem = hm.data.example("B-FIG-8")
-    >>> best = hm.max_margin(problem)
-    >>> path = hm.limits.regularization_path(problem, [300.0])
-    >>> path.cosine_distance(best, 0) < path_bound(problem, best, 300.0) < 0.03
-    True
     """
     T = int(problem.sizes.max())
     c = math.log(problem.n * T * max(T - 1, 1)) + log_spread(problem)

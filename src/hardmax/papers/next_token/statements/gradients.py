@@ -29,17 +29,7 @@ ALIKE = 1e-9
 
 
 def projection(model: Model, n: Ints, margin: float, W: Floats) -> float:
-    """Lemma 4's right side: deciding tokens pull with T_y - 1, the others with the probability of their n(x).
-
-    >>> import numpy as np
-    >>> from hardmax.nexttoken import Samples
-    >>> from hardmax.nexttoken.model import Model
-    >>> from hardmax.papers.next_token.statements.gradients import projection
-    >>> samples = Samples.from_sentences(["a b b", "b a"])
-    >>> model = Model.of(samples, np.zeros((2, 2)), 2.0 * np.array([[-0.5, 0.5], [0.5, -0.5]]))
-    >>> round(projection(model, np.array([1, 0]), 2.0, np.array([[0.0, 1.0], [0.0, 0.0]])), 9)
-    -0.166666667
-    """
+    """Lemma 4's right side: deciding tokens pull with T_y - 1, others with the probability of their n(x)."""
     data = model.samples
     row = np.repeat(np.arange(data.n), np.diff(data.offsets))
     mass = model.attention.data

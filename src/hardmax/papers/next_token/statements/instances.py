@@ -26,12 +26,7 @@ DRAWN = {
 
 
 def drawn(name: str) -> Samples:
-    """One of three random datasets with 20 tokens: "cycle" (that of C-FIG-2), "long" or "derangement".
-
-    >>> from hardmax.papers.next_token.statements.instances import drawn
-    >>> [(drawn(name).n, drawn(name).raw_length) for name in ("cycle", "long", "derangement")]
-    [(46, 7), (107, 12), (39, 6)]
-    """
+    """One of three random datasets with 20 tokens: "cycle" (that of C-FIG-2), "long" or "derangement"."""
     return Samples.from_sentences(generate(20, **DRAWN[name]).text)  # type: ignore[arg-type]
 
 
@@ -89,10 +84,6 @@ def rare_sentence(
     A dataset with that frequency would need more than e^100,000,000 samples; only its logarithm is used here.
     The gradient has the same direction at the start and at the end of the way, one column alone, and the
     column's pull only weakens in between; so it has that direction all along, and W_kq = -t rate direction.
-
-    >>> from hardmax.papers.next_token.statements.instances import rare_sentence
-    >>> round(rare_sentence().misalignment_kq, 5)
-    0.29289
     """
     pairs = Pairs.of(Samples.from_sentences(named_sentences("C-ERR-06")))
     is_rare = pairs.query[pairs.pair[pairs.offsets[:-1]]] == pairs.samples.vocabulary.index("d")

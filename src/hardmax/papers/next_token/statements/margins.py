@@ -46,12 +46,6 @@ def multipliers(edges: list[Edge], block: Block) -> dict[Edge, Fraction] | None:
 
     Each optimal token sends m units and each non-optimal one takes k: a flow of k m units proves that the
     block's values solve its problem, since all its edges are tight.
-
-    >>> from hardmax.margin.closed_forms import Block
-    >>> from hardmax.papers.next_token.statements.margins import multipliers
-    >>> multipliers([("o", "x"), ("o", "y")], Block(("o",), ("x", "y")))
-    {('o', 'x'): Fraction(1, 3), ('o', 'y'): Fraction(1, 3)}
-    >>> multipliers([("a", "x"), ("b", "x"), ("b", "y"), ("b", "z")], Block(("a", "b"), ("x", "y", "z")))
     """
     k, m = len(block.optimal), len(block.non_optimal)
     top = {o: 1 + i for i, o in enumerate(block.optimal)}

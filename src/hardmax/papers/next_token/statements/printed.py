@@ -12,12 +12,7 @@ MAIN, APPENDIX = 5, 12  # Proposition 1's constant in the main text and in the a
 
 @dataclass(frozen=True)
 class TextSizes:
-    """V tokens, N distinct sentences, L_max, and |W_kq*|.
-
-    >>> from hardmax.papers.next_token.statements.printed import TextSizes
-    >>> round(TextSizes(V=20, N=46, L=7, star=8.51667**0.5).star_ov ** 2)
-    19
-    """
+    """V tokens, N distinct sentences, L_max, and |W_kq*|."""
 
     V: int
     N: float
@@ -31,12 +26,7 @@ class TextSizes:
 
 
 def proposition_1(sizes: TextSizes, t: float, rate: float, constant: int = MAIN) -> float:
-    """What Proposition 1 allows for 1 - cos(W_ov, W_ov*).
-
-    >>> from hardmax.papers.next_token.statements.printed import TextSizes, proposition_1
-    >>> round(1 - proposition_1(TextSizes(20, 46, 7, 2.918), 900, 0.2 / 20**0.5), 1)
-    -257.2
-    """
+    """What Proposition 1 allows for 1 - cos(W_ov, W_ov*)."""
     return constant * sizes.star_ov**3 * math.log(2 * sizes.V) * math.log(t) / (t * rate)
 
 
@@ -62,12 +52,7 @@ def lemma_7_from(sizes: TextSizes, rate: float) -> int:
 
 
 def theorem_1(sizes: TextSizes, t: float, rate: float) -> float:
-    """What Theorem 1 allows for 1 - cos(W_kq, W_kq*).
-
-    >>> from hardmax.papers.next_token.statements.printed import TextSizes, theorem_1
-    >>> f"{theorem_1(TextSizes(20, 46, 7, (511 / 60) ** 0.5), 900, 0.05 / 20**0.5):.2e}"
-    '1.99e+09'
-    """
+    """What Theorem 1 allows for 1 - cos(W_kq, W_kq*)."""
     return theorem_1_scale(sizes, rate) * math.log(t) ** 2 / t
 
 
@@ -110,12 +95,7 @@ def theorem_3(sizes: TextSizes, t: float, rate: float, gap: float) -> float:
 
 
 def first_time(scale: float, power: int) -> float:
-    """The t from which on t >= scale log^power t; 1 if that holds everywhere.
-
-    >>> from hardmax.papers.next_token.statements.printed import first_time
-    >>> round(first_time(100.0, 1), 3), first_time(1.0, 1)
-    (647.278, 1.0)
-    """
+    """The t from which on t >= scale log^power t; 1 if that holds everywhere."""
     lowest = math.exp(power)  # t/log^power t is least there, and increases after
     if scale * power**power <= lowest:
         return 1.0

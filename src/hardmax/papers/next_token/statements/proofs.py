@@ -19,14 +19,7 @@ SLIGHT = 1e-12  # a printed bound in floats may be this much too small
 
 
 def gradient_in_balls(n: Ints, table: Floats) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """W_ov, W_ov* and the direction of grad L_0, each in one row, in balls.
-
-    >>> import numpy as np
-    >>> from hardmax.papers.next_token.statements.proofs import gradient_in_balls
-    >>> W, star, G = gradient_in_balls(np.array([1, 0]), np.zeros((2, 2)))
-    >>> [float(x) for x in G], [float(x) for x in star]
-    ([0.5, -0.5, -0.5, 0.5], [-0.5, 0.5, 0.5, -0.5])
-    """
+    """W_ov, W_ov* and the direction of grad L_0, each in one row, in balls."""
     W, right = balls(table.T), balls(np.eye(len(n))[n])
     G = (np.array([softmax(column) for column in W]) - right).ravel()
     return W.ravel(), (right - arb(1) / len(n)).ravel(), G / length(G)

@@ -30,17 +30,6 @@ def vacuity(datasets: Mapping[str, Subject]) -> list[Bound]:
     """The bounds of Proposition 1, Corollary 1, Theorems 1 and 2 on datasets or on runs of Algorithm 1.
 
     Datasets are trained with the paper's rates and 900 steps of each stage.
-
-    >>> from hardmax.nexttoken import named_sentences
-    >>> from hardmax.papers.next_token.statements.vacuity import vacuity
-    >>> for each in vacuity({"Example 1": named_sentences("C-EX-1")}):
-    ...     print(f"{each.name}: {each.value:.3g}, truth {each.truth:.3g}, from {each.from_time:.2g}")
-    Proposition 1, c = 5: cos >=: -3.08, truth 1, from 4.6e+03
-    Proposition 1, c = 12: cos >=: -8.8, truth 1, from 1.2e+04
-    Corollary 1 and Theorem 2: T >=: nan, truth nan, from 1.8e+06
-    Theorem 1: 1 - cos <=: 1.2e+06, truth 0.000483, from 1.3e+10
-    Theorem 2: t >=: nan, truth nan, from 1.2e+12
-    Theorem 2, (4): loss <=: 56.4, truth 8.14e-23, from nan
     """
     found: list[Bound] = []
     for name, data in datasets.items():

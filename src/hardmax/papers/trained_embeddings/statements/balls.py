@@ -24,16 +24,7 @@ def masses(corpus: Corpus, a: np.ndarray) -> list[tuple[list[int], np.ndarray, i
 
 
 def derivatives(corpus: Corpus, a: np.ndarray, c: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """dL/da and dL/dc of all tokens.
-
-    >>> import hardmax as hm
-    >>> from hardmax.papers.checking.proof import balls, largest
-    >>> from hardmax.papers.trained_embeddings.statements.balls import derivatives
-    >>> corpus = hm.Corpus.from_sequences([[0, 1, 1], [1, 1, 2]], [1, -1])
-    >>> A, C = derivatives(corpus, balls([0, 0, 0]), balls([3, 0, -3]))
-    >>> [round(float(x), 6) for x in A]
-    [-0.089647, 0.179294, -0.089647]
-    """
+    """dL/da and dL/dc of all tokens."""
     by_a, by_c = balls(np.zeros(corpus.S)), balls(np.zeros(corpus.S))
     for tokens, Q, y in masses(corpus, a):
         f = Q @ c[tokens]

@@ -26,6 +26,8 @@ from hardmax.papers.checking.common import late_radius, second_gap
 from hardmax.problem import Problem
 
 DELTA = 0.01
+Width = int | None  # None is the least that the statement allows
+Rate = float | None  # the first step eta0; None is 4 n^2 T^2
 LARGEST = 1e75  # of embeddings and steps, and the inverse of the smallest: fourth powers are floats
 
 
@@ -48,7 +50,7 @@ def pattern_or_important(
     return hypotheses, [(s,) for s in important]
 
 
-def step_of(corpus: Corpus, first_rate: float | None) -> float:
+def step_of(corpus: Corpus, first_rate: Rate) -> float:
     """The given first step, whose square has to be a float, or 4 n^2 T^2 with T the longest sequence."""
     if first_rate is None:
         return float(least_first_step(corpus.n, int(corpus.lengths.max())))
@@ -66,16 +68,9 @@ def of_moderate_size(name: str, x: np.ndarray) -> np.ndarray:
 
 
 def fixed_embeddings(
-    corpus: Corpus, E: Any = None, v: Any = None, first_rate: float | None = None
+    corpus: Corpus, E: Any = None, v: Any = None, first_rate: Rate = None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The given E and v, or those that a first step of size eta0 leaves at infinite width.
-
-    >>> import hardmax as hm
-    >>> from hardmax.papers.trained_embeddings.statements.common import fixed_embeddings
-    >>> E, v = fixed_embeddings(hm.Corpus.from_sequences([[0, 2], [1, 2]], [1, -1]), first_rate=16)
-    >>> (E @ v).tolist()
-    [2.0, -2.0, 0.0]
-    """
+    """The given E and v, or those that a first step of size eta0 leaves at infinite width."""
     if E is None:
         limit = infinite_width(corpus, step_of(corpus, first_rate))
         return limit.E, limit.v
@@ -93,14 +88,7 @@ def went_out(path: Run) -> bool | None:
 
 
 def late_enough(problem: Problem, best: MaxMargin, norm: float) -> Hypothesis:
-    """Whether a path is so far out that its limit may be judged; else nothing is known, which is no failure.
-
-    >>> import hardmax as hm
-    >>> from hardmax.papers.trained_embeddings.statements.common import late_enough
-    >>> problem = hm.data.example("B-FIG-8")
-    >>> [late_enough(problem, hm.max_margin(problem), R).holds for R in (1e1, 1e3)]
-    [None, True]
-    """
+    """Whether a path is so far out that its limit may be judged; else nothing is known."""
     if best.slack is None or not best.p_norm:
         return Hypothesis("late enough", None, {"|p|": norm})
     needed = late_radius(problem, min(best.margin, second_gap(best)))
@@ -150,19 +138,12 @@ class FirstStepDraw:
 def draw_first_step(
     corpus: Corpus,
     *,
-    d: int | None = None,
-    first_rate: float | None = None,
+    d: Width = None,
+    first_rate: Rate = None,
     delta: float = DELTA,
     rng: int | np.random.Generator = 0,
 ) -> FirstStepDraw:
-    """Draw E0, p0 at width d (Theorem 5's own by default) and take the first step, 4 n^2 T^2 by default.
-
-    >>> import hardmax as hm
-    >>> from hardmax.papers.trained_embeddings.statements.common import draw_first_step
-    >>> found = draw_first_step(hm.Corpus.from_sequences([[0, 2], [1, 2]], [1, -1]))
-    >>> len(str(found.d)), (found.after.c.round(9) + 0.0).tolist()
-    (45, [8.0, -8.0, 0.0])
-    """
+    """Draw E0, p0 at width d (Theorem 5's own by default) and take the first step, 4 n^2 T^2 by default."""
     step = step_of(corpus, first_rate)
     asked = theorem_5_thresholds(corpus.n, int(corpus.lengths.max()), corpus.S, delta=delta, first_rate=step)
     width = asked.width if d is None else d

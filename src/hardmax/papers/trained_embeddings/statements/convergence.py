@@ -20,6 +20,7 @@ from hardmax.papers.checking.check import Conditions, Hypothesis, Outcome, state
 from hardmax.papers.checking.proof import balls, least, settle_slack
 from hardmax.papers.trained_embeddings.statements.balls import derivatives
 from hardmax.papers.trained_embeddings.statements.common import (
+    Rate,
     fixed_embeddings,
     important_tokens,
     pattern_or_important,
@@ -47,7 +48,7 @@ def convergence_lemma(
     p_hat: Any = None,
     E: Any = None,
     v: Any = None,
-    first_rate: float | None = None,
+    first_rate: Rate = None,
     start: Any = None,
 ) -> Outcome:
     """The ratio along the flow; ``p_hat`` is the important-only max-margin solution if not given.
@@ -97,7 +98,7 @@ def norm_diverges(
     *,
     E: Any = None,
     v: Any = None,
-    first_rate: float | None = None,
+    first_rate: Rate = None,
     start: Any = None,
     rng: int = 0,
     draws: int = 200,

@@ -15,7 +15,7 @@ from hardmax.embeddings.near_identity import draw_initial
 from hardmax.papers.checking.check import Hypothesis, Outcome, need, statement
 from hardmax.papers.checking.proof import largest, least, length, settle_slack
 from hardmax.papers.trained_embeddings.statements.balls import first_step, loss
-from hardmax.papers.trained_embeddings.statements.common import DELTA, draw_first_step
+from hardmax.papers.trained_embeddings.statements.common import DELTA, Rate, Width, draw_first_step
 
 # Lemma 2 holds with these in place of 11, for the errors of the tokens and of p.
 SHARP = (2.11, 1.13)
@@ -99,7 +99,7 @@ def longest(rows: np.ndarray) -> Any:
     errata=("A-ERR-13",),
 )
 def one_step_learns_alpha(
-    corpus: Corpus, *, d: int = 1024, first_rate: float | None = None, delta: float = DELTA, rng: int = 0
+    corpus: Corpus, *, d: int = 1024, first_rate: Rate = None, delta: float = DELTA, rng: int = 0
 ) -> Outcome:
     """The errors, free of cancellation, on a random start at width d."""
     drawn = draw_first_step(corpus, d=d, first_rate=first_rate, delta=delta, rng=rng)
@@ -143,7 +143,7 @@ def one_step_learns_alpha(
     kind="finite",
 )
 def embeddings_stay_bounded(
-    corpus: Corpus, *, d: int = 1024, first_rate: float | None = None, delta: float = DELTA, rng: int = 0
+    corpus: Corpus, *, d: int = 1024, first_rate: Rate = None, delta: float = DELTA, rng: int = 0
 ) -> Outcome:
     """Norms after the first step, from a random start at width d."""
     drawn = draw_first_step(corpus, d=d, first_rate=first_rate, delta=delta, rng=rng)
@@ -169,12 +169,7 @@ def embeddings_stay_bounded(
     errata=("A-ERR-14",),
 )
 def loss_after_first_step(
-    corpus: Corpus,
-    *,
-    d: int | None = None,
-    first_rate: float | None = None,
-    delta: float = DELTA,
-    rng: int = 0,
+    corpus: Corpus, *, d: Width = None, first_rate: Rate = None, delta: float = DELTA, rng: int = 0
 ) -> Outcome:
     """The loss after a first step at width d, by default the least that the lemma allows."""
     drawn = draw_first_step(corpus, d=d, first_rate=first_rate, delta=delta, rng=rng)

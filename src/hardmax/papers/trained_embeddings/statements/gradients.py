@@ -17,7 +17,7 @@ from hardmax.embeddings.patterns import token_selection
 from hardmax.papers.checking.check import Hypothesis, Outcome, need, statement, unsaid
 from hardmax.papers.checking.proof import balls, largest, least, middle, settle_slack
 from hardmax.papers.trained_embeddings.statements.balls import derivatives, masses
-from hardmax.papers.trained_embeddings.statements.common import fixed_embeddings
+from hardmax.papers.trained_embeddings.statements.common import Rate, fixed_embeddings
 
 GRADIENT = 1e-12  # relative error allowed between two forms of one gradient
 DIRECTIONAL = 1e-13
@@ -198,7 +198,7 @@ def everything_selected_is_no_limit(
     p_hat: Any = None,
     E: Any = None,
     v: Any = None,
-    first_rate: float | None = None,
+    first_rate: Rate = None,
     rng: int = 0,
     draws: int = 50,
 ) -> Outcome:

@@ -61,14 +61,7 @@ def trained_problem(corpus: Corpus, first_rate: float) -> Problem:
 
 
 def bad_basin() -> Problem:
-    """Two sequences with a second direction that attracts, which selects an irrelevant token (A-ORC-6).
-
-    >>> import hardmax as hm
-    >>> from hardmax.papers.trained_embeddings.statements.instances import BAD, bad_basin
-    >>> path = hm.flow(bad_basin(), start=20 * BAD / (BAD @ BAD) ** 0.5)
-    >>> path.cosine_distance(BAD) < 1e-9
-    True
-    """
+    """Two sequences with a second direction that attracts, which selects an irrelevant token (A-ORC-6)."""
     E, v = identity_embeddings([8.0, -8.0, 0.5, -0.5])
     return three_tokens().problem(E, v)
 

@@ -25,7 +25,7 @@ from hardmax.margin.att_svm import max_margin
 from hardmax.margin.solution import MaxMargin
 from hardmax.papers.checking.check import Hypothesis, Outcome, need, statement
 from hardmax.papers.checking.common import fixed_scores
-from hardmax.papers.trained_embeddings.statements.common import fixed_embeddings
+from hardmax.papers.trained_embeddings.statements.common import Rate, fixed_embeddings
 from hardmax.problem import Problem
 
 TIED = 1e-9  # second-best tokens that are not tight tie up to this slack
@@ -98,7 +98,7 @@ def dominant_pairs(
     scores: Any,
     E: Any = None,
     v: Any = None,
-    first_rate: float | None = None,
+    first_rate: Rate = None,
     radii: Sequence[float] = (5.0, 10.0, 20.0, 40.0, 80.0),
 ) -> Outcome:
     """``scores`` are those of p_bar up to scale, exact, so that its ties are; p_hat solves its pattern."""

@@ -22,6 +22,8 @@ from hardmax.papers.checking.check import Hypothesis, Outcome, printed, statemen
 from hardmax.papers.checking.proof import RATIONAL
 from hardmax.papers.trained_embeddings.statements.common import (
     DELTA,
+    Rate,
+    Width,
     draw_first_step,
     fixed_embeddings,
     important_tokens,
@@ -51,7 +53,7 @@ def pattern_hypotheses(corpus: Corpus, selection: Sequence[Iterable[int]], E: np
 
 
 def solved_pattern(
-    corpus: Corpus, selection: Sequence[Iterable[int]] | None, E: Any, first_rate: float | None
+    corpus: Corpus, selection: Sequence[Iterable[int]] | None, E: Any, first_rate: Rate
 ) -> tuple[list[Hypothesis], MaxMargin | None]:
     """The conditions on a pattern (by default the important tokens) and, if they are met, its solution."""
     hypotheses, chosen = pattern_or_important(corpus, selection)
@@ -78,7 +80,7 @@ def one_solution(
     *,
     selection: Sequence[Iterable[int]] | None = None,
     E: Any = None,
-    first_rate: float | None = None,
+    first_rate: Rate = None,
 ) -> Outcome:
     """Two ways to solve it must meet, to rounding; M^+ 1 is compared with what they find, and where it is
     another vector, with the solution in rational numbers.
@@ -147,7 +149,7 @@ def some_constraint_is_tight(
     *,
     selection: Sequence[Iterable[int]] | None = None,
     E: Any = None,
-    first_rate: float | None = None,
+    first_rate: Rate = None,
 ) -> Outcome:
     """The least margin of the certified solution."""
     hypotheses, best = solved_pattern(corpus, selection, E, first_rate)
@@ -177,7 +179,7 @@ def row_margins(best: MaxMargin) -> np.ndarray:
     label="derived",
     errata=("A-ERR-7",),
 )
-def when_all_is_tight(corpus: Corpus, *, first_rate: float | None = None) -> Outcome:
+def when_all_is_tight(corpus: Corpus, *, first_rate: Rate = None) -> Outcome:
     """The closed form against M^+ 1 and the certified solution, at infinite width."""
     hypotheses, important = important_tokens(corpus)
     form = important_only(distinct_tokens(corpus), important)
@@ -232,12 +234,7 @@ def is_right(corpus: Corpus, important: tuple[int, ...], form: ImportantOnly) ->
     errata=("A-ERR-15",),
 )
 def important_only_is_short(
-    corpus: Corpus,
-    *,
-    d: int | None = None,
-    first_rate: float | None = None,
-    delta: float = DELTA,
-    rng: int = 0,
+    corpus: Corpus, *, d: Width = None, first_rate: Rate = None, delta: float = DELTA, rng: int = 0
 ) -> Outcome:
     """p_hat after a first step at width d, by default that of Theorem 5."""
     hypotheses, important = important_tokens(corpus)

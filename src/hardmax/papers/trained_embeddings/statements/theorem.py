@@ -25,6 +25,8 @@ from hardmax.papers.checking.check import Hypothesis, Outcome, need, statement, 
 from hardmax.papers.checking.common import decreasing_loss, fixed_scores, strict_best
 from hardmax.papers.trained_embeddings.statements.common import (
     DELTA,
+    Rate,
+    Width,
     important_tokens,
     late_enough,
     step_of,
@@ -38,7 +40,7 @@ RISE = 1e-13  # a relative rise of the loss that is rounding
 
 
 def flow_after_first_step(
-    corpus: Corpus, d: int | None, first_rate: float | None, delta: float, rng: int
+    corpus: Corpus, d: Width, first_rate: Rate, delta: float, rng: int
 ) -> tuple[list[Hypothesis], TheoremFive | None]:
     """Assumption 4, (10) and event (14); and the run, where they hold and some token competes."""
     hypotheses, _ = important_tokens(corpus)
@@ -89,12 +91,7 @@ def own_direction(run: TheoremFive) -> float:
     errata=("A-ERR-11", "A-ERR-12"),
 )
 def important_tokens_win(
-    corpus: Corpus,
-    *,
-    d: int | None = None,
-    first_rate: float | None = None,
-    delta: float = DELTA,
-    rng: int = 0,
+    corpus: Corpus, *, d: Width = None, first_rate: Rate = None, delta: float = DELTA, rng: int = 0
 ) -> Outcome:
     """A first step drawn at width d, by default the least that (10) allows, and the flow from there."""
     hypotheses, run = flow_after_first_step(corpus, d, first_rate, delta, rng)
@@ -114,12 +111,7 @@ def important_tokens_win(
     errata=("A-ERR-17",),
 )
 def loss_settles_the_selection(
-    corpus: Corpus,
-    *,
-    d: int | None = None,
-    first_rate: float | None = None,
-    delta: float = DELTA,
-    rng: int = 0,
+    corpus: Corpus, *, d: Width = None, first_rate: Rate = None, delta: float = DELTA, rng: int = 0
 ) -> Outcome:
     """The loss along the flow, and by how much the important tokens lead at its end."""
     hypotheses, run = flow_after_first_step(corpus, d, first_rate, delta, rng)
@@ -147,12 +139,7 @@ def loss_settles_the_selection(
     errata=("A-ERR-12",),
 )
 def limit_is_its_own_direction(
-    corpus: Corpus,
-    *,
-    d: int | None = None,
-    first_rate: float | None = None,
-    delta: float = DELTA,
-    rng: int = 0,
+    corpus: Corpus, *, d: Width = None, first_rate: Rate = None, delta: float = DELTA, rng: int = 0
 ) -> Outcome:
     """1 - cos of the end of the flow with the max-margin direction of what it selects."""
     hypotheses, run = flow_after_first_step(corpus, d, first_rate, delta, rng)

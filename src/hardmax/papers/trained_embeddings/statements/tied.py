@@ -17,6 +17,7 @@ from hardmax.margin.closed_forms import kq_column
 from hardmax.papers.checking.check import Hypothesis, Outcome, statement, unmet, unsaid
 from hardmax.papers.checking.proof import RATIONAL
 from hardmax.papers.trained_embeddings.statements.common import (
+    Rate,
     fixed_embeddings,
     important_tokens,
     late_enough,
@@ -41,7 +42,7 @@ PATTERNS = 1000  # a search over more patterns than this is left undecided
     errata=("A-ERR-5", "A-ERR-6", "A-ERR-12"),
 )
 def cheapest_pattern_wins(
-    corpus: Corpus, *, E: Any = None, v: Any = None, first_rate: float | None = None, start: Any = None
+    corpus: Corpus, *, E: Any = None, v: Any = None, first_rate: Rate = None, start: Any = None
 ) -> Outcome:
     """Enumerate the realisable patterns that contain the important tokens; then the flow from ``start``,
     which has come near its limit or has not yet: not having come refutes nothing.
@@ -115,7 +116,7 @@ def lone_type_norm(N: int, own: Any, c: np.ndarray) -> Any:
     label="derived",
     errata=("A-ERR-5",),
 )
-def ties_are_cheaper(corpus: Corpus, *, first_rate: float | None = None) -> Outcome:
+def ties_are_cheaper(corpus: Corpus, *, first_rate: Rate = None) -> Outcome:
     """Closed forms in rational numbers; only where p_hat has a part along v, and nothing is claimed, is a
     problem solved in floats.
     """
