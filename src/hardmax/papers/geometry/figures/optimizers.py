@@ -10,6 +10,7 @@ import numpy as np
 import hardmax as hm
 from hardmax._lib.style import BLUE, PURPLE, RED
 from hardmax.papers.figures.figure import Axes, Canvas, Findings, Setting, recipe
+from hardmax.papers.figures.panels import draw_lines, name_axes
 from hardmax.papers.figures.tables import Table, Tables, part, stacked
 from hardmax.papers.geometry.figures.methods import COLORS, NAMES, at, deficits, marks, train
 
@@ -53,10 +54,10 @@ def draw_optimizers(tables: Tables, canvas: Canvas) -> None:
     span = (1, curves["step"].max())
     panels = above.subplots(1, 3, sharey=True)
     for panel, (data, title) in zip(panels, DATA.items(), strict=True):
-        for name in METHODS:
-            rows = part(part(curves, "data", data), "method", name)
-            panel.plot(rows["step"], np.maximum(rows["deficit"], FLOOR / 100), **_look(name))
-        panel.set(xscale="log", yscale="log", ylim=(FLOOR, 3), xlim=span, xlabel="step", title=title)
+        rows = {**part(curves, "data", data)}
+        rows["deficit"] = np.maximum(rows["deficit"], FLOOR / 100)
+        draw_lines(panel, rows, "method", "step", "deficit", {name: _look(name) for name in METHODS})
+        name_axes(panel, title, "step", "", "xy", ylim=(FLOOR, 3), xlim=span)
     panels[0].set_ylabel("deficit in its own norm")
     panels[0].annotate(
         "sign, rate 0.1: 1/16", (span[1], 1 / 16), (span[1], 0.34), color=RED, fontsize=6.5, ha="right"
