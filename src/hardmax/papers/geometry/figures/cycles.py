@@ -28,7 +28,7 @@ LOOKS: dict[str, dict[str, Any]] = {
     "sign": {"color": RED, "linestyle": (0, (4, 1.5))},
     "Adam": {"color": PURPLE},
 }
-LABELS = {"sign": "sign", "Adam": "Adam", "normalised": "normalised", SPLIT: "normalised, beside $p_{fin}$"}
+LABELS = {"sign": "sign", "Adam": "Adam", "normalised": "normalized", SPLIT: "normalized, $p_{fin}$ fixed"}
 FINITE = {
     "cycle": [np.log(3) / 2, -np.log(3) / 2, 0.0],
     "two-scc": [np.log(2) / 2 * s for s in (1, -1, 1, -1, 0)],
@@ -55,7 +55,7 @@ def draw_cycles(tables: Tables, canvas: Canvas) -> None:
 
 @recipe(
     "D-FIG-CYCLES",
-    "Labels in a cycle: normalised steps slow down to log t, sign descent and Adam go astray",
+    "Labels in a cycle: normalized steps slow down to log t, sign descent and Adam go astray",
     draw=draw_cycles,
     size=(7.0, 2.5),
     errata=("D-ERR-7",),

@@ -79,7 +79,8 @@ def _timeline(panel: Axes, selections: Table, span: tuple[float, float]) -> None
             panel.barh(height, end - start, 0.62, start, color=colors.get(str(tokens), PALE), alpha=0.8)
         panel.plot([-0.07, -0.012], [height, height], transform=frame, clip_on=False, **_look(name))
         norm = NAMES[METHODS[name].step.norm]
-        panel.text(-0.082, height, f"{name}  {norm}", transform=frame, ha="right", va="center", fontsize=7)
+        label = f"{name.replace('normalised', 'normalized')}  {norm}"
+        panel.text(-0.082, height, label, transform=frame, ha="right", va="center", fontsize=7)
     panel.set(xscale="log", xlim=span, ylim=(-0.6, len(METHODS) - 0.4), yticks=[], xlabel="step")
     panel.set_title("(d) tokens selected on the way, data of (c)")
     panel.spines["left"].set_visible(False)
@@ -98,7 +99,7 @@ def _look(name: str) -> dict[str, Any]:
 
 @recipe(
     "D-FIG-OPTIMISERS",
-    "Every optimiser goes to the max margin of its own norm, and may select other tokens",
+    "Each optimizer goes to the max margin of its norm, and may select other tokens",
     draw=draw_optimizers,
     size=(7.0, 4.6),
     errata=("D-ERR-1", "D-ERR-5"),

@@ -14,7 +14,7 @@ from hardmax.papers.geometry.figures.methods import COLORS, NAMES, train
 
 STEPS = {"quick": 10_000, "paper": 100_000}
 RATES = {"quick": 26, "paper": 90}
-RULES = {"l1": "coordinate", "l1.5": "steepest", "l2": "normalised", "l3": "steepest", "linf": "sign"}
+RULES = {"l1": "coordinate", "l1.5": "steepest", "l2": "normalized", "l3": "steepest", "linf": "sign"}
 CRITICAL = {"l1.5": 0.5946458703, "l2": 0.4040610178, "l3": 0.3294955545}
 STUCK = {("l3", 1.0): 0.0387, ("l1.5", 1.0): 0.0606, ("linf", 0.1): 0.0625, ("linf", 0.3): 0.15625,
          ("linf", 1.0): 0.2031}  # fmt: skip

@@ -29,8 +29,8 @@ def draw_2(tables: Tables, canvas: Canvas) -> None:
     upper, lower = canvas.subplots(2, 1, sharex=True)
     _draw_cone(upper, tables, "fig8")
     _draw_cone(lower, tables, "two rivals")
-    upper.set_title("(a) one neighbour: the cone is never left")
-    lower.set_title("(b) two neighbours: it can be left at first")
+    upper.set_title("(a) one neighbor: the cone is never left")
+    lower.set_title("(b) two neighbors: it can be left at first")
     upper.set_xlabel("")
 
 

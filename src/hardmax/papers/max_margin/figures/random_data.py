@@ -517,7 +517,7 @@ def _sensitivity(table: Table) -> dict[str, Any]:
     }
 
 
-GAP = r"least score gap $\underline{\gamma}$ to a neighbour"
+GAP = r"least score gap $\underline{\gamma}$ to a neighbor"
 BIN = 0.005  # the paper's bins are narrower than 0.01
 PROTOCOL = (
     "Each trial: 4 inputs of 6 tokens uniform on the sphere, 1,000 normalised steps of size 1 from zero, "
@@ -580,7 +580,7 @@ def draw_9b(tables: Tables, canvas: Canvas) -> None:
 
 @recipe(
     "B-FIG-9b",
-    "Random data: the selected tokens almost always outscore their neighbours",
+    "Random data: the selected tokens almost always outscore their neighbors",
     draw=draw_9b,
     size=(3.4, 2.5),
     errata=("B-ERR-11",),

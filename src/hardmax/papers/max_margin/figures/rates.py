@@ -23,9 +23,9 @@ def draw_4(tables: Tables, canvas: Canvas) -> None:
     left, right = canvas.subplots(1, 2)
     curves = tables["curves"]
     looks = {
-        "normalised": (RED, "-", r"normalised, $\eta = 0.1$"),
+        "normalised": (RED, "-", r"normalized, $\eta = 0.1$"),
         "plain": (BLUE, "-", r"plain, $\eta = 1$"),
-        "damped": (RED, DOTTED, r"normalised by $|\nabla L| + 10^{-9}$"),
+        "damped": (RED, DOTTED, r"normalized by $|\nabla L| + 10^{-9}$"),
     }
     for run, (color, line, label) in looks.items():
         rows = part(curves, "run", run)
@@ -41,7 +41,7 @@ def draw_4(tables: Tables, canvas: Canvas) -> None:
 
 @recipe(
     "B-FIG-4",
-    "Normalised and plain descent: attention and the norm of p",
+    "Normalized and plain descent: attention and the norm of p",
     draw=draw_4,
     size=(7.0, 2.3),
     errata=("B-ERR-06", "B-ERR-11"),

@@ -34,12 +34,12 @@ def draw_rho(tables: Tables, canvas: Canvas) -> None:
         first.axhline(float(rows["limit"][0]), color=color, linewidth=0.8, linestyle=DOTTED, zorder=1)
     first.set(xscale="log", xlim=(4, 2000), ylim=(-1, 13), xlabel="$|p|$", ylabel="angle of $p$ (degrees)")
     first.legend(loc="upper right", title=r"$\eta_v/\eta_p$", ncols=2, columnspacing=0.8, title_fontsize=7)
-    first.set_title("(a) training on B-FIG-3b")
+    first.set_title("(a) training, data of figure 3(b)")
     _limits(second, tables, "fig3b")
     least = tables["paths"]
     second.plot(least["rho"], least["degrees"], "x", color=GRAY, markersize=4, label="least risk, $R = 30$")
     angle = "limit angle (degrees)"
-    name_axes(second, "(b) limit on B-FIG-3b", RHO, angle, xlim=(0, 2.05), ylim=(-0.7, 13))
+    name_axes(second, "(b) limit on the same data", RHO, angle, xlim=(0, 2.05), ylim=(-0.7, 13))
     second.text(0.06, 11.4, "$p^{mm}$", fontsize=7)
     second.text(2.03, 0.5, "$p^{relax}$", fontsize=7, ha="right")
     second.legend(loc="upper right", bbox_to_anchor=(1.0, 0.92))

@@ -326,9 +326,6 @@ def _differs(protocol: Protocol) -> list[str]:
     return [f"Differs from the printed training: {'; '.join(less)}."] if less else []
 
 
-# -- figure 6 ---------------------------------------------------------------------------------------------
-
-
 def draw_6(tables: Tables, canvas: Canvas) -> None:
     """A row of maps for each image, over the epochs; each map from white to its own largest weight."""
     maps, shown = tables["maps"], tables["images"]
@@ -409,8 +406,6 @@ def fig_6(setting: Setting) -> Findings:
         tables, claims, (*notes, "The number below a map is its own nnz/T; single maps jump."), SEED
     )
 
-
-# -- figure 7 ---------------------------------------------------------------------------------------------
 
 TITLES = {NORMAL: "(a) small start", XAVIER: "(b) Xavier's start", THEIRS: "(c) as (a), PyTorch's backward"}
 
