@@ -11,6 +11,7 @@ from pathlib import Path
 from PIL import Image
 
 from hardmax.papers.figures.figure import recipes
+from hardmax.papers.stored import read_results
 
 DOCS = Path(__file__).parents[1]
 DOTS = 160  # to the inch of print: a figure of one column fills three quarters of the site's
@@ -38,6 +39,12 @@ def shrink(picture: Path, to: Path, inches: float) -> None:
     image.save(to, optimize=True)
 
 
+def stand_in(id: str) -> str:
+    """Return a sentence for the caption of a figure that is drawn from stand-in data."""
+    claims = read_results()["figures"].get(id, {"claims": {}})["claims"].values()
+    return ". *Stand-in data, not the paper's own.*" if any(claim["stand_in"] for claim in claims) else ""
+
+
 def write(results: Path) -> None:
     """Copy every figure of the folder and write the page; a figure without any picture stops it."""
     folder = DOCS / "img" / "figures"
@@ -59,7 +66,8 @@ def write(results: Path) -> None:
                 if id in records:
                     shrink(results / f"{id}.png", folder / f"{id}.png", recipe.size[0])
                 anchor = f'<a id="{id.lower()}"></a>'
-                page.append(f"{anchor}\n\n**{id}** {recipe.title}\n\n![{id}](../img/figures/{id}.png)\n")
+                caption = f"**{id}** {recipe.title}{stand_in(id)}"
+                page.append(f"{anchor}\n\n{caption}\n\n![{id}](../img/figures/{id}.png)\n")
     (DOCS / "research" / "gallery.md").write_text("\n".join(page), encoding="utf-8")
 
 

@@ -377,8 +377,8 @@ def test_stored_runs_stand_beside_the_figure_each_with_its_reading(one_layer_cas
 
 def test_a_day_is_less_than_the_paper_where_that_takes_days():
     sizes = two_layers.SIZES
-    assert sizes["paper"]["IMDB"].schedule == two_layers.schedule(2048, 500, (100, 200))
-    assert sizes["day"]["IMDB"].schedule == two_layers.schedule(2048, 30, (5, 25), rate=1e-3)
+    assert sizes["paper"]["IMDB"].schedule == reviews.schedule(2048, 500, (100, 200))
+    assert sizes["day"]["IMDB"].schedule == reviews.schedule(2048, 30, (5, 25), rate=1e-3)
     assert [each.id for each in recipes_of() if each.reduced] == ["B-FIG-6", "B-FIG-7", "A-FIG-1"]
 
 

@@ -70,9 +70,7 @@ def near(
     """
     found, wanted = np.broadcast_arrays(np.asarray(measured, dtype=float), np.asarray(expected, dtype=float))
     holds = bool(found.size and np.all(np.abs(found - wanted) <= tolerance))
-    asked = ", ".join(_number(each) for each in np.unique(np.asarray(expected, dtype=float)))
-    if np.ndim(expected):
-        asked = ", ".join(_number(each) for each in np.ravel(expected))
+    asked = ", ".join(_number(each) for each in np.ravel(expected))
     shown = found.item() if found.ndim == 0 else found.tolist()
     return Claim(id, text, f"{asked} ± {_number(tolerance)}", shown, holds, paper)
 

@@ -54,10 +54,6 @@ class Setting:
     ``logits`` is for the trainings of paper A on text: as "printed", or "scaled" by 1/sqrt(d) in every
     softmax, which the paper does not print. Work of many minutes is kept in the folder ``checkpoints``, if
     there is one, and goes on from there.
-
-    >>> from hardmax.papers.figures.figure import Setting
-    >>> Setting().scale
-    'quick'
     """
 
     scale: Scale = "quick"
@@ -93,10 +89,6 @@ class Recipe:
 
     ``size`` is that of the printed picture in inches; ``errata`` are the ids that bear on it. ``reduced``
     says that ``compute`` has a size of its own for the scale "day"; others take the paper's then.
-
-    >>> from hardmax.papers.figures.figure import recipes
-    >>> recipes()["B-FIG-1a"].paper
-    'B'
     """
 
     id: str
@@ -200,22 +192,12 @@ def recipe(
 
 
 def recipes() -> dict[str, Recipe]:
-    """All figures that can be made, by id, in the order of the papers B, C, A and D.
-
-    >>> from hardmax.papers.figures.figure import recipes
-    >>> "B-FIG-9a" in recipes()
-    True
-    """
+    """All figures that can be made, by id, in the order of the papers B, C, A and D."""
     return RECIPES.all()
 
 
 def recipes_of(ids: Iterable[str] | None = None, paper: str | None = None) -> list[Recipe]:
-    """The figures of those ids (all if none are given) and of that paper; a ValueError names near ids.
-
-    >>> from hardmax.papers.figures.figure import recipes_of
-    >>> [each.id for each in recipes_of(["B-FIG-9b"])]
-    ['B-FIG-9b']
-    """
+    """The figures of those ids (all if none are given) and of that paper; a ValueError names near ids."""
     table = recipes() if ids is None else RECIPES
     wanted = list(recipes()) if ids is None else list(dict.fromkeys([ids] if isinstance(ids, str) else ids))
     found = [each for each in (table[id] for id in wanted) if paper is None or each.paper == paper]

@@ -30,13 +30,7 @@ DEEPEST = 20  # lists within lists of what was measured
 
 
 def read_records(folder: Path) -> list[Record]:
-    """The records in a folder, by name; other files are left alone.
-
-    >>> import tempfile, pathlib
-    >>> from hardmax.papers.figures.record import read_records
-    >>> read_records(pathlib.Path(tempfile.mkdtemp()))
-    []
-    """
+    """The records in a folder, by name; other files are left alone."""
     found = []
     for path in sorted(folder.glob("*-FIG-*.json")):
         if not path.is_file() or path.is_symlink():
@@ -298,10 +292,5 @@ def tally(records: Sequence[Record]) -> str:
 
 
 def count(number: int, what: str) -> str:
-    """A number with its noun.
-
-    >>> from hardmax.papers.figures.record import count
-    >>> count(1, "figure"), count(3, "figure")
-    ('1 figure', '3 figures')
-    """
+    """A number with its noun."""
     return f"{number:,} {what}" + ("" if number == 1 else "s")

@@ -20,7 +20,10 @@ CONSTRUCTED = "constructed instances, on which the statement must hold or must n
 IMDB = "IMDB, the paper's 50,000 reviews"
 YELP = "Yelp, the 1,758 reviews at hand that pass the paper's filters; the paper has 50,000"
 PROTOCOL = "d = 2048, 500 epochs, AdamW at 1e-2 (a tenth from epochs 100 and 200), batch 128, decay 1e-8"
-UNSTATED = "Start, tokenizer details, padding and LayerNorm's gain are not printed; ours are in the docs."
+UNSTATED = (
+    "Start, tokenizer details, padding and LayerNorm's gain are not printed; docs/research/reviews.md "
+    "compares our choices with others."
+)
 SCALED = "Logits of every softmax are divided by sqrt(d), which the paper does not print."
 SHORTER = "Two layers have fewer epochs than 500, with milestones in proportion: an epoch takes minutes."
 FEW = "1,758 reviews, not 50,000."

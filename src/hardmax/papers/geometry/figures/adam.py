@@ -8,6 +8,7 @@ import hardmax as hm
 from hardmax._lib.style import BLUE, GRAY, GREEN, INK, ORANGE, PURPLE, RED
 from hardmax.papers.figures.claims import listed
 from hardmax.papers.figures.figure import Axes, Canvas, Findings, Setting, recipe
+from hardmax.papers.figures.panels import draw_lines, name_axes
 from hardmax.papers.figures.tables import Tables, part, stacked
 from hardmax.papers.geometry.figures.methods import at, deficits, marks, train
 
@@ -31,40 +32,19 @@ def draw_adam(tables: Tables, canvas: Canvas) -> None:
         curve = part(law, "beta2", beta)
         middle.plot(curve["rate"], curve["growth"], color=color)
         middle.axhline(-0.5 * np.log(beta), color=color, linewidth=0.7, linestyle=(0, (1, 1.5)), zorder=0)
-        middle.text(
-            0.25,
-            -0.6 * np.log(beta),
-            rf"$-\frac{{1}}{{2}}\log {beta:g}$",
-            color=color,
-            ha="right",
-            fontsize=6.5,
-        )
+        limit = rf"$-\frac{{1}}{{2}}\log {beta:g}$"
+        middle.text(0.25, -0.6 * np.log(beta), limit, color=color, ha="right", fontsize=6.5)
     middle.plot(growth["rate"], growth["measured"], "o", color=INK, markersize=3, zorder=4)
     middle.text(0.0015, 0.0019, "measured", fontsize=6.5)
-    middle.set(
-        xscale="log",
-        yscale="log",
-        xlabel="rate",
-        ylabel="growth of margins per step",
-        title="(b) speed limit",
-        ylim=(2e-5, 0.02),
-        xlim=(1e-5, 0.3),
-    )
-    for factor, color in AROUND.items():
-        rows = part(tables["norms"], "factor", factor)
-        right.plot(rows["step"], rows["norm"], color=color)
+    limits = {"xlim": (1e-5, 0.3), "ylim": (2e-5, 0.02)}
+    name_axes(middle, "(b) speed limit", "rate", "growth of margins per step", "xy", **limits)
+    looks = {factor: {"color": color} for factor, color in AROUND.items()}
+    draw_lines(right, tables["norms"], "factor", "step", "norm", looks)
     right.text(410, 1e30, r"$1.1\,\eta_c$", color=RED, ha="right", fontsize=7)
     right.text(680, 1e30, r"rate $1.02\,\eta_c$", color=ORANGE, fontsize=7)
     right.text(4.8e3, 1e4, r"$0.98$ and $0.9\,\eta_c$", color=GREEN, ha="right", fontsize=7)
-    right.set(
-        xscale="log",
-        yscale="log",
-        xlabel="step",
-        ylabel=r"$|p|_\infty$",
-        xlim=(100, 5000),
-        ylim=(0.1, 1e40),
-        title=r"(c) Adam runs away",
-    )
+    limits = {"xlim": (100, 5000), "ylim": (0.1, 1e40)}
+    name_axes(right, "(c) Adam runs away", "step", r"$|p|_\infty$", "xy", **limits)
 
 
 def _waiting(panel: Axes, tables: Tables) -> None:
@@ -82,15 +62,8 @@ def _waiting(panel: Axes, tables: Tables) -> None:
     panel.text(last * 1.15, 0.6, r"$\beta_2$", fontsize=7, va="center")
     panel.axhline(1 / 6, color=GRAY, linewidth=0.7, linestyle=(0, (1, 1.5)), zorder=0)
     panel.text(1.3, 0.19, r"max margin of $\ell_2$", color="#777777", fontsize=6.5)
-    panel.set(
-        xscale="log",
-        yscale="log",
-        xlabel="step",
-        ylabel=r"deficit in $\ell_\infty$",
-        xlim=(1, last),
-        ylim=(1e-5, 1),
-        title=r"(a) waiting time $\tau$ (dots)",
-    )
+    limits = {"xlim": (1, last), "ylim": (1e-5, 1)}
+    name_axes(panel, r"(a) waiting time $\tau$ (dots)", "step", r"deficit in $\ell_\infty$", "xy", **limits)
 
 
 @recipe(

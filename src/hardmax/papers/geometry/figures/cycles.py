@@ -10,8 +10,9 @@ import hardmax as hm
 from hardmax._lib.style import BLUE, GREEN, PURPLE, RED
 from hardmax.papers.figures.claims import listed
 from hardmax.papers.figures.figure import Canvas, Findings, Setting, recipe
+from hardmax.papers.figures.panels import draw_lines, name_axes, name_lines
 from hardmax.papers.figures.tables import Tables, part, stacked
-from hardmax.papers.geometry.figures.methods import at, deficits, marks, name_lines, train
+from hardmax.papers.geometry.figures.methods import at, deficits, marks, train
 
 STEPS = {"quick": 10_000, "paper": 100_000}
 DATA = {"cycle": "(b) one cycle: direction", "two-scc": "(c) two cycles: direction"}
@@ -27,7 +28,7 @@ LOOKS: dict[str, dict[str, Any]] = {
     "sign": {"color": RED, "linestyle": (0, (4, 1.5))},
     "Adam": {"color": PURPLE},
 }
-LABELS = {"sign": "sign", "Adam": "Adam", "normalised": "normalised", SPLIT: "normalised, beside $p_{fin}$"}
+LABELS = {"sign": "sign", "Adam": "Adam", "normalised": "normalized", SPLIT: "normalized, $p_{fin}$ fixed"}
 FINITE = {
     "cycle": [np.log(3) / 2, -np.log(3) / 2, 0.0],
     "two-scc": [np.log(2) / 2 * s for s in (1, -1, 1, -1, 0)],
@@ -39,26 +40,22 @@ def draw_cycles(tables: Tables, canvas: Canvas) -> None:
     """The length of p on the first data set, and deficits on both."""
     left, *panels = canvas.subplots(1, 3)
     curves, last = tables["runs"], float(tables["runs"]["step"].max())
-    for name, look in LOOKS.items():
-        rows = part(part(curves, "data", "cycle"), "method", name)
-        left.plot(rows["step"], rows["norm"], **look)
+    draw_lines(left, part(curves, "data", "cycle"), "method", "step", "norm", LOOKS)
     law = tables["law"]
     left.plot(law["step"], law["norm"], color="black", linestyle=(0, (1, 1.5)), linewidth=0.9, zorder=5)
     left.text(last / 1.2, law["norm"][-1] / 2.3, r"$|p_{mm}| \log t$", ha="right", va="top", fontsize=7)
-    left.set(xscale="log", yscale="log", xlim=(1, last), ylim=(0.01, 3e4), xlabel="step")
-    left.set(title="(a) one cycle: norm of $p$", ylabel="norm of $p$, in the optimizer's norm")
+    length = "norm of $p$, in the optimizer's norm"
+    name_axes(left, "(a) one cycle: norm of $p$", "step", length, "xy", xlim=(1, last), ylim=(0.01, 3e4))
     name_lines(left, {text: LOOKS[name]["color"] for name, text in LABELS.items()}, 0.96, 0.075)
     for panel, (data, title) in zip(panels, DATA.items(), strict=True):
-        for name, look in LOOKS.items():
-            rows = part(part(curves, "data", data), "method", name)
-            panel.plot(rows["step"], rows["misalignment"], **look)
-        panel.set(xscale="log", yscale="log", xlim=(1, last), ylim=(1e-7, 3), xlabel="step", title=title)
+        draw_lines(panel, part(curves, "data", data), "method", "step", "misalignment", LOOKS)
+        name_axes(panel, title, "step", "", "xy", xlim=(1, last), ylim=(1e-7, 3))
     panels[0].set_ylabel("1 − cos to the max margin")
 
 
 @recipe(
     "D-FIG-CYCLES",
-    "Labels in a cycle: normalised steps slow down to log t, sign descent and Adam go astray",
+    "Labels in a cycle: normalized steps slow down to log t, sign descent and Adam go astray",
     draw=draw_cycles,
     size=(7.0, 2.5),
     errata=("D-ERR-7",),

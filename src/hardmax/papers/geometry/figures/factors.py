@@ -10,8 +10,9 @@ import hardmax as hm
 from hardmax._lib.style import BLUE, GRAY, GREEN, INK, RED
 from hardmax.papers.figures.claims import listed, near
 from hardmax.papers.figures.figure import Canvas, Findings, Setting, recipe
+from hardmax.papers.figures.panels import draw_lines, name_axes, name_lines
 from hardmax.papers.figures.tables import Table, Tables, part, stacked
-from hardmax.papers.geometry.figures.methods import at, deficits, marks, name_lines
+from hardmax.papers.geometry.figures.methods import at, deficits, marks
 
 STEPS = {"quick": 10_000, "paper": 100_000}
 MUON = {"quick": 1000, "paper": 100_000}  # a rule of matrices is not compiled
@@ -39,17 +40,10 @@ def draw_factors(tables: Tables, canvas: Canvas) -> None:
     *panels, right = canvas.subplots(1, 3, width_ratios=(1, 1, 0.9))
     titles = ("(a) three inputs, 3 × 3", "(b) four inputs, 4 × 4")
     for panel, data, title in zip(panels, DATA, titles, strict=True):
-        for name, color in COLORS.items():
-            rows = part(part(tables["deficits"], "data", data), "way", name)
-            panel.plot(rows["step"], rows["deficit"], color=color)
-        panel.set(
-            xscale="log",
-            yscale="log",
-            xlabel="step",
-            xlim=(10, tables["deficits"]["step"].max()),
-            ylim=(5e-3, 3),
-            title=title,
-        )
+        looks = {name: {"color": color} for name, color in COLORS.items()}
+        draw_lines(panel, part(tables["deficits"], "data", data), "way", "step", "deficit", looks)
+        limits = {"xlim": (10, tables["deficits"]["step"].max()), "ylim": (5e-3, 3)}
+        name_axes(panel, title, "step", "", "xy", **limits)
     panels[0].set_ylabel("deficit in its norm")
     texts = (
         "K, Q together: nuclear",
@@ -64,14 +58,8 @@ def draw_factors(tables: Tables, canvas: Canvas) -> None:
         rows = part(values, "way", name)
         places = rows["index"] + (shift - 1.5) * width
         right.bar(places, rows["value"], width * 0.9, label=name, color=COLORS.get(name, INK))
-    right.set(
-        xticks=range(1, 5),
-        yticks=(0, 0.5, 1),
-        ylim=(0, 1.32),
-        xlabel="singular value of W",
-        ylabel="over the largest",
-        title="(c) spectrum of W in (b)",
-    )
+    name_axes(right, "(c) spectrum of W in (b)", "singular value of W", "over the largest", ylim=(0, 1.32))
+    right.set(xticks=range(1, 5), yticks=(0, 0.5, 1))
     right.legend(loc="upper right", handlelength=0.8, fontsize=6.5, ncols=2)
 
 

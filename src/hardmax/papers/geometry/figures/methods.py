@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
 
 import numpy as np
 
 import hardmax as hm
 from hardmax._lib.style import BLUE, GREEN, ORANGE, RED, TEAL
-from hardmax.papers.figures.figure import Axes
 
 COLORS = {"l1": ORANGE, "l1.5": TEAL, "l2": BLUE, "l3": GREEN, "linf": RED}
 NAMES = {
@@ -40,13 +38,6 @@ def deficits(run: hm.Run, best: hm.MaxMargin) -> tuple[np.ndarray, np.ndarray]:
     """The recorded steps after the start, and how far p was from the max margin at each."""
     late = np.flatnonzero(np.asarray(run.points).any(axis=1))
     return run.times[late].astype(int), np.array([max(best.margin_gap(run.points[at]), 0.0) for at in late])
-
-
-def name_lines(panel: Axes, names: Mapping[str, str], top: float, gap: float) -> None:
-    """Write the names of lines below each other in their colors, in place of a legend."""
-    for height, (text, color) in enumerate(names.items()):
-        place = (0.05, top - gap * height)
-        panel.text(*place, text, transform=panel.transAxes, fontsize=7, va="top", color=color)
 
 
 def at(steps: np.ndarray, values: np.ndarray, step: int) -> float:

@@ -8,6 +8,7 @@ import hardmax as hm
 from hardmax._lib.style import BLUE, GRAY, INK
 from hardmax.papers.figures.claims import listed
 from hardmax.papers.figures.figure import Axes, Canvas, Findings, Setting, recipe
+from hardmax.papers.figures.panels import name_axes
 from hardmax.papers.figures.tables import Tables, part, stacked
 from hardmax.papers.geometry.figures.methods import COLORS, NAMES
 from hardmax.trials.summary import Proportion
@@ -40,15 +41,9 @@ def draw_norms(tables: Tables, canvas: Canvas) -> None:
         column = part(words, "norm", name)
         for height, selection in enumerate(reversed(chosen)):
             word = str(part(column, "selection", selection)["word"][0])
-            middle.plot(
-                at,
-                height,
-                "o",
-                markersize=7,
-                markeredgewidth=0.9,
-                color=COLORS[name],
-                markerfacecolor=COLORS[name] if word == "strong" else "white",
-            )
+            face = COLORS[name] if word == "strong" else "white"
+            look = {"color": COLORS[name], "markerfacecolor": face}
+            middle.plot(at, height, "o", markersize=7, markeredgewidth=0.9, **look)
     middle.set(xlim=(-0.5, len(POWERS) - 0.5), ylim=(-0.6, len(chosen) - 0.4))
     middle.set_title("(b) full if it attracts")
     middle.set_xticks(range(len(POWERS)), [NAMES[name] for name in POWERS])
@@ -57,22 +52,10 @@ def draw_norms(tables: Tables, canvas: Canvas) -> None:
     for side in middle.spines.values():
         side.set_visible(False)
     shares = tables["shares"]
-    right.errorbar(
-        shares["d"],
-        shares["share"],
-        np.abs([shares["low"], shares["high"]] - shares["share"]),
-        fmt="o",
-        color=BLUE,
-        markersize=4,
-    )
-    right.set(
-        ylim=(0, 1),
-        xlim=(1.5, 4.5),
-        xticks=DIMENSIONS,
-        xlabel="dimension",
-        ylabel="share of problems",
-        title="(c) norms disagree",
-    )
+    widths = np.abs([shares["low"], shares["high"]] - shares["share"])
+    right.errorbar(shares["d"], shares["share"], widths, fmt="o", color=BLUE, markersize=4)
+    name_axes(right, "(c) norms disagree", "dimension", "share of problems", ylim=(0, 1), xlim=(1.5, 4.5))
+    right.set_xticks(DIMENSIONS)
 
 
 def _balls(panel: Axes, tables: Tables) -> None:
@@ -83,28 +66,15 @@ def _balls(panel: Axes, tables: Tables) -> None:
         x, y = circle / np.linalg.norm(circle, power, axis=0)
         panel.plot(x, y, color=COLORS[name], linewidth=0.9, zorder=1)
         for row in zip(*(part(tables["words"], "norm", name)[c] for c in ("x", "y", "word")), strict=True):
-            panel.plot(
-                *row[:2],
-                "o",
-                color=COLORS[name],
-                markersize=4.5,
-                zorder=3,
-                markerfacecolor=COLORS[name] if row[2] == "strong" else "white",
-            )
+            face = COLORS[name] if row[2] == "strong" else "white"
+            panel.plot(*row[:2], "o", color=COLORS[name], markersize=4.5, zorder=3, markerfacecolor=face)
     for x, y in zip(tables["borders"]["x"], tables["borders"]["y"], strict=True):
         panel.plot([0, 2 * x], [0, 2 * y], color=GRAY, linewidth=0.6, linestyle=(0, (1, 1.5)), zorder=0)
     middle = part(tables["words"], "norm", "l2")
     for x, y, tokens in zip(middle["x"], middle["y"], middle["selection"], strict=True):
         far = 1.33 / max(abs(x), abs(y))
-        panel.text(
-            far * x,
-            far * y,
-            f"({str(tokens).replace(' ', ', ')})",
-            ha="center",
-            va="center",
-            fontsize=7,
-            color=INK,
-        )
+        text = f"({str(tokens).replace(' ', ', ')})"
+        panel.text(far * x, far * y, text, ha="center", va="center", fontsize=7, color=INK)
     panel.set(xlim=(-1.55, 1.55), ylim=(-1.5, 1.5), aspect="equal", xticks=[], yticks=[])
     panel.set_title("(a) directions in three norms")
     for side in panel.spines.values():

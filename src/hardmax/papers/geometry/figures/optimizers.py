@@ -10,6 +10,7 @@ import numpy as np
 import hardmax as hm
 from hardmax._lib.style import BLUE, PURPLE, RED
 from hardmax.papers.figures.figure import Axes, Canvas, Findings, Setting, recipe
+from hardmax.papers.figures.panels import draw_lines, name_axes
 from hardmax.papers.figures.tables import Table, Tables, part, stacked
 from hardmax.papers.geometry.figures.methods import COLORS, NAMES, at, deficits, marks, train
 
@@ -53,10 +54,10 @@ def draw_optimizers(tables: Tables, canvas: Canvas) -> None:
     span = (1, curves["step"].max())
     panels = above.subplots(1, 3, sharey=True)
     for panel, (data, title) in zip(panels, DATA.items(), strict=True):
-        for name in METHODS:
-            rows = part(part(curves, "data", data), "method", name)
-            panel.plot(rows["step"], np.maximum(rows["deficit"], FLOOR / 100), **_look(name))
-        panel.set(xscale="log", yscale="log", ylim=(FLOOR, 3), xlim=span, xlabel="step", title=title)
+        rows = {**part(curves, "data", data)}
+        rows["deficit"] = np.maximum(rows["deficit"], FLOOR / 100)
+        draw_lines(panel, rows, "method", "step", "deficit", {name: _look(name) for name in METHODS})
+        name_axes(panel, title, "step", "", "xy", ylim=(FLOOR, 3), xlim=span)
     panels[0].set_ylabel("deficit in its own norm")
     panels[0].annotate(
         "sign, rate 0.1: 1/16", (span[1], 1 / 16), (span[1], 0.34), color=RED, fontsize=6.5, ha="right"
@@ -78,7 +79,8 @@ def _timeline(panel: Axes, selections: Table, span: tuple[float, float]) -> None
             panel.barh(height, end - start, 0.62, start, color=colors.get(str(tokens), PALE), alpha=0.8)
         panel.plot([-0.07, -0.012], [height, height], transform=frame, clip_on=False, **_look(name))
         norm = NAMES[METHODS[name].step.norm]
-        panel.text(-0.082, height, f"{name}  {norm}", transform=frame, ha="right", va="center", fontsize=7)
+        label = f"{name.replace('normalised', 'normalized')}  {norm}"
+        panel.text(-0.082, height, label, transform=frame, ha="right", va="center", fontsize=7)
     panel.set(xscale="log", xlim=span, ylim=(-0.6, len(METHODS) - 0.4), yticks=[], xlabel="step")
     panel.set_title("(d) tokens selected on the way, data of (c)")
     panel.spines["left"].set_visible(False)
@@ -97,7 +99,7 @@ def _look(name: str) -> dict[str, Any]:
 
 @recipe(
     "D-FIG-OPTIMISERS",
-    "Every optimiser goes to the max margin of its own norm, and may select other tokens",
+    "Each optimizer goes to the max margin of its norm, and may select other tokens",
     draw=draw_optimizers,
     size=(7.0, 4.6),
     errata=("D-ERR-1", "D-ERR-5"),

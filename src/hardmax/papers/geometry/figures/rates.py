@@ -8,12 +8,13 @@ import hardmax as hm
 from hardmax._lib.style import INK
 from hardmax.papers.figures.claims import listed
 from hardmax.papers.figures.figure import Canvas, Findings, Setting, recipe
+from hardmax.papers.figures.panels import name_axes
 from hardmax.papers.figures.tables import Tables, part, stacked
 from hardmax.papers.geometry.figures.methods import COLORS, NAMES, train
 
 STEPS = {"quick": 10_000, "paper": 100_000}
 RATES = {"quick": 26, "paper": 90}
-RULES = {"l1": "coordinate", "l1.5": "steepest", "l2": "normalised", "l3": "steepest", "linf": "sign"}
+RULES = {"l1": "coordinate", "l1.5": "steepest", "l2": "normalized", "l3": "steepest", "linf": "sign"}
 CRITICAL = {"l1.5": 0.5946458703, "l2": 0.4040610178, "l3": 0.3294955545}
 STUCK = {("l3", 1.0): 0.0387, ("l1.5", 1.0): 0.0606, ("linf", 0.1): 0.0625, ("linf", 0.3): 0.15625,
          ("linf", 1.0): 0.2031}  # fmt: skip
@@ -37,14 +38,8 @@ def draw_rates(tables: Tables, canvas: Canvas) -> None:
         panel.plot(rate, FLOOR, "^", color=COLORS[str(name)], markersize=4, clip_on=False)
     panel.text(0.29, 1.3 * FLOOR, r"$\eta_c$", ha="right", color=INK)
     panel.text(3.1, 0.52, "trapped in a cycle", ha="right", va="top", color=COLORS["l1"], fontsize=6.5)
-    panel.set(
-        xscale="log",
-        yscale="log",
-        xlabel="step size",
-        ylabel="deficit at the end",
-        xlim=(curves["rate"].min(), 3.2),
-        ylim=(FLOOR, 1.0),
-    )
+    limits = {"xlim": (curves["rate"].min(), 3.2), "ylim": (FLOOR, 1.0)}
+    name_axes(panel, "", "step size", "deficit at the end", "xy", **limits)
 
 
 @recipe(

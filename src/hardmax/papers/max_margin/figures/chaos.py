@@ -34,10 +34,10 @@ def draw_chaos(tables: Tables, canvas: Canvas) -> None:
     for panel in (top, bottom):
         for each in tables["doublings"]["rate"]:
             panel.axvline(each, color="#DDDDDD", linewidth=0.6, zorder=0)
-    top.set(ylabel="residual beside $p_{mm}$", xlim=SPAN)
+    top.set(ylabel="residual orthogonal to $p_{mm}$", xlim=SPAN)
     bottom.set(ylabel="Lyapunov exponent", xlabel=r"rate / $\eta_c$", ylim=(-1.5, 0.6))
     top.text(0.02, 0.95, "late map", color="#777777", transform=top.transAxes, va="top")
-    top.text(0.02, 0.86, "normalised descent", color=RED, transform=top.transAxes, va="top")
+    top.text(0.02, 0.86, "normalized descent", color=RED, transform=top.transAxes, va="top")
 
 
 @recipe(

@@ -29,8 +29,8 @@ def draw_2(tables: Tables, canvas: Canvas) -> None:
     upper, lower = canvas.subplots(2, 1, sharex=True)
     _draw_cone(upper, tables, "fig8")
     _draw_cone(lower, tables, "two rivals")
-    upper.set_title("(a) one neighbour: the cone is never left")
-    lower.set_title("(b) two neighbours: it can be left at first")
+    upper.set_title("(a) one neighbor: the cone is never left")
+    lower.set_title("(b) two neighbors: it can be left at first")
     upper.set_xlabel("")
 
 
@@ -49,15 +49,9 @@ def _draw_cone(panel: Axes, tables: Tables, name: str) -> None:
     panel.text(4.6, 1.35, rf"${angle:.2f}°$", fontsize=7, ha="center")
     panel.plot([0, REACH], [0, 0], color=RED, linestyle=(0, (4, 2)), linewidth=1.3, zorder=3)
     panel.text(REACH + 0.4, 0, "$p^{mm}$", color=RED, va="center")
-    panel.annotate(
-        rf"$\bar R_\mu = {radius:.1f}$",
-        (side[0], side[1]),
-        (radius - 1.0, 3.9),
-        fontsize=7,
-        ha="right",
-        color=BLUE,
-        arrowprops={"arrowstyle": "-", "color": BLUE, "linewidth": 0.5},
-    )
+    look = {"fontsize": 7, "ha": "right", "color": BLUE}
+    look["arrowprops"] = {"arrowstyle": "-", "color": BLUE, "linewidth": 0.5}
+    panel.annotate(rf"$\bar R_\mu = {radius:.1f}$", (side[0], side[1]), (radius - 1.0, 3.9), **look)
     plane.draw_paths(panel, part(tables["paths"], "cone", name), "#777777", every=ARROW)
     plane.label_axes(panel)
 

@@ -131,15 +131,9 @@ def draw_1b(tables: Tables, canvas: Canvas) -> None:
     )
     panel.text(-0.5, 4.2, "$p^{mm}$ of\n(−0.1, 1)", color=RED, ha="right", va="top")
     panel.text(6.55, -0.35, "$p^{mm}$ of (1, 0)", color=BLUE, ha="right", va="top")
-    panel.annotate(
-        "boundary of\nthe basins",
-        (4.2, 0.19),
-        (4.3, 1.0),
-        fontsize=7,
-        ha="left",
-        color=INK,
-        arrowprops={"arrowstyle": "-", "linewidth": 0.5, "color": INK},
-    )
+    look: dict[str, Any] = {"fontsize": 7, "ha": "left", "color": INK}
+    look["arrowprops"] = {"arrowstyle": "-", "linewidth": 0.5, "color": INK}
+    panel.annotate("boundary of\nthe basins", (4.2, 0.19), (4.3, 1.0), **look)
     plane.label_axes(panel)
 
 

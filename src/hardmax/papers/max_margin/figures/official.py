@@ -26,12 +26,7 @@ _NUMBERS = (float32, float64)
 
 @dataclass(frozen=True)
 class Arithmetic:
-    """A number format and the epsilon that is added to the gradient's norm.
-
-    >>> from hardmax.papers.max_margin.figures.official import Arithmetic
-    >>> Arithmetic("float32", 1e-9).name
-    'float32, ε = 1e-09'
-    """
+    """A number format and the epsilon that is added to the gradient's norm."""
 
     precision: str
     epsilon: float

@@ -73,16 +73,14 @@ def draw_tokens(panel: Axes, table: Table, size: float = 4.5, best: str | None =
         for x, y, is_best in zip(rows["x"], rows["y"], rows["best"], strict=True):
             # An open token is larger and lies below, so that a best one in the same place is seen inside it.
             shape = (best or marker) if is_best else marker
-            panel.plot(
-                x,
-                y,
-                shape,
-                color=color,
-                markerfacecolor=color if is_best else "white",
-                markersize=(2.0 if shape == "*" else 1.0 if is_best else 1.3) * size,
-                markeredgewidth=0.4 if is_best else 1.0,
-                zorder=6.5 if is_best else 6,
-            )
+            look: dict[str, Any] = {"markersize": 1.3 * size, "markeredgewidth": 1.0, "zorder": 6}
+            if is_best:
+                look = {
+                    "markersize": (2.0 if shape == "*" else 1.0) * size,
+                    "markeredgewidth": 0.4,
+                    "zorder": 6.5,
+                }
+            panel.plot(x, y, shape, color=color, markerfacecolor=color if is_best else "white", **look)
 
 
 def draw_ray(panel: Axes, vector: Sequence[float] | np.ndarray, color: str, **line: Any) -> None:
@@ -113,24 +111,16 @@ def draw_heads(panel: Axes, x: np.ndarray, y: np.ndarray, at: np.ndarray, color:
     """Arrow heads along a curve, all of one size on paper."""
     dx, dy = x[at] - x[at - 1], y[at] - y[at - 1]
     length = np.hypot(dx, dy)
-    panel.quiver(
-        x[at],
-        y[at],
-        dx / length,
-        dy / length,
-        color=color,
-        angles="xy",
-        scale_units="inches",
-        scale=1 / HEAD,
-        units="inches",
-        width=0.012,
-        headwidth=4.2,
-        headlength=HEAD / 0.012,
-        headaxislength=0.8 * HEAD / 0.012,
-        minlength=0,
-        pivot="tip",
-        zorder=4,
-    )
+    width = 0.012
+    units: dict[str, Any] = {"angles": "xy", "scale_units": "inches", "scale": 1 / HEAD, "units": "inches"}
+    units |= {
+        "headwidth": 4.2,
+        "headlength": HEAD / width,
+        "headaxislength": 0.8 * HEAD / width,
+        "minlength": 0,
+    }
+    arrows = (x[at], y[at], dx / length, dy / length)
+    panel.quiver(*arrows, color=color, width=width, pivot="tip", zorder=4, **units)
 
 
 def degrees(p: np.ndarray) -> np.ndarray:
@@ -138,9 +128,9 @@ def degrees(p: np.ndarray) -> np.ndarray:
     return np.degrees(np.arctan2(p[..., 1], p[..., 0]))
 
 
-def label_axes(panel: Axes, first: str = "$p_1$", second: str = "$p_2$") -> None:
+def label_axes(panel: Axes) -> None:
     """The coordinates, which are those of the keys too."""
-    panel.set(xlabel=first, ylabel=second)
+    panel.set(xlabel="$p_1$", ylabel="$p_2$")
 
 
 # The paper's protocol: normalised descent with this step, this long.
@@ -191,12 +181,7 @@ def goes_to_best(problem: hm.Problem, x: float, y: float, steps: int = STEPS) ->
 
 
 def bisect(is_above: Callable[[float], bool], low: float, high: float, tolerance: float) -> float:
-    """Where a condition that fails at ``low`` and holds at ``high`` begins to hold.
-
-    >>> from hardmax.papers.max_margin.figures.plane import bisect
-    >>> bisect(lambda x: x * x > 2, 0.0, 2.0, 1e-9).__round__(6)
-    1.414214
-    """
+    """Where a condition that fails at ``low`` and holds at ``high`` begins to hold."""
     while high - low > tolerance:
         middle = 0.5 * (low + high)
         low, high = (low, middle) if is_above(middle) else (middle, high)

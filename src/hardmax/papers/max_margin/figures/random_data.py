@@ -14,6 +14,7 @@ from hardmax._lib.style import BLUE, GRAY, GREEN, INK, ORANGE, PURPLE, RED
 from hardmax.margin.measure import enclose_many
 from hardmax.papers.figures.claims import Claim, Claims, at_most, listed, near
 from hardmax.papers.figures.figure import Axes, Canvas, Findings, Scale, Setting, recipe
+from hardmax.papers.figures.panels import name_axes
 from hardmax.papers.figures.tables import Table, Tables
 from hardmax.problem.losses import as_loss
 from hardmax.trials.summary import Proportion
@@ -50,20 +51,9 @@ def sweep_table(scale: Scale, progress: Callable[[float], None]) -> Table:
 
 def trials_table(rows: Rows) -> dict[str, np.ndarray]:
     """What `outcomes` says of each trial, with its d and its number."""
-    columns = (
-        "d",
-        "trial",
-        "saturated",
-        "locally_optimal",
-        "globally_optimal",
-        "certified",
-        "score_gap",
-        "misalignment",
-        "defect",
-        "norm",
-        "margin",
-        "selection",
-    )
+    verdicts = ("saturated", "locally_optimal", "globally_optimal", "certified")
+    numbers = ("score_gap", "misalignment", "defect", "norm", "margin")
+    columns = ("d", "trial", *verdicts, *numbers, "selection")
     return {name: np.array([row[name] for row in rows]) for name in columns}
 
 
@@ -164,7 +154,6 @@ def _numbered(problems: Sequence[Problem], d: int, **options: Any) -> list[dict[
 
 
 def _with_loss(problem: Problem, loss: str) -> Problem:
-
     assert problem.readout.linear is not None
     return problem._with(readout=replace(problem.readout.linear, loss=as_loss(loss)))
 
@@ -528,7 +517,7 @@ def _sensitivity(table: Table) -> dict[str, Any]:
     }
 
 
-GAP = r"least score gap $\underline{\gamma}$ to a neighbour"
+GAP = r"least score gap $\underline{\gamma}$ to a neighbor"
 BIN = 0.005  # the paper's bins are narrower than 0.01
 PROTOCOL = (
     "Each trial: 4 inputs of 6 tokens uniform on the sphere, 1,000 normalised steps of size 1 from zero, "
@@ -582,16 +571,8 @@ def draw_9b(tables: Tables, canvas: Canvas) -> None:
         (left > 0.01 - BIN / 2, BLUE, "above 0.01"),
     )
     for of, color, text in parts:
-        share = heights[of].sum() / len(gaps)
-        panel.bar(
-            left[of],
-            heights[of] / len(gaps),
-            BIN,
-            align="edge",
-            color=color,
-            linewidth=0,
-            label=f"{text}: {100 * share:.2g} %",
-        )
+        label = f"{text}: {100 * heights[of].sum() / len(gaps):.2g} %"
+        panel.bar(left[of], heights[of] / len(gaps), BIN, align="edge", color=color, linewidth=0, label=label)
     panel.axvline(0.0, color=GRAY, linestyle="--", linewidth=0.8)
     panel.set(yscale="log", xlabel=GAP, ylabel=f"share of saturated trials per {BIN:g}", xlim=(low, high))
     panel.legend(loc="upper right")
@@ -599,7 +580,7 @@ def draw_9b(tables: Tables, canvas: Canvas) -> None:
 
 @recipe(
     "B-FIG-9b",
-    "Random data: the selected tokens almost always outscore their neighbours",
+    "Random data: the selected tokens almost always outscore their neighbors",
     draw=draw_9b,
     size=(3.4, 2.5),
     errata=("B-ERR-11",),
@@ -624,15 +605,8 @@ def draw_10(tables: Tables, canvas: Canvas) -> None:
     for axes in (panel, inset):
         axes.axvline(0.0, color=GRAY, linestyle="--", linewidth=0.8)
         axes.step(gaps, share, where="post", color=BLUE, label="sweep")
-        axes.plot(
-            list(CDF),
-            list(CDF.values()),
-            "o",
-            color=INK,
-            markerfacecolor="none",
-            markersize=3.5,
-            label="control, known values",
-        )
+        look: dict[str, Any] = {"color": INK, "markerfacecolor": "none", "markersize": 3.5}
+        axes.plot(list(CDF), list(CDF.values()), "o", label="control, known values", **look)
     panel.set(xlabel=GAP, ylabel="share of saturated trials", xlim=(-0.4, 0.8), ylim=(-0.02, 1.02))
     inset.set(xlim=(-0.36, 0.02), ylim=(0.0, 0.0105), yticks=(0, 0.005, 0.01))
     inset.tick_params(labelsize=6, pad=1.5)
@@ -672,7 +646,6 @@ def fig_10(setting: Setting) -> Findings:
 
 
 def _draw_shares(tables: Tables, panel: Axes) -> None:
-
     kinds = {
         "nonsaturated": ("not saturated", RED, "////"),
         "lmm": ("locally optimal (LMM)", BLUE, ""),
@@ -684,27 +657,12 @@ def _draw_shares(tables: Tables, panel: Axes) -> None:
         found = [Proportion(getattr(tally, kind), tally.trials) for tally in tallies]
         share = np.array([each.share for each in found])
         low, high = np.array([each.interval for each in found]).T
-        panel.bar(
-            places + 0.27 * (offset - 1),
-            share,
-            0.25,
-            color=color,
-            hatch=hatch,
-            edgecolor="white",
-            linewidth=0,
-            label=text,
-            yerr=np.clip([share - low, high - share], 0, None),
-            error_kw={"elinewidth": 0.7, "capsize": 1.5, "ecolor": INK},
-        )
-    panel.set(
-        xticks=places,
-        xticklabels=[str(d) for d in DIMENSIONS],
-        xlabel="dimension $d$",
-        ylabel="share of trials",
-        ylim=(0, 1.38),
-        yticks=np.linspace(0, 1, 6),
-        title="(a) what is selected",
-    )
+        look: dict[str, Any] = {"color": color, "hatch": hatch, "edgecolor": "white", "linewidth": 0}
+        look["error_kw"] = {"elinewidth": 0.7, "capsize": 1.5, "ecolor": INK}
+        errors = np.clip([share - low, high - share], 0, None)
+        panel.bar(places + 0.27 * (offset - 1), share, 0.25, label=text, yerr=errors, **look)
+    name_axes(panel, "(a) what is selected", "dimension $d$", "share of trials", ylim=(0, 1.38))
+    panel.set(yticks=np.linspace(0, 1, 6), xticks=places, xticklabels=[str(d) for d in DIMENSIONS])
     panel.spines["left"].set_bounds(0, 1)
     panel.legend(loc="upper left")
 
@@ -721,30 +679,12 @@ def _draw_arithmetic(tables: Tables, panel: Axes) -> None:
     for kind, (color, marker, text, align) in kinds.items():
         means = [TrialTally.of(tables["arithmetic"], arithmetic=kind, d=d).misalignment for d in DIMENSIONS]
         panel.plot(places, means, marker=marker, color=color)
-        panel.annotate(
-            text,
-            (places[-1], means[-1]),
-            (7, 0),
-            textcoords="offset points",
-            color=color,
-            fontsize=7,
-            va=align,
-        )
+        look: dict[str, Any] = {"textcoords": "offset points", "color": color, "fontsize": 7, "va": align}
+        panel.annotate(text, (places[-1], means[-1]), (7, 0), **look)
     panel.axhline(1 - 0.997, color=GRAY, linestyle="--", linewidth=0.8)
-    panel.annotate(
-        "the paper's\naverage, 0.997",
-        (4, 0.003),
-        (3.6, 4e-4),
-        fontsize=7,
-        ha="center",
-        va="center",
-        arrowprops={"arrowstyle": "-", "linewidth": 0.5, "color": GRAY},
-    )
-    panel.set(
-        xticks=places,
-        xticklabels=[str(d) for d in DIMENSIONS],
-        xlabel="dimension $d$",
-        yscale="log",
-        ylabel=r"mean $1 - \cos(p, p^{mm})$",
-        title="(b) distance from $p^{mm}$",
-    )
+    look = {"fontsize": 7, "ha": "center", "va": "center"}
+    look["arrowprops"] = {"arrowstyle": "-", "linewidth": 0.5, "color": GRAY}
+    panel.annotate("the paper's\naverage, 0.997", (4, 0.003), (3.6, 4e-4), **look)
+    distance = r"mean $1 - \cos(p, p^{mm})$"
+    name_axes(panel, "(b) distance from $p^{mm}$", "dimension $d$", distance, "y")
+    panel.set(xticks=places, xticklabels=[str(d) for d in DIMENSIONS])

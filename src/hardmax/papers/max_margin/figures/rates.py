@@ -9,6 +9,7 @@ import numpy as np
 import hardmax as hm
 from hardmax._lib.style import BLUE, GRAY, GREEN, INK, ORANGE, PURPLE, RED, TEAL
 from hardmax.papers.figures.figure import Axes, Canvas, Findings, Setting, recipe
+from hardmax.papers.figures.panels import DASHED, DOTTED, draw_lines, name_axes
 from hardmax.papers.figures.tables import Tables, part, stacked
 from hardmax.papers.max_margin.figures import plane
 
@@ -22,26 +23,25 @@ def draw_4(tables: Tables, canvas: Canvas) -> None:
     left, right = canvas.subplots(1, 2)
     curves = tables["curves"]
     looks = {
-        "normalised": (RED, "-", r"normalised, $\eta = 0.1$"),
+        "normalised": (RED, "-", r"normalized, $\eta = 0.1$"),
         "plain": (BLUE, "-", r"plain, $\eta = 1$"),
-        "damped": (RED, (0, (1, 1.4)), r"normalised by $|\nabla L| + 10^{-9}$"),
+        "damped": (RED, DOTTED, r"normalized by $|\nabla L| + 10^{-9}$"),
     }
     for run, (color, line, label) in looks.items():
         rows = part(curves, "run", run)
         if run != "damped":
             left.plot(rows["step"], rows["top"], color=color, linestyle=line, label=label)
         right.plot(rows["step"], rows["norm"], color=color, linestyle=line, label=label)
-    left.set(xlim=(0, 200), ylim=(0.1, 1.03), xlabel="step", ylabel="average attention on the top token")
-    right.set(xlim=(0, 200), ylim=(0, 21), xlabel="step", ylabel="$|p|$")
+    attention = "average attention on the top token"
+    name_axes(left, "(a) attention", "step", attention, xlim=(0, 200), ylim=(0.1, 1.03))
+    name_axes(right, "(b) norm of $p$", "step", "$|p|$", xlim=(0, 200), ylim=(0, 21))
     left.legend(loc="lower right")
     right.legend(loc="upper left")
-    left.set_title("(a) attention")
-    right.set_title("(b) norm of $p$")
 
 
 @recipe(
     "B-FIG-4",
-    "Normalised and plain descent: attention and the norm of p",
+    "Normalized and plain descent: attention and the norm of p",
     draw=draw_4,
     size=(7.0, 2.3),
     errata=("B-ERR-06", "B-ERR-11"),
@@ -117,7 +117,7 @@ def draw_5(tables: Tables, canvas: Canvas) -> None:
     first, second, third = canvas.subplots(1, 3)
     for panel, loss, letter, up in ((first, "correlation", "a", 1), (second, "logistic", "b", -1)):
         plane.frame(panel, (-0.4, 7.4), (-3.9, 3.9))
-        panel.plot([0.0, 8.0], [0.0, 0.0], color=RED, linestyle=(0, (4, 2)), linewidth=1.3, zorder=5)
+        panel.plot([0.0, 8.0], [0.0, 0.0], color=RED, linestyle=DASHED, linewidth=1.3, zorder=5)
         rows = part(tables["paths"], "loss", loss)
         for C, color in DRAWN.items():
             one = part(rows, "C", C)
@@ -137,20 +137,14 @@ def draw_5(tables: Tables, canvas: Canvas) -> None:
 
 def _first_steps(panel: Axes, tables: Tables) -> None:
     panel.axhline(0.0, color="#E6E6E6", linewidth=0.6, zorder=0)
-    for loss, color in (("correlation", BLUE), ("logistic", ORANGE), ("exponential", GREEN)):
-        rows = part(tables["first_step"], "loss", loss)
-        panel.plot(rows["C"], rows["degrees"], color=color, linewidth=1.1, label=loss)
-    panel.set(
-        xlim=(1, 10),
-        ylim=(-45, 45),
-        yticks=range(-45, 46, 15),
-        xlabel="score gap $C$",
-        ylabel="angle of the first step (degrees)",
-        xticks=range(1, 11),
-    )
+    colors = {"correlation": BLUE, "logistic": ORANGE, "exponential": GREEN}
+    looks = {loss: {"color": color, "linewidth": 1.1, "label": loss} for loss, color in colors.items()}
+    draw_lines(panel, tables["first_step"], "loss", "C", "degrees", looks)
+    angle = "angle of the first step (degrees)"
+    name_axes(panel, "(c) first step", "score gap $C$", angle, xlim=(1, 10), ylim=(-45, 45))
+    panel.set(yticks=range(-45, 46, 15), xticks=range(1, 11))
     panel.legend(loc="lower left")
     panel.set_box_aspect(1)
-    panel.set_title("(c) first step")
 
 
 @recipe(

@@ -10,6 +10,7 @@ import hardmax as hm
 from hardmax._lib.style import BLUE, GRAY, GREEN, INK, ORANGE, PURPLE, RED
 from hardmax.papers.figures.claims import listed, near
 from hardmax.papers.figures.figure import Axes, Canvas, Findings, Setting, recipe
+from hardmax.papers.figures.panels import DOTTED, name_axes
 from hardmax.papers.figures.tables import Table, Tables, part, stacked
 from hardmax.papers.max_margin.figures.plane import RATE, degrees
 from hardmax.papers.max_margin.figures.trained_head import BEST, START
@@ -30,30 +31,24 @@ def draw_rho(tables: Tables, canvas: Canvas) -> None:
     for ratio, color in zip(RATIOS, (GREEN, ORANGE, BLUE, PURPLE), strict=True):
         rows = part(tables["training"], "ratio", ratio)
         first.plot(rows["norm"], rows["degrees"], color=color, label=f"{ratio:g}")
-        first.axhline(float(rows["limit"][0]), color=color, linewidth=0.8, linestyle=(0, (1, 1.4)), zorder=1)
+        first.axhline(float(rows["limit"][0]), color=color, linewidth=0.8, linestyle=DOTTED, zorder=1)
     first.set(xscale="log", xlim=(4, 2000), ylim=(-1, 13), xlabel="$|p|$", ylabel="angle of $p$ (degrees)")
     first.legend(loc="upper right", title=r"$\eta_v/\eta_p$", ncols=2, columnspacing=0.8, title_fontsize=7)
-    first.set_title("(a) training on B-FIG-3b")
+    first.set_title("(a) training, data of figure 3(b)")
     _limits(second, tables, "fig3b")
-    second.plot(
-        tables["paths"]["rho"],
-        tables["paths"]["degrees"],
-        "x",
-        color=GRAY,
-        markersize=4,
-        label="least risk, $R = 30$",
-    )
-    second.set(xlim=(0, 2.05), ylim=(-0.7, 13), xlabel=RHO, ylabel="limit angle (degrees)")
+    least = tables["paths"]
+    second.plot(least["rho"], least["degrees"], "x", color=GRAY, markersize=4, label="least risk, $R = 30$")
+    angle = "limit angle (degrees)"
+    name_axes(second, "(b) limit on the same data", RHO, angle, xlim=(0, 2.05), ylim=(-0.7, 13))
     second.text(0.06, 11.4, "$p^{mm}$", fontsize=7)
     second.text(2.03, 0.5, "$p^{relax}$", fontsize=7, ha="right")
     second.legend(loc="upper right", bbox_to_anchor=(1.0, 0.92))
-    second.set_title("(b) limit on B-FIG-3b")
     _limits(third, tables, "switching")
     ramp = tables["balance"]["rho"]
     third.axvspan(ramp.min(), ramp.max(), color=GRAY, alpha=0.25, linewidth=0, label="gain balances loss")
-    third.set(xlim=(0, 8.2), ylim=(22, 56), xticks=range(0, 9, 2), xlabel=RHO, ylabel="limit angle (degrees)")
+    name_axes(third, r"(c) the selection depends on $\rho$", RHO, angle, xlim=(0, 8.2), ylim=(22, 56))
+    third.set_xticks(range(0, 9, 2))
     third.legend(loc="upper right")
-    third.set_title("(c) the selection depends on $\\rho$")
 
 
 def _limits(panel: Axes, tables: Tables, data: str) -> None:

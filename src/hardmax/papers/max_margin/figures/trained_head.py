@@ -117,7 +117,7 @@ def draw_3b(tables: Tables, canvas: Canvas) -> None:
 
 @recipe(
     "B-FIG-3b",
-    "Joint training: one input is no support vector of the head",
+    "Joint training: one input is not a support vector of the head",
     draw=draw_3b,
     size=(3.4, 3.1),
     errata=("B-ERR-02",),

@@ -13,6 +13,7 @@ from hardmax.nexttoken.flow import train_by_flow
 from hardmax.nexttoken.observables import log_excess_loss, loss, target_masses
 from hardmax.nexttoken.training import FIRST_RATE, STEPS, train
 from hardmax.papers.figures.figure import Axes, Canvas, Findings, Setting, recipe
+from hardmax.papers.figures.panels import DASHED, DOTTED, name_axes
 from hardmax.papers.figures.tables import Table, Tables, part, stacked
 from hardmax.papers.next_token.figures.runs import run_of
 from hardmax.papers.next_token.statements import printed
@@ -23,8 +24,8 @@ END = 1e16  # beyond the times at which Theorem 1 begins to say something
 SETTLED = 1e8  # attention and loss no longer change
 # The three datasets of C-TAB-VAC: setting, seed, colour.
 DATASETS = {"short": (0, BLUE), "long": (2, ORANGE), "derangement": (1, GREEN)}
-DASHED = (0, (4, 2))
-THIN: dict[str, Any] = {"color": GRAY, "linewidth": 0.7, "linestyle": (0, (1, 1.4)), "zorder": 0}
+THIN: dict[str, Any] = {"color": GRAY, "linewidth": 0.7, "linestyle": DOTTED, "zorder": 0}
+BOUND: dict[str, Any] = {"linestyle": DASHED, "linewidth": 1.1}
 COLUMNS = ("data", "value", "truth", "from_time")  # of C-TAB-VAC, besides the name of a bound
 
 
@@ -35,15 +36,11 @@ def draw_bounds(tables: Tables, canvas: Canvas) -> None:
     curves = tables["curves"]
     _draw_pairs(second, curves, "direction_bound", "misalignment", END)
     second.axhline(1.0, **THIN)
-    second.set(
-        yscale="log",
-        ylim=(1e-28, 1e18),
-        yticks=[1e-24, 1e-16, 1e-8, 1, 1e8, 1e16],
-        ylabel=r"$1 - \cos(W_{kq}^{(t)}, W_{kq}^*)$",
-    )
+    distance = r"$1 - \cos(W_{kq}^{(t)}, W_{kq}^*)$"
+    ticks = {"ylim": (1e-28, 1e18), "yticks": [1e-24, 1e-16, 1e-8, 1, 1e8, 1e16]}
+    name_axes(second, "(b) stage 2: direction", "step $t$", distance, "y", **ticks)
     second.text(3e15, 3e7, "Theorem 1", fontsize=7, ha="right")
     second.text(2e8, 1e-17, "truth", fontsize=7, ha="right")
-    second.set_title("(b) stage 2: direction")
     _draw_pairs(third, curves, "weight_bound", "weight", SETTLED)
     third.set(ylim=(0, 1.05), ylabel="least optimal weight")
     third.text(2.4e4, 0.52, "Theorem 2", fontsize=7, ha="right")
@@ -62,27 +59,14 @@ def draw_bounds(tables: Tables, canvas: Canvas) -> None:
 def _draw_stage_1(panel: Axes, table: Table) -> None:
     _shade(panel)
     for constant, color in ((printed.MAIN, RED), (printed.APPENDIX, INK)):
-        panel.plot(
-            table["t"],
-            table[f"c_{constant}"],
-            color=color,
-            linestyle=DASHED,
-            linewidth=1.1,
-            label=f"Proposition 1, $c = {constant}$",
-        )
+        label = f"Proposition 1, $c = {constant}$"
+        panel.plot(table["t"], table[f"c_{constant}"], color=color, label=label, **BOUND)
     panel.axhline(1.0, **THIN)
     panel.text(1.5, 0.75, "says nothing above 1", fontsize=7, color="#666666", va="top")
     panel.text(3e7, 2e-3, r"truth: $1 - \cos = 0$ for all $t \geq 1$", fontsize=7, ha="right")
-    panel.set(
-        xscale="log",
-        yscale="log",
-        xlim=(1, 1e9),
-        ylim=(1e-3, 1e5),
-        xlabel="step $t$",
-        ylabel=r"$1 - \cos(W_{ov}^{(t)}, W_{ov}^*)$",
-    )
+    distance, limits = r"$1 - \cos(W_{ov}^{(t)}, W_{ov}^*)$", {"xlim": (1, 1e9), "ylim": (1e-3, 1e5)}
+    name_axes(panel, "(a) stage 1: direction", "step $t$", distance, "xy", **limits)
     panel.legend(loc="upper right")
-    panel.set_title("(a) stage 1: direction")
 
 
 def _draw_pairs(panel: Axes, table: Table, bound: str, truth: str, end: float) -> None:
@@ -91,7 +75,7 @@ def _draw_pairs(panel: Axes, table: Table, bound: str, truth: str, end: float) -
     for name, (_, color) in DATASETS.items():
         rows = part(table, "dataset", name)
         keep = rows["t"] <= end
-        panel.plot(rows["t"][keep], rows[bound][keep], color=color, linestyle=DASHED, linewidth=1.1)
+        panel.plot(rows["t"][keep], rows[bound][keep], color=color, **BOUND)
         panel.plot(rows["t"][keep], rows[truth][keep], color=color, label=name)
     panel.set(xscale="log", xlim=(1, end), xlabel="step $t$")
 

@@ -45,19 +45,9 @@ def _draw_sentences(panel: Axes, tables: Tables) -> None:
             for place, token, decides in zip(one["place"], one["token"], one["decides"], strict=True):
                 _draw_token(panel, x + place, y, token, decides)
             end = x + len(one["place"])
-            panel.annotate(
-                "",
-                (end + 0.55, y),
-                (end - 0.45, y),
-                arrowprops={
-                    "arrowstyle": "-|>",
-                    "color": INK,
-                    "linewidth": 0.8,
-                    "mutation_scale": 7,
-                    "shrinkA": 0,
-                    "shrinkB": 0,
-                },
-            )
+            arrow: dict[str, Any] = {"arrowstyle": "-|>", "color": INK, "linewidth": 0.8, "mutation_scale": 7}
+            arrow |= {"shrinkA": 0, "shrinkB": 0}
+            panel.annotate("", (end + 0.55, y), (end - 0.45, y), arrowprops=arrow)
             panel.text(end + 1.0, y, word, ha="center", va="center_baseline")
         x += width + 0.75
     panel.set(xlim=(-0.6, x - 0.9), ylim=(-3.75, 1.4), aspect="equal")
@@ -81,30 +71,13 @@ def _draw_collocation(panel: Axes, table: Table) -> None:
     words = table["token"].tolist()
     turn = np.radians(135 - 360 * np.arange(len(words)) / len(words))
     place = dict(zip(words, np.column_stack([np.cos(turn), np.sin(turn)]), strict=True))
+    arrow: dict[str, Any] = {"arrowstyle": "-|>", "color": BLUE, "linewidth": 1.0, "mutation_scale": 8}
+    arrow |= {"shrinkA": 9, "shrinkB": 9, "connectionstyle": "arc3,rad=-0.25"}
+    ring = {"boxstyle": "circle,pad=0.3", "facecolor": "white", "edgecolor": INK, "linewidth": 0.6}
     for word, following in zip(words, table["next"].tolist(), strict=True):
-        panel.annotate(
-            "",
-            place[following],
-            place[word],
-            arrowprops={
-                "arrowstyle": "-|>",
-                "color": BLUE,
-                "linewidth": 1.0,
-                "mutation_scale": 8,
-                "shrinkA": 9,
-                "shrinkB": 9,
-                "connectionstyle": "arc3,rad=-0.25",
-            },
-        )
+        panel.annotate("", place[following], place[word], arrowprops=arrow)
         x, y = place[word]
-        panel.text(
-            x,
-            y,
-            word,
-            ha="center",
-            va="center_baseline",
-            bbox={"boxstyle": "circle,pad=0.3", "facecolor": "white", "edgecolor": INK, "linewidth": 0.6},
-        )
+        panel.text(x, y, word, ha="center", va="center_baseline", bbox=ring)
     panel.set(xlim=(-1.25, 1.25), ylim=(-1.25, 1.25), aspect="equal")
     panel.set_axis_off()
     panel.set_title("(b) collocation $n$")
@@ -122,22 +95,11 @@ def _draw_star(panel: Axes, table: Table) -> None:
     shades = LinearSegmentedColormap.from_list("", [BLUE, "white", RED])
     panel.imshow(grid, cmap=shades, vmin=-1.3, vmax=1.3)
     for token, query, text in zip(table["token"], table["query"], table["fraction"], strict=True):
-        panel.text(
-            at[str(query)],
-            at[str(token)],
-            str(text).replace("-", "−"),
-            ha="center",
-            va="center_baseline",
-            fontsize=7,
-        )
-    panel.set(
-        xticks=range(len(words)),
-        yticks=range(len(words)),
-        xticklabels=words,
-        yticklabels=words,
-        xlabel="query $q$",
-        ylabel="token $x$",
-    )
+        number = str(text).replace("-", "−")
+        panel.text(at[str(query)], at[str(token)], number, ha="center", va="center_baseline", fontsize=7)
+    panel.set_xticks(range(len(words)), words)
+    panel.set_yticks(range(len(words)), words)
+    panel.set(xlabel="query $q$", ylabel="token $x$")
     panel.tick_params(length=0)
     panel.spines[:].set_visible(False)
     panel.set_title(r"(c) $W_{kq}^*[x, q]$")

@@ -13,6 +13,7 @@ from hardmax.nexttoken.model import naive_descent
 from hardmax.nexttoken.observables import log_excess_loss, log_off_masses
 from hardmax.nexttoken.training import STEPS, train
 from hardmax.papers.figures.figure import Axes, Canvas, Findings, Scale, Setting, recipe
+from hardmax.papers.figures.panels import DASHED, DOTTED, name_axes
 from hardmax.papers.figures.tables import Table, Tables, part, stacked
 from hardmax.papers.next_token.figures.example import FIRST_RATE, RATE, SHORT
 from hardmax.papers.next_token.figures.runs import samples_of
@@ -29,6 +30,7 @@ STOPS: Mapping[Scale, tuple[int, ...]] = {
     "paper": (*range(1_000, 8_000, 1_000), *range(8_000, 15_001, 500)),
 }
 ROUNDING = -float(np.log(np.finfo(float).eps))  # 36.04: a smaller weight is lost beside 1
+NAIVE: dict[str, Any] = {"color": RED, "linewidth": 0.8, "markersize": 3.6}
 LOSSES = (900, 3_000, 5_000, 10_000, 30_000)
 
 
@@ -40,16 +42,10 @@ def draw_rate(tables: Tables, canvas: Canvas) -> None:
         rows = part(tables["curves"], "dataset", name)
         late = rows["t"] >= 100
         second.plot(rows["t"][late], rows["ratio"][late], color=color, label=name)
-    second.axhline(1.0, color=INK, linestyle=(0, (4, 2)), linewidth=0.8, zorder=1)
-    second.set(
-        xscale="log",
-        xlim=(100, END),
-        ylim=(0, 1.1),
-        xlabel="step $t$",
-        ylabel=r"$(1 - \cos)\,\cdot\,2\eta^2t^2/|R_\perp|^2$",
-    )
+    second.axhline(1.0, color=INK, linestyle=DASHED, linewidth=0.8, zorder=1)
+    ratio = r"$(1 - \cos)\,\cdot\,2\eta^2t^2/|R_\perp|^2$"
+    name_axes(second, "(b) over the law", "step $t$", ratio, "x", xlim=(100, END), ylim=(0, 1.1))
     second.legend(loc="lower right")
-    second.set_title("(b) over the law")
     _draw_naive(third, tables)
 
 
@@ -59,55 +55,24 @@ def _draw_fall(panel: Axes, tables: Tables) -> None:
     panel.text(1.5, 2e-9, "the paper's\n900 steps", fontsize=7, color="#666666", va="bottom")
     panel.plot(rows["t"], rows["misalignment"], color=BLUE, label="exact")
     late = rows["t"] >= 300
-    panel.plot(
-        rows["t"][late], rows["law"][late], color=INK, linestyle=(0, (4, 2)), linewidth=0.9, label="law"
-    )
+    panel.plot(rows["t"][late], rows["law"][late], color=INK, linestyle=DASHED, linewidth=0.9, label="law")
     naive = tables["naive"]
-    panel.plot(
-        naive["t"],
-        naive["misalignment"],
-        "x-",
-        color=RED,
-        linewidth=0.8,
-        markersize=3.6,
-        label="naive float64",
-    )
-    panel.set(
-        xscale="log",
-        yscale="log",
-        xlim=(1, END),
-        ylim=(1e-9, 1.5),
-        xlabel="step $t$",
-        ylabel=r"$1 - \cos(W_{kq}^{(t)}, W_{kq}^*)$",
-    )
+    panel.plot(naive["t"], naive["misalignment"], "x-", label="naive float64", **NAIVE)
+    distance, limits = r"$1 - \cos(W_{kq}^{(t)}, W_{kq}^*)$", {"xlim": (1, END), "ylim": (1e-9, 1.5)}
+    name_axes(panel, "(a) fall and law, short sentences", "step $t$", distance, "xy", **limits)
     panel.legend(loc="lower left", bbox_to_anchor=(0.0, 0.24), handlelength=1.4)
-    panel.set_title("(a) fall and law, short sentences")
 
 
 def _draw_naive(panel: Axes, tables: Tables) -> None:
     naive, gaps = tables["naive"], tables["gap"]
     lost = float(np.interp(ROUNDING, gaps["gap"], gaps["t"]))
-    panel.axvline(lost / 1000, color=GRAY, linewidth=0.7, linestyle=(0, (1, 1.4)), zorder=0)
-    panel.text(
-        lost / 1000 - 0.25,
-        3e-14,
-        r"$e^{-\mathrm{gap}} = 2^{-52}$",
-        fontsize=7,
-        color="#666666",
-        ha="right",
-        va="bottom",
-        rotation=90,
-    )
-    panel.plot(naive["t"] / 1000, naive["error"], "x-", color=RED, linewidth=0.8, markersize=3.6)
-    panel.set(
-        yscale="log",
-        xlim=(0, 15.5),
-        xticks=(0, 5, 10, 15),
-        ylim=(1e-15, 1e2),
-        xlabel="step $t$ (thousands)",
-        ylabel=r"$\max\,|W_{kq}^{naive} - W_{kq}|$",
-    )
-    panel.set_title("(c) error of naive float64")
+    panel.axvline(lost / 1000, color=GRAY, linewidth=0.7, linestyle=DOTTED, zorder=0)
+    look: dict[str, Any] = {"fontsize": 7, "color": "#666666", "ha": "right", "va": "bottom", "rotation": 90}
+    panel.text(lost / 1000 - 0.25, 3e-14, r"$e^{-\mathrm{gap}} = 2^{-52}$", **look)
+    panel.plot(naive["t"] / 1000, naive["error"], "x-", **NAIVE)
+    error, limits = r"$\max\,|W_{kq}^{naive} - W_{kq}|$", {"xlim": (0, 15.5), "ylim": (1e-15, 1e2)}
+    title, ticks = "(c) error of naive float64", (0, 5, 10, 15)
+    name_axes(panel, title, "step $t$ (thousands)", error, "y", xticks=ticks, **limits)
 
 
 @recipe(
@@ -263,7 +228,6 @@ def _law(runs: Mapping[str, Training]) -> dict[str, Any]:
 
 def _excess_loss(run: Training) -> dict[str, Any]:
     """The law of the excess loss on the first dataset, and its slope."""
-
     assert run.late is not None
     logs = {t: log_excess_loss(run.pairs, run.W_ov, _at(run, t)) for t in LOSSES}
     mass = {

@@ -12,6 +12,7 @@ from hardmax.nexttoken.relations import collocation
 from hardmax.nexttoken.stages import descend_stage_1, misalignment_constant, stage_1
 from hardmax.nexttoken.training import FIRST_RATE, STEPS
 from hardmax.papers.figures.figure import Canvas, Findings, Setting, recipe
+from hardmax.papers.figures.panels import DASHED, name_axes
 from hardmax.papers.figures.tables import Tables, part, stacked
 from hardmax.papers.next_token.figures.runs import TICKS, samples_of
 from hardmax.problem.readouts import OutputValue, star_norm
@@ -35,37 +36,17 @@ def descent(start_spread: float = 0.0) -> tuple[OutputValue, ...]:
     return tuple(points)
 
 
-def closed_form() -> list[OutputValue]:
-    """The same from zero, by C-THM-S1."""
-    n = collocation(samples_of("short", 0))
-    return [stage_1(n, t, RATE) for t in range(STEPS + 1)]
-
-
 def draw_2a(tables: Tables, canvas: Canvas) -> None:
     """The loss on a logarithmic axis, with the slope that Proposition 1 prints."""
     panel = canvas.subplots()
     rows = tables["loss"]
-    panel.plot(
-        rows["step"],
-        rows["printed"],
-        color=GRAY,
-        linestyle=(0, (4, 2)),
-        linewidth=1.0,
-        label=r"$\propto e^{-\eta_0 t/(4|W_{ov}^*|)}$, as printed",
-    )
+    label = r"$\propto e^{-\eta_0 t/(4|W_{ov}^*|)}$, as printed"
+    panel.plot(rows["step"], rows["printed"], color=GRAY, linestyle=DASHED, linewidth=1.0, label=label)
     panel.plot(rows["step"], rows["loss"], color=BLUE, label=r"$L_0(W_{ov}^{(t)})$")
     dots = np.arange(0, STEPS + 1, 75)
-    panel.plot(
-        rows["step"][dots],
-        rows["closed_form"][dots],
-        "o",
-        color=INK,
-        markerfacecolor="white",
-        markersize=3.2,
-        clip_on=False,
-        zorder=5,
-        label=r"$V\,\log(1 + (V{-}1)\,e^{-\eta_0 t/|W_{ov}^*|})$",
-    )
+    look: dict[str, Any] = {"color": INK, "markerfacecolor": "white", "markersize": 3.2, "zorder": 5}
+    label = r"$V\,\log(1 + (V{-}1)\,e^{-\eta_0 t/|W_{ov}^*|})$"
+    panel.plot(rows["step"][dots], rows["closed_form"][dots], "o", clip_on=False, label=label, **look)
     panel.set(yscale="log", xlim=(0, STEPS), xticks=TICKS, ylim=(0.02, 120), xlabel=STEP, ylabel="loss $L_0$")
     panel.legend(loc="lower left")
 
@@ -92,7 +73,7 @@ def fig_2a(setting: Setting) -> Findings:
     n = descent()[0].collocation
     slope = RATE / star_norm(n)
     exact = V * np.log1p((V - 1) * np.exp(-slope * steps))
-    library = np.array([point.stage_1_loss for point in closed_form()])
+    library = np.array([stage_1(n, t, RATE).stage_1_loss for t in range(STEPS + 1)])  # by C-THM-S1
     late = np.log(losses[-1] / losses[-101]) / 100
     claims = {
         "start": losses[0],
@@ -120,9 +101,8 @@ def draw_2b(tables: Tables, canvas: Canvas) -> None:
         rows = part(tables["cosine"], "spread", spread)
         label = label or rf"random start, $\sigma = {spread:g}$"
         panel.plot(rows["step"], 1 - rows["misalignment"], color=color, zorder=4 - spread, label=label)
-    panel.set(
-        xlim=(0, STEPS), xticks=TICKS, ylim=(0, 1.05), xlabel=STEP, ylabel=r"$\cos(W_{ov}^{(t)}, W_{ov}^*)$"
-    )
+    cosine = r"$\cos(W_{ov}^{(t)}, W_{ov}^*)$"
+    name_axes(panel, "", STEP, cosine, xlim=(0, STEPS), xticks=TICKS, ylim=(0, 1.05))
     panel.legend(loc="lower right")
 
 

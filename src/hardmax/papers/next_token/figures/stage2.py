@@ -11,6 +11,7 @@ from hardmax._lib.style import BLUE, GRAY, INK, ORANGE
 from hardmax.nexttoken.observables import accuracy
 from hardmax.nexttoken.training import STEPS
 from hardmax.papers.figures.figure import Axes, Canvas, Findings, Scale, Setting, recipe
+from hardmax.papers.figures.panels import DASHED, DOTTED, name_axes
 from hardmax.papers.figures.tables import Tables, part
 from hardmax.papers.next_token.figures.runs import (
     LONG,
@@ -27,6 +28,7 @@ from hardmax.papers.next_token.figures.runs import (
 T = TypeVar("T")
 
 STEP = "step $t$ of stage 2"
+WHOLE: dict[str, Any] = {"xlim": (0, STEPS), "xticks": TICKS}
 TIMES = [0, 1, 10, 100, 900]  # at which C-ORC-9 has 30 digits of the first dataset
 LOOKS = {"short": (BLUE, r"sentences of $\leq 8$ tokens"), "long": (ORANGE, r"sentences of $\leq 12$ tokens")}
 
@@ -66,16 +68,9 @@ def draw_2d(tables: Tables, canvas: Canvas) -> None:
     panel = canvas.subplots()
     _draw_runs(panel, tables, "loss")
     limit = float(tables["limit"]["loss"][0])
-    panel.axhline(limit, color=INK, linestyle=(0, (4, 2)), linewidth=0.9)
+    panel.axhline(limit, color=INK, linestyle=DASHED, linewidth=0.9)
     panel.text(12, limit / 1.07, f"$L^* = {limit:.5f}$", va="top", fontsize=7)
-    panel.set(
-        yscale="log",
-        xlim=(0, STEPS),
-        xticks=TICKS,
-        ylim=(9e-4, 2.2),
-        xlabel=STEP,
-        ylabel=r"loss $L(\theta^{(t)})$",
-    )
+    name_axes(panel, "", STEP, r"loss $L(\theta^{(t)})$", "y", ylim=(9e-4, 2.2), **WHOLE)
     panel.legend(loc="upper right")
 
 
@@ -151,15 +146,9 @@ def fig_2d(setting: Setting) -> Findings:
 def draw_2e(tables: Tables, canvas: Canvas) -> None:
     """The cosine to W_kq* over the steps."""
     panel = canvas.subplots()
-    panel.axhline(1.0, color=GRAY, linestyle=(0, (4, 2)), linewidth=0.8)
+    panel.axhline(1.0, color=GRAY, linestyle=DASHED, linewidth=0.8)
     _draw_runs(panel, tables, "cosine")
-    panel.set(
-        xlim=(0, STEPS),
-        xticks=TICKS,
-        ylim=(0.81, 1.005),
-        xlabel=STEP,
-        ylabel=r"$\cos(W_{kq}^{(t)}, W_{kq}^*)$",
-    )
+    name_axes(panel, "", STEP, r"$\cos(W_{kq}^{(t)}, W_{kq}^*)$", ylim=(0.81, 1.005), **WHOLE)
     panel.legend(loc="lower right")
 
 
@@ -237,16 +226,13 @@ def draw_2f(tables: Tables, canvas: Canvas) -> None:
     _draw_runs(panel, tables, "norm")
     _draw_runs(below, {"bands": tables["slopes"], "curves": tables["curves"]}, "slope")
     lines = tables["lines"]
-    panel.plot(
-        lines["step"], lines["greatest"], color=INK, linestyle=(0, (4, 2)), linewidth=0.9, label=r"$t\,\eta$"
-    )
-    look: dict[str, Any] = {"color": GRAY, "linestyle": (0, (1, 1.4)), "linewidth": 1.0}
+    look: dict[str, Any] = {"color": INK, "linestyle": DASHED, "linewidth": 0.9}
+    panel.plot(lines["step"], lines["greatest"], label=r"$t\,\eta$", **look)
+    look = {"color": GRAY, "linestyle": DOTTED, "linewidth": 1.0}
     panel.plot(lines["step"], lines["least"], label=r"$t\,\eta/(\sqrt{2}\,|W_{kq}^*|)$", **look)
-    below.axhline(1.0, color=INK, linestyle=(0, (4, 2)), linewidth=0.9, zorder=1)
+    below.axhline(1.0, color=INK, linestyle=DASHED, linewidth=0.9, zorder=1)
     panel.set(ylim=(0, 10.5), yticks=range(0, 11, 2), ylabel=r"$|W_{kq}^{(t)}|$")
-    below.set(
-        xlim=(0, STEPS), xticks=TICKS, ylim=(0.97, 1.003), xlabel=STEP, ylabel=r"$|W_{kq}^{(t)}|/(t\,\eta)$"
-    )
+    name_axes(below, "", STEP, r"$|W_{kq}^{(t)}|/(t\,\eta)$", ylim=(0.97, 1.003), **WHOLE)
     panel.legend(loc="upper left")
     canvas.align_ylabels()
 

@@ -16,7 +16,7 @@ from hardmax.embeddings.near_identity import draw_initial
 from hardmax.embeddings.theorem5 import least_first_step, theorem_5_thresholds
 from hardmax.papers.figures.claims import Claim, Claims
 from hardmax.papers.figures.figure import Canvas, Findings, Scale, Setting, recipe
-from hardmax.papers.figures.tables import Table, Tables, part
+from hardmax.papers.figures.tables import Table, Tables, part, stacked
 
 SEED, SEEDS, DELTA = 0, 5, 0.1
 RANDOM, GIVEN = "random", "Assumption 4"
@@ -220,8 +220,7 @@ def _lines(by_data: dict[str, list[Draw]], slopes: dict[str, float]) -> Table:
         np.mean([np.log(each.largest) - slopes[data] * np.log(each.d) for each in found])
         for data, found in by_data.items()
     ]
-    columns = {"data": list(by_data), "slope": list(slopes.values()), "intercept": center}
-    return {name: np.array(column) for name, column in columns.items()}
+    return stacked([{"data": list(by_data), "slope": list(slopes.values()), "intercept": center}])
 
 
 CLAIMS = Claims(

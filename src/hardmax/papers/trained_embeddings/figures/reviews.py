@@ -21,21 +21,7 @@ from hardmax.papers.figures.claims import Claim, Claims, at_most, on_stand_in
 from hardmax.papers.figures.figure import FigureBase, Findings, Setting
 from hardmax.papers.figures.tables import Table, Tables, part, stacked
 from hardmax.papers.stored import epochs_of, read_runs
-from hardmax.papers.trained_embeddings.figures.training import (
-    CLEAR,
-    SEED,
-    THEORY,
-    Case,
-    Schedule,
-    Share,
-    Train,
-    course_note,
-    draw_training,
-    rises,
-    train,
-    training_tables,
-    words_note,
-)
+from hardmax.papers.trained_embeddings.figures import training
 
 Source = Literal["IMDB", "Yelp"]
 SOURCES: tuple[Source, ...] = ("IMDB", "Yelp")
@@ -60,7 +46,9 @@ class Reviews:
 def surrogate(source: Source, why: str) -> Reviews:
     """A-DATA-7, another draw for each source, and ``why`` it stands here."""
     model = KLevel.surrogate()
-    corpus = model.draw(SURROGATE_SEQUENCES, rng=np.random.default_rng([SEED, SOURCES.index(source)]))
+    corpus = model.draw(
+        SURROGATE_SEQUENCES, rng=np.random.default_rng([training.SEED, SOURCES.index(source)])
+    )
     note = (
         f"{source}: {why} Drawn is the surrogate A-DATA-7, {corpus.n} sequences of {corpus.T} tokens of the "
         "K-level model with four levels: it shows the shapes, and is no evidence about reviews."
@@ -115,7 +103,7 @@ def told(text: TextCorpus) -> str:
 
 def draw_reviews(corpus: Corpus, number: int) -> Corpus:
     """Some reviews at random; tokens are purged and emptied reviews dropped as in the whole (A-DATA-6)."""
-    chosen = np.sort(np.random.default_rng(SEED).choice(corpus.n, number, replace=False))
+    chosen = np.sort(np.random.default_rng(training.SEED).choice(corpus.n, number, replace=False))
     counts = corpus.matrix[chosen]
     kept = np.flatnonzero(counts.sum(axis=0) >= LEAST)
     counts = counts[:, kept]
@@ -141,25 +129,31 @@ class Size:
     """How many reviews are drawn, None for all, and how a model is trained on them."""
 
     reviews: int | None
-    schedule: Schedule
+    schedule: training.Schedule
 
 
 @dataclass(frozen=True, eq=False)
 class ReviewPart:
     """What one source gives to a figure: the training that is drawn, and one to compare it with, if any."""
 
-    case: Case
+    case: training.Case
     claims: tuple[Claim, ...]
     notes: tuple[str, ...]
-    compared: Case | None = None
+    compared: training.Case | None = None
 
 
-def schedule(d: int, epochs: int, milestones: tuple[int, ...], rate: float = 1e-2) -> Schedule:
+def schedule(d: int, epochs: int, milestones: tuple[int, ...], rate: float = 1e-2) -> training.Schedule:
     """The first row of A-TRAIN-1, at some width and length."""
-    return Schedule(d, epochs, rate=rate, weight_decay=1e-8, milestones=milestones)
+    return training.Schedule(d, epochs, rate=rate, weight_decay=1e-8, milestones=milestones)
 
 
-def trained(data: Reviews, schedule: Schedule, share: Share, name: str, by: Train = train_embeddings) -> Case:
+def trained(
+    data: Reviews,
+    schedule: training.Schedule,
+    share: training.Share,
+    name: str,
+    by: training.Train = train_embeddings,
+) -> training.Case:
     """A model trained on reviews or on what stands in for them; ``name`` is that of the checkpoint.
 
     Logits are scaled on reviews only: what is claimed of the surrogate is about the printed model.
@@ -170,11 +164,11 @@ def trained(data: Reviews, schedule: Schedule, share: Share, name: str, by: Trai
     elif share.setting.logits == "scaled":
         name += ".scaled"
         scales = dict.fromkeys(["scale"] if by is train_embeddings else ["scale", "first_scale"], BY_WIDTH)
-    found = train(data.corpus, schedule, share, name, by=by, **scales)
+    found = training.train(data.corpus, schedule, share, name, by=by, **scales)
     line = f"{data.says}; d = {schedule.d}, {found.epochs} epochs"
     if scales:
         line += "; logits over sqrt(d), not printed"
-    return Case(data.name, line, schedule, found, data.drawn_from)
+    return training.Case(data.name, line, schedule, found, data.drawn_from)
 
 
 def findings(*parts: ReviewPart, layers: int, sources: Sequence[Source]) -> Findings:
@@ -185,8 +179,8 @@ def findings(*parts: ReviewPart, layers: int, sources: Sequence[Source]) -> Find
     claims = tuple(claim for each in parts for claim in each.claims)
     runs = [run for source in sources for run in stored_runs(source, layers)]
     notes += [stored_note(run) for run in runs]
-    tables = {**training_tables(cases), **({"stored": stored_table(runs)} if runs else {})}
-    return Findings(tables, claims, tuple(dict.fromkeys([*notes, *legends, THEORY])), SEED)
+    tables = {**training.training_tables(cases), **({"stored": stored_table(runs)} if runs else {})}
+    return Findings(tables, claims, tuple(dict.fromkeys([*notes, *legends, training.THEORY])), training.SEED)
 
 
 def stored_runs(source: Source, layers: int) -> list[dict[str, Any]]:
@@ -225,8 +219,8 @@ def stored_table(runs: Sequence[Mapping[str, Any]]) -> Table:
     )
 
 
-def _about(case: Case) -> list[str]:
-    return [course_note(case)] + ([words_note(case)] if case.drawn_from is None else [])
+def _about(case: training.Case) -> list[str]:
+    return [training.course_note(case)] + ([training.words_note(case)] if case.drawn_from is None else [])
 
 
 def draw_source(
@@ -240,7 +234,7 @@ def draw_source(
     stored = tables.get("stored")
     runs = None if stored is None or source not in stored["source"] else part(stored, "source", source)
     names = TEXT if real else DRAWN
-    draw_training(canvas, tables, name, names, letters=letters, control=control, stored=runs)
+    training.draw_training(canvas, tables, name, names, letters=letters, control=control, stored=runs)
 
 
 class SurrogateNumbers(NamedTuple):
@@ -256,7 +250,9 @@ ONE_LAYER, TWO_LAYERS = SurrogateNumbers(0.979, 0.02, 0.928, 0.04), SurrogateNum
 FAR_BELOW = 0.2  # loss of two layers over that of one
 
 
-def surrogate_claims(name: str, case: Case, model: KLevel, seen: SurrogateNumbers) -> tuple[Claim, ...]:
+def surrogate_claims(
+    name: str, case: training.Case, model: KLevel, seen: SurrogateNumbers
+) -> tuple[Claim, ...]:
     """The shapes on A-DATA-7: E v rises with x, E p with |x|, level by level."""
     found, what = case.training, case.name
     means = found.level_means(model)
@@ -278,31 +274,31 @@ def surrogate_claims(name: str, case: Case, model: KLevel, seen: SurrogateNumber
             "r_p": found.r_p,
             **{claim.id: claim for claim in text_claims(name, case)},
             "irrelevant": means.logit[0] - means.irrelevant_logit,
-            "attention-levels": rises(means.logit, model.sizes, together=2),
-            "value-levels": rises(means.value, model.sizes, together=2),
+            "attention-levels": training.rises(means.logit, model.sizes, together=2),
+            "value-levels": training.rises(means.value, model.sizes, together=2),
             "loss": found.loss,
         }
     )
     return on_stand_in(claims)
 
 
-def text_claims(name: str, case: Case) -> tuple[Claim, ...]:
+def text_claims(name: str, case: training.Case) -> tuple[Claim, ...]:
     """E v has the sign of x, and E p is larger where |x| is; how well they correlate is only reported."""
     found, what = case.training, case.name
     top, bottom = found.deciles
     table = Claims(
         name,
         f"""
-    signs | {what}: share of tokens beyond {CLEAR} of the mean label with E v of their sign | ≥ 0.85
+    signs | {what}: share of tokens beyond {training.CLEAR} of the mean label with E v of their sign | ≥ 0.85
         | increasing through the origin
     deciles | {what}: median E p of the tenth with the largest |x - mean| less that of the tenth with the
         smallest | ≥ 1e-3 | V-shaped
         """,
     )
-    return table.judge({"signs": found.sign_accuracy(CLEAR), "deciles": top - bottom})
+    return table.judge({"signs": found.sign_accuracy(training.CLEAR), "deciles": top - bottom})
 
 
-def compared_claim(name: str, two: Case, one: Case) -> Claim:
+def compared_claim(name: str, two: training.Case, one: training.Case) -> Claim:
     """The loss of two layers is far below that of one, trained alike."""
     ratio = two.training.loss / one.training.loss
     return at_most(

@@ -10,19 +10,7 @@ from hardmax.embeddings import Corpus, KLevel, initial_vectors
 from hardmax.papers.figures.claims import Claim, Claims, at_least
 from hardmax.papers.figures.figure import Canvas, Findings, Scale, Setting, recipe
 from hardmax.papers.figures.tables import Tables
-from hardmax.papers.trained_embeddings.figures.training import (
-    CLEAR,
-    SEED,
-    THEORY,
-    Case,
-    Schedule,
-    Share,
-    course_note,
-    draw_training,
-    rises,
-    train,
-    training_tables,
-)
+from hardmax.papers.trained_embeddings.figures import training
 
 SEQUENCES: dict[Scale, int] = {"quick": 1024, "paper": 4096}
 WIDTHS: dict[Scale, int] = {"quick": 512, "paper": 2048}
@@ -34,20 +22,20 @@ KLEVEL, LARGE = "K-level data", "N(0, 1) start"
 NAMES = {1: "positive", -1: "negative", 0: "irrelevant"}
 
 
-def schedule_of(d: int) -> Schedule:
+def schedule_of(d: int) -> training.Schedule:
     """The second row of A-TRAIN-1; its milestone 200 lies beyond the last epoch (A-ERR-4)."""
-    return Schedule(d, epochs=196, rate=1e-4, weight_decay=1e-4, milestones=(100, 200))
+    return training.Schedule(d, epochs=196, rate=1e-4, weight_decay=1e-4, milestones=(100, 200))
 
 
 def large_start(S: int, d: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """E and p with entries N(0, 1), as embeddings are drawn where nobody says otherwise, and v as ever."""
-    E, p, v = initial_vectors(S, d, rng=SEED)
+    E, p, v = initial_vectors(S, d, rng=training.SEED)
     return math.sqrt(d) * E, math.sqrt(d) * p, v
 
 
 def draw_2(tables: Tables, canvas: Canvas) -> None:
     """E p, E v, and the course of the training with that of the control, dashed."""
-    draw_training(canvas, tables, KLEVEL, NAMES, control=LARGE)
+    training.draw_training(canvas, tables, KLEVEL, NAMES, control=LARGE)
 
 
 @recipe(
@@ -60,17 +48,25 @@ def draw_2(tables: Tables, canvas: Canvas) -> None:
 def fig_2(setting: Setting) -> Findings:
     """Train on the K-level data, from A-DEF-4's start and from one that is too large."""
     model = KLevel()
-    corpus = model.draw(SEQUENCES[setting.scale], rng=SEED)
+    corpus = model.draw(SEQUENCES[setting.scale], rng=training.SEED)
     schedule, control = schedule_of(WIDTHS[setting.scale]), schedule_of(CONTROL_WIDTHS[setting.scale])
-    found = Case(KLEVEL, "", schedule, train(corpus, schedule, Share(setting, 0.0, 0.7), "A-FIG-2"), model)
+    found = training.Case(
+        KLEVEL,
+        "",
+        schedule,
+        training.train(corpus, schedule, training.Share(setting, 0.0, 0.7), "A-FIG-2"),
+        model,
+    )
     start = large_start(corpus.S, control.d)
-    from_large = train(corpus, control, Share(setting, 0.7, 1.0), "A-FIG-2.control", start=start)
-    large = Case(LARGE, "", control, from_large, model)
+    from_large = training.train(
+        corpus, control, training.Share(setting, 0.7, 1.0), "A-FIG-2.control", start=start
+    )
+    large = training.Case(LARGE, "", control, from_large, model)
     notes = (
         f"{corpus.n:,} sequences of {corpus.T} tokens, half of them positive; the paper does not say how "
         "many it drew.",
-        THEORY,
-        course_note(found),
+        training.THEORY,
+        training.course_note(found),
         "White circles are means over the tokens of a level and sign. AdamW moves the cloud of irrelevant "
         "tokens up or down in (b) by an amount that depends on the run: nothing is claimed about it.",
         f"The scale of the start matters: dashed in (c) is the same training with d = {control.d} from E and "
@@ -78,8 +74,8 @@ def fig_2(setting: Setting) -> Findings:
         f"one token of each sequence from the beginning, and the loss is {large.training.loss:.2f} at the "
         "end.",
     )
-    tables = training_tables((found, large))
-    return Findings(tables, _claims(found, large, model, TOGETHER[setting.scale]), notes, SEED)
+    tables = training.training_tables((found, large))
+    return Findings(tables, _claims(found, large, model, TOGETHER[setting.scale]), notes, training.SEED)
 
 
 def frequency_ratio(corpus: Corpus, model: KLevel) -> float:
@@ -96,7 +92,7 @@ CLAIMS = Claims(
     r_v | Spearman correlation of the posterior difference and E v | ≥ 0.93
     r_p | Spearman correlation of its modulus and E p | ≥ 0.80
     pearson | Pearson correlation with E v over relevant tokens | ≥ 0.9
-    signs | share of tokens beyond {CLEAR} whose E v has the right sign | ≥ 0.95 | separated
+    signs | share of tokens beyond {training.CLEAR} whose E v has the right sign | ≥ 0.95 | separated
     irrelevant | mean E p of level 1, the least important, less that of irrelevant tokens | ≥ 1e-3
     loss | loss at the end | ≤ 0.05
     large-start | |r_v| from a start with entries N(0, 1) | ≤ 0.2
@@ -105,7 +101,7 @@ CLAIMS = Claims(
 )
 
 
-def _claims(case: Case, control: Case, model: KLevel, together: int) -> tuple[Claim, ...]:
+def _claims(case: training.Case, control: training.Case, model: KLevel, together: int) -> tuple[Claim, ...]:
     found, corpus = case.training, case.corpus
     means = found.level_means(model)
     levels = "neighbouring levels" if together == 1 else f"neighbouring groups of {together} levels"
@@ -113,7 +109,7 @@ def _claims(case: Case, control: Case, model: KLevel, together: int) -> tuple[Cl
 
     def levels_rise(name: str, what: str, values: np.ndarray) -> Claim:
         text = f"least rise of mean {what} between {levels}"
-        rise = rises(values, model.sizes, together)
+        rise = training.rises(values, model.sizes, together)
         return at_least(f"A-FIG-2.{name}", text, rise, 1e-3, paper="grows with importance")
 
     return CLAIMS.judge(
@@ -123,7 +119,7 @@ def _claims(case: Case, control: Case, model: KLevel, together: int) -> tuple[Cl
             "r_v": found.r_v,
             "r_p": found.r_p,
             "pearson": found.pearson(model.level > 0),
-            "signs": found.sign_accuracy(CLEAR),
+            "signs": found.sign_accuracy(training.CLEAR),
             "value-levels": levels_rise("value-levels", "sign E v", means.value),
             "attention-levels": levels_rise("attention-levels", "E p", means.logit),
             "irrelevant": means.logit[0] - means.irrelevant_logit,

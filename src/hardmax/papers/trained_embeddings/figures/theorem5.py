@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -51,7 +52,6 @@ class Basins:
 
 def bad_basin() -> Basins:
     """The flow from 0 and from far out, on the bad direction and between it and the good one."""
-
     corpus, problem = instances.three_tokens(), instances.bad_basin()
     good = pattern_max_margin(corpus, important_pattern(corpus), problem.keys, exact=True)
     bad = pattern_max_margin(corpus, [[2], [1]], problem.keys, exact=True)
@@ -212,15 +212,8 @@ def _draw_angles(panel: Axes, tables: Tables) -> None:
         panel.plot(rows["norm"], rows["misalignment"], color=COLORS[int(rows["n"][0])], linewidth=0.8)
     slack = tables["slack"]
     panel.plot(slack["norm"], slack["to_pinv"], color=ORANGE, linestyle=(0, (3, 1.5)), linewidth=1.0)
-    panel.annotate(
-        "to $M^+1$",
-        (2e5, float(slack["to_pinv"][-1])),
-        (0, 3),
-        textcoords="offset points",
-        fontsize=7,
-        ha="center",
-        color=ORANGE,
-    )
+    look: dict[str, Any] = {"textcoords": "offset points", "fontsize": 7, "ha": "center", "color": ORANGE}
+    panel.annotate("to $M^+1$", (2e5, float(slack["to_pinv"][-1])), (0, 3), **look)
     x = np.array([3e2, END])
     panel.plot(x, 3e4 / x**2, color=INK, linestyle=(0, (1, 1.4)), linewidth=0.9)
     panel.annotate(r"$\propto |p|^{-2}$", (8e3, 3e4 / 8e3**2), (3, 2), textcoords="offset points", fontsize=7)
@@ -241,7 +234,6 @@ def _draw_angles(panel: Axes, tables: Tables) -> None:
 )
 def fig_t5(setting: Setting) -> Findings:
     """The flow on random data at the width that the theorem asks for, and A-ORC-6."""
-
     numbers = DATASETS[setting.scale]
     runs = {}
     for number in numbers:

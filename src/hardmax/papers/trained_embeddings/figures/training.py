@@ -114,9 +114,6 @@ def train(
     )
 
 
-# -- tables -----------------------------------------------------------------------------------------------
-
-
 def training_tables(cases: Sequence[Case]) -> Tables:
     """What is drawn of some trainings: tokens, a line through them, r_v and r_p on the way, the loss."""
     about = {"cases": _about, "tokens": _tokens, "lines": _line, "course": _course, "losses": _losses}
@@ -198,9 +195,6 @@ def rises(means: np.ndarray, sizes: tuple[int, ...], together: int) -> np.ndarra
     """Differences of neighbouring level means, with ``together`` levels at a time taken as one."""
     weights = np.array(sizes, dtype=float).reshape(-1, together)
     return np.diff((means.reshape(-1, together) * weights).sum(axis=1) / weights.sum(axis=1))
-
-
-# -- words ------------------------------------------------------------------------------------------------
 
 
 def course_note(case: Case) -> str:

@@ -23,24 +23,7 @@ from hardmax.embeddings.minibatch.loop import TrainingPlan, run
 from hardmax.embeddings.two_layer import TwoLayer
 from hardmax.papers.figures.figure import Canvas, Findings, Scale, Setting, recipe
 from hardmax.papers.figures.tables import Tables
-from hardmax.papers.trained_embeddings.figures.reviews import (
-    SOURCES,
-    TWO_LAYERS,
-    ReviewPart,
-    Reviews,
-    Size,
-    Source,
-    compared_claim,
-    draw_source,
-    findings,
-    reviews_of,
-    schedule,
-    surrogate,
-    surrogate_claims,
-    text_claims,
-    trained,
-)
-from hardmax.papers.trained_embeddings.figures.training import Schedule, Share
+from hardmax.papers.trained_embeddings.figures import reviews, training
 
 
 class ClosedForm:
@@ -105,15 +88,19 @@ def train_closed_form(
     return done.training(model.parameters, loss, mass, rule.name, batch, layers=2)
 
 
-SIZES: dict[Scale, Mapping[Source, Size]] = {
-    "quick": dict.fromkeys(SOURCES, Size(1000, schedule(64, 40, (20, 32)))),
+SIZES: dict[Scale, Mapping[reviews.Source, reviews.Size]] = {
+    "quick": dict.fromkeys(reviews.SOURCES, reviews.Size(1000, reviews.schedule(64, 40, (20, 32)))),
     # Of Yelp there are few reviews. On IMDB 500 epochs take two cores ten hours: here are as many as an hour
     # carries on a busy machine, at a tenth of the paper's rate, which saturates two layers as wide.
-    "day": {"IMDB": Size(None, schedule(2048, 30, (5, 25), rate=1e-3))},
-    "paper": dict.fromkeys(SOURCES, Size(None, schedule(2048, 500, (100, 200)))),
+    "day": {"IMDB": reviews.Size(None, reviews.schedule(2048, 30, (5, 25), rate=1e-3))},
+    "paper": dict.fromkeys(reviews.SOURCES, reviews.Size(None, reviews.schedule(2048, 500, (100, 200)))),
 }
-_LONG = schedule(64, 60, (30, 48))
-SURROGATES: dict[Scale, Schedule] = {"quick": schedule(64, 30, (15, 24)), "day": _LONG, "paper": _LONG}
+_LONG = reviews.schedule(64, 60, (30, 48))
+SURROGATES: dict[Scale, training.Schedule] = {
+    "quick": reviews.schedule(64, 30, (15, 24)),
+    "day": _LONG,
+    "paper": _LONG,
+}
 LONGEST = 512  # tokens of a review that the model sees (A-DATA-6)
 ONE = "one layer"
 NO_TORCH = "the two-layer model on real text needs PyTorch, which is not installed"
@@ -126,7 +113,7 @@ ALIKE = (
 def draw_two_layers(tables: Tables, canvas: Canvas) -> None:
     """The two-layer model, and on reviews the one-layer model's course in dashes."""
     names = tables["cases"]["case"].tolist()
-    draw_source(canvas, tables, names[0], control=ONE if ONE in names else None)
+    reviews.draw_source(canvas, tables, names[0], control=ONE if ONE in names else None)
 
 
 @recipe(
@@ -139,37 +126,40 @@ def draw_two_layers(tables: Tables, canvas: Canvas) -> None:
 )
 def fig_1(setting: Setting) -> Findings:
     """The two-layer model on IMDB."""
-    return findings(part_of("IMDB", setting, "A-FIG-1"), layers=2, sources=["IMDB"])
+    return reviews.findings(part_of("IMDB", setting, "A-FIG-1"), layers=2, sources=["IMDB"])
 
 
-def part_of(source: Source, setting: Setting, id: str) -> ReviewPart:
+def part_of(source: reviews.Source, setting: Setting, id: str) -> reviews.ReviewPart:
     """The model trained on a source's reviews, beside the one-layer model, or alone on the surrogate."""
     size = SIZES[setting.scale][source]
     if setting.data is not None and find_spec("torch") is None:
-        data = surrogate(source, f"{NO_TORCH}: {install('torch')}.")
+        data = reviews.surrogate(source, f"{NO_TORCH}: {install('torch')}.")
     else:
-        data = reviews_of(source, setting, max_tokens=LONGEST, sample=size.reviews)
+        data = reviews.reviews_of(source, setting, max_tokens=LONGEST, sample=size.reviews)
     if data.drawn_from is None:
         return _on_text(data, size, setting, id)
-    case = trained(data, SURROGATES[setting.scale], Share(setting), id, by=train_closed_form)
-    claims = surrogate_claims(id, case, data.drawn_from, TWO_LAYERS)
-    return ReviewPart(case, claims, (*data.notes, ALIKE))
+    case = reviews.trained(data, SURROGATES[setting.scale], training.Share(setting), id, by=train_closed_form)
+    claims = reviews.surrogate_claims(id, case, data.drawn_from, reviews.TWO_LAYERS)
+    return reviews.ReviewPart(case, claims, (*data.notes, ALIKE))
 
 
-def _on_text(data: Reviews, size: Size, setting: Setting, id: str) -> ReviewPart:
-
-    one = replace(trained(data, size.schedule, Share(setting, 0.0, 0.05), f"{id}.one-layer"), name=ONE)
-    case = trained(data, size.schedule, Share(setting, 0.05, 1.0), id, by=train_two_layer)
+def _on_text(data: reviews.Reviews, size: reviews.Size, setting: Setting, id: str) -> reviews.ReviewPart:
+    one = replace(
+        reviews.trained(data, size.schedule, training.Share(setting, 0.0, 0.05), f"{id}.one-layer"), name=ONE
+    )
+    case = reviews.trained(data, size.schedule, training.Share(setting, 0.05, 1.0), id, by=train_two_layer)
     notes = (
         *data.notes,
         f"Of a review the first {LONGEST} tokens count. Dashed in (c) is one layer, trained alike: its loss "
         f"ends at {one.training.loss:.2g}, that of two layers at {case.training.loss:.2g}. The paper reports "
         "about 1e-1 and 1e-5 after 500 epochs with d = 2048.",
     )
-    return ReviewPart(case, (*text_claims(id, case), compared_claim(id, case, one)), notes, one)
+    return reviews.ReviewPart(
+        case, (*reviews.text_claims(id, case), reviews.compared_claim(id, case, one)), notes, one
+    )
 
 
 @recipe("A-FIG-4", "Yelp, two layers: as on IMDB", draw=draw_two_layers, size=(8.4, 2.8), errata=("A-ERR-4",))
 def fig_4(setting: Setting) -> Findings:
     """The two-layer model on Yelp."""
-    return findings(part_of("Yelp", setting, "A-FIG-4"), layers=2, sources=["Yelp"])
+    return reviews.findings(part_of("Yelp", setting, "A-FIG-4"), layers=2, sources=["Yelp"])

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from scipy.stats import spearmanr
@@ -18,9 +18,9 @@ from scipy.stats import spearmanr
 from hardmax._lib.extras import install
 from hardmax._lib.style import BLUE, INK, RED
 from hardmax.data.images import Images, cifar10
-from hardmax.papers.figures.claims import Claim, at_least, at_most, on_stand_in
+from hardmax.papers.figures.claims import Claim, Claims, on_stand_in
 from hardmax.papers.figures.figure import Canvas, Findings, Scale, Setting, recipe
-from hardmax.papers.figures.tables import Table, Tables, part
+from hardmax.papers.figures.tables import Table, Tables, part, stacked
 
 if TYPE_CHECKING:
     from hardmax.papers.max_margin.figures.vision.training import Protocol
@@ -64,11 +64,14 @@ COLUMNS = ("sparsity", "head_sparsity", "with_self", "norm", "head_norm", "accur
 
 def courses_table(courses: list[Course]) -> Table:
     """All of them below each other."""
-    made: dict[str, np.ndarray] = {
-        "run": np.concatenate([np.full(each.epochs + 1, each.name) for each in courses]),
-        "epoch": np.concatenate([np.arange(each.epochs + 1) for each in courses]),
-    }
-    return made | {name: np.concatenate([getattr(each, name) for each in courses]) for name in COLUMNS}
+    return stacked(
+        {
+            "run": each.name,
+            "epoch": np.arange(each.epochs + 1),
+            **{name: getattr(each, name) for name in COLUMNS},
+        }
+        for each in courses
+    )
 
 
 def maps_table(course: Course, epochs: list[int]) -> Table:
@@ -234,24 +237,17 @@ DEFINITION = (
 )
 
 
-class ImageSource(NamedTuple):
-    """Real images, or why there are none."""
-
-    images: Images | None
-    note: str
-
-
-def source_of(setting: Setting) -> ImageSource:
-    """CIFAR-10 of the folder of real data, or the reason why the surrogate stands here."""
+def source_of(setting: Setting) -> tuple[Images | None, str]:
+    """CIFAR-10 of the folder of real data, or None and the reason why the surrogate stands here."""
     if setting.data is None:
-        return ImageSource(None, NO_FOLDER)
+        return None, NO_FOLDER
     if find_spec("torch") is None:
-        return ImageSource(None, f"{NO_TORCH}: {install('torch')}.")
+        return None, f"{NO_TORCH}: {install('torch')}."
     protocol = protocol_of(setting.scale)
     try:
-        return ImageSource(_images(setting.data, protocol.train, protocol.test), "")
+        return _images(setting.data, protocol.train, protocol.test), ""
     except ValueError as missing:
-        return ImageSource(None, f"{missing}; or name another folder by --data DIR.")
+        return None, f"{missing}; or name another folder by --data DIR."
 
 
 @lru_cache(maxsize=1)
@@ -285,16 +281,9 @@ def _real(setting: Setting, images: Images, kinds: list[str]) -> list[Course]:
     if folder is not None and setting.scale == "quick":
         folder = None  # not worth a file
     missing = [kind for kind in kinds if (setting.data, setting.scale, kind) not in _DONE]
-    split = [tuple(kind.split(", ")) for kind in missing]
+    split: list[Any] = [tuple(kind.split(", ")) for kind in missing]
     told = f"training {len(missing)} vision transformer{'s' if len(missing) > 1 else ''}"
-    made = train_all(
-        images,
-        protocol,
-        split,  # type: ignore[arg-type]
-        SEED,
-        lambda share: setting.progress(share, told),
-        folder,
-    )
+    made = train_all(images, protocol, split, SEED, lambda share: setting.progress(share, told), folder)
     for kind, course in zip(missing, made, strict=True):
         _DONE[setting.data, setting.scale, kind] = course
     return [_DONE[setting.data, setting.scale, kind] for kind in kinds]
@@ -328,23 +317,13 @@ def _differs(protocol: Protocol) -> list[str]:
     """What of the printed setting a training does not have, in a sentence."""
     from hardmax.papers.max_margin.figures.vision.training import FULL
 
-    names = {
-        "train": "training images",
-        "tokens": "patches",
-        "dim": "dimension",
-        "depth": "layers",
-        "heads": "heads",
-        "epochs": "epochs",
-        "rate": "rate",
-    }
+    names = {"train": "training images", "tokens": "patches", "dim": "dimension", "depth": "layers"}
+    names |= {name: name for name in ("heads", "epochs", "rate")}
     ours_and_theirs = [(name, getattr(protocol, key), getattr(FULL, key)) for key, name in names.items()]
     less = [
         f"{name} {ours:g}, printed {printed:g}" for name, ours, printed in ours_and_theirs if ours != printed
     ]
     return [f"Differs from the printed training: {'; '.join(less)}."] if less else []
-
-
-# -- figure 6 ---------------------------------------------------------------------------------------------
 
 
 def draw_6(tables: Tables, canvas: Canvas) -> None:
@@ -386,42 +365,37 @@ def _shown_epochs(epochs: int) -> list[int]:
 def fig_6(setting: Setting) -> Findings:
     """Maps of a few test images, from the start to the end of a training."""
     images, why = source_of(setting)
-    name = "B-FIG-6."
     if images is None:
         course, test = _synthetic("normal", setting)
         found, chosen = course.maps[-1].argmax(axis=1), shown(test)
         labels = [f"class {c}" for c in test.classes[chosen]]
-        claims: tuple[Claim, ...] = (
-            at_least(name + "start", "nnz/T of the mean map at the start", course.sparsity[0], 0.9),
-            at_most(name + "end", "nnz/T at the end: one patch", course.sparsity[-1], 0.05),
-            at_least(
-                name + "salient",
-                "shown images whose top patch is the salient one",
-                float(np.mean(found == test.salient[chosen])),
-                1.0,
-            ),
+        table = Claims(
+            "B-FIG-6",
+            """
+            start | nnz/T of the mean map at the start | ≥ 0.9
+            end | nnz/T at the end: one patch | ≤ 0.05
+            salient | shown images whose top patch is the salient one | ≥ 1.0
+            """,
         )
-        claims = on_stand_in(claims)
+        salient = float(np.mean(found == test.salient[chosen]))
+        claims = on_stand_in(
+            table.judge({"start": course.sparsity[0], "end": course.sparsity[-1], "salient": salient})
+        )
         notes: tuple[str, ...] = (DEFINITION, _surrogate_note(why))
     else:
         protocol = protocol_of(setting.scale)
         (course,) = _real(setting, images, [NORMAL])
         labels = [NAMES[c] for c in images.test_labels[: len(course.maps[0])]]
-        claims = (
-            at_least(name + "start", "nnz/T of the mean map at the start", course.sparsity[0], 0.9),
-            at_most(
-                name + "end",
-                f"nnz/T after {course.epochs} epochs, mean over 512 test images",
-                course.sparsity[-1],
-                _bounds(course)[0],
-            ),
-            at_most(
-                name + "heads",
-                "nnz/T of single heads over nnz/T of the mean map: averaging hides some",
-                course.head_sparsity[-1] / course.sparsity[-1],
-                1.0,
-            ),
+        table = Claims(
+            "B-FIG-6",
+            f"""
+            start | nnz/T of the mean map at the start | ≥ 0.9
+            end | nnz/T after {course.epochs} epochs, mean over 512 test images | ≤ {_bounds(course)[0]}
+            heads | nnz/T of single heads over nnz/T of the mean map: averaging hides some | ≤ 1.0
+            """,
         )
+        hidden = course.head_sparsity[-1] / course.sparsity[-1]
+        claims = table.judge({"start": course.sparsity[0], "end": course.sparsity[-1], "heads": hidden})
         notes = (DEFINITION, _told(images, protocol), *_differs(protocol))
     tables = {
         "maps": maps_table(course, _shown_epochs(course.epochs)),
@@ -432,8 +406,6 @@ def fig_6(setting: Setting) -> Findings:
         tables, claims, (*notes, "The number below a map is its own nnz/T; single maps jump."), SEED
     )
 
-
-# -- figure 7 ---------------------------------------------------------------------------------------------
 
 TITLES = {NORMAL: "(a) small start", XAVIER: "(b) Xavier's start", THEIRS: "(c) as (a), PyTorch's backward"}
 
@@ -460,15 +432,8 @@ def draw_7(tables: Tables, canvas: Canvas) -> None:
         else:
             right.set_yticklabels([])
         growth = rows["norm"][-1] / rows["norm"][0]
-        panel.text(
-            0.96,
-            0.5,
-            f"$|W|$ grows\n{growth:.2g} times",
-            transform=panel.transAxes,
-            ha="right",
-            fontsize=7,
-            color=INK,
-        )
+        text = f"$|W|$ grows\n{growth:.2g} times"
+        panel.text(0.96, 0.5, text, transform=panel.transAxes, ha="right", fontsize=7, color=INK)
     if bool(tables["data"]["surrogate"][0]):
         canvas.suptitle("surrogate images: not CIFAR-10", color=RED, fontsize=7)
 
@@ -489,31 +454,36 @@ def _bounds(course: Course) -> tuple[float, float, float]:
 def fig_7(setting: Setting) -> Findings:
     """nnz/T and |W| over the epochs, from two starts, and with PyTorch's own backward."""
     images, why = source_of(setting)
-    name = "B-FIG-7."
     if images is None:
         small, xavier = (_synthetic(start, setting)[0] for start in ("normal", "xavier"))
         courses = [small, xavier]
-        claims: tuple[Claim, ...] = (
-            at_least(name + "start", "nnz/T at the start", small.sparsity[0], 0.9),
-            at_most(name + "end", "nnz/T at the end", small.sparsity[-1], 0.05),
-            at_most(
-                name + "spearman",
-                "Spearman's correlation of nnz/T and |W| over the epochs",
-                small.correlation,
-                -0.8,
-                paper="sparsifies while the norm grows",
-            ),
-            at_least(name + "growth", "|W| at the end over |W| at the start", small.growth, 10.0),
-            at_most(name + "xavier-end", "nnz/T at the end from Xavier's start", xavier.sparsity[-1], 0.05),
-            at_most(name + "xavier-growth", "growth of |W| from there", xavier.growth, 2.5),
+        table = Claims(
+            "B-FIG-7",
+            """
+            start | nnz/T at the start | ≥ 0.9
+            end | nnz/T at the end | ≤ 0.05
+            spearman | Spearman's correlation of nnz/T and |W| over the epochs | ≤ -0.8
+                | sparsifies while the norm grows
+            growth | |W| at the end over |W| at the start | ≥ 10.0
+            xavier-end | nnz/T at the end from Xavier's start | ≤ 0.05
+            xavier-growth | growth of |W| from there | ≤ 2.5
+            """,
         )
-        claims = on_stand_in(claims)
+        measured = {
+            "start": small.sparsity[0],
+            "end": small.sparsity[-1],
+            "spearman": small.correlation,
+            "growth": small.growth,
+            "xavier-end": xavier.sparsity[-1],
+            "xavier-growth": xavier.growth,
+        }
+        claims = on_stand_in(table.judge(measured))
         notes: tuple[str, ...] = (DEFINITION, _surrogate_note(why))
     else:
         protocol = protocol_of(setting.scale)
         # a day has the one training that is printed; the comparisons with other starts are ours
         courses = _real(setting, images, [NORMAL] if setting.scale == "day" else [NORMAL, XAVIER, THEIRS])
-        claims = _real_claims(name, *courses)
+        claims = _real_claims(*courses)
         notes = (DEFINITION, _told(images, protocol), *_backwards(*courses), *_differs(protocol))
     finding = f"nnz/T and |W|, at the start and at the end: {'; '.join(map(_ends, courses))}."
     if len(courses) > 1:
@@ -529,41 +499,38 @@ def _ends(course: Course) -> str:
     )
 
 
-def _real_claims(name: str, small: Course, *others: Course) -> tuple[Claim, ...]:
+def _real_claims(small: Course, *others: Course) -> tuple[Claim, ...]:
     most, growth, correlation = _bounds(small)
     after = f"after {small.epochs} epochs"
-    claims = (
-        at_least(name + "start", "nnz/T at the start", small.sparsity[0], 0.9),
-        at_most(name + "end", f"nnz/T {after}", small.sparsity[-1], most),
-        at_least(
-            name + "growth",
-            f"|W| {after} over |W| at the start, heads together and apart",
-            [small.growth, small.head_norm[-1] / small.head_norm[0]],
-            growth,
-        ),
-        at_most(
-            name + "spearman",
-            "Spearman's correlation of nnz/T and |W| over the epochs",
-            small.correlation,
-            correlation,
-            paper="sparsifies while the norm grows",
-        ),
-    )
+    printed = f"""
+        start | nnz/T at the start | ≥ 0.9
+        end | nnz/T {after} | ≤ {most}
+        growth | |W| {after} over |W| at the start, heads together and apart | ≥ {growth}
+        spearman | Spearman's correlation of nnz/T and |W| over the epochs | ≤ {correlation}
+            | sparsifies while the norm grows
+        """
+    measured: dict[str, Any] = {
+        "start": small.sparsity[0],
+        "end": small.sparsity[-1],
+        "growth": [small.growth, small.head_norm[-1] / small.head_norm[0]],
+        "spearman": small.correlation,
+    }
     if not others:
-        return claims
+        return Claims("B-FIG-7", printed).judge(measured)
     xavier, theirs = others
-    return (
-        *claims,
-        at_most(name + "xavier-end", f"nnz/T {after} from Xavier's start", xavier.sparsity[-1], most),
-        at_most(name + "xavier-growth", "growth of |W| from there: hardly any", xavier.growth, 1.5),
-        at_most(name + "torch-end", f"nnz/T {after} with PyTorch's backward", theirs.sparsity[-1], most),
-        at_most(
-            name + "torch-first",
-            "difference of both backwards in nnz/T after the first epoch",
-            abs(small.sparsity[1] - theirs.sparsity[1]),
-            0.02,
-        ),
-    )
+    compared = f"""
+        xavier-end | nnz/T {after} from Xavier's start | ≤ {most}
+        xavier-growth | growth of |W| from there: hardly any | ≤ 1.5
+        torch-end | nnz/T {after} with PyTorch's backward | ≤ {most}
+        torch-first | difference of both backwards in nnz/T after the first epoch | ≤ 0.02
+        """
+    measured |= {
+        "xavier-end": xavier.sparsity[-1],
+        "xavier-growth": xavier.growth,
+        "torch-end": theirs.sparsity[-1],
+        "torch-first": abs(small.sparsity[1] - theirs.sparsity[1]),
+    }
+    return Claims("B-FIG-7", printed, compared).judge(measured)
 
 
 def _backwards(small: Course, *others: Course) -> list[str]:
