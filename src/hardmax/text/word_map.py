@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hardmax._lib.notebook import Pictured, picture, save_picture
-from hardmax.text.statistics import class_number, values_for
+from hardmax.text.statistics import class_number, column_for
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -103,7 +103,7 @@ def word_map(model: AttentionClassifier, label: Any = None) -> WordMap:
     return WordMap(
         model.classes_.tolist()[k],
         model.get_feature_names_out(),
-        values_for(model, k),
+        column_for(model.values_, k),
         model.attention_,
         model.statistics_.posterior_difference[:, k],
         model._counts.sum(axis=1),
