@@ -1,4 +1,4 @@
-"""What theory says of the tokens, beside what the classifier made of them (paper A's observables)."""
+"""How what the classifier learned of the tokens follows theory (paper A's observables)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MOST_TOKENS = 2000  # distinct ones, of a corpus whose max-margin direction is c
 
 @dataclass(frozen=True, eq=False)
 class Followed(Following):
-    """Logits ``a`` and values ``c`` for a class, beside x, the posterior difference minus the mean label."""
+    """Logits ``a`` and values ``c`` for a class, and x, the posterior difference minus the mean label."""
 
     label: Any
     differences: np.ndarray

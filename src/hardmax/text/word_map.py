@@ -44,13 +44,13 @@ class WordMap(Pictured):
         return f"WordMap(label={self.label!r}, tokens={len(self.tokens):,})"
 
     def plot(self) -> Figure:
-        """The picture: a dot per token in the colour of its posterior difference, the strongest named."""
+        """The picture: a dot per token in the color of its posterior difference, the strongest named."""
         figure = picture((7.0, 5.0))
         self.draw(figure)
         return figure
 
     def draw(self, figure: Figure) -> None:
-        """Draw it into a figure of one's own."""
+        """Draw it into a given figure."""
         axes = figure.add_subplot()
         often = np.argsort(-self.count, kind="stable")[:DRAWN][::-1]
         dots = axes.scatter(
