@@ -1,6 +1,7 @@
 """Real workers: the same rows from each backend, one thread each, deaths that cost one trial."""
 
 import contextlib
+import os
 import sys
 from pathlib import Path
 
@@ -101,8 +102,11 @@ def test_dask_joins_a_cluster_and_leaves_it_running():
 @pytest.mark.slow
 @pytest.mark.extra
 def test_dask_deaths_and_threads():
+    before = dict(os.environ)
     check_deaths(hm.sweep(f"{TASKS}:deadly", {"a": 1}, 20, backend="dask", workers=2, batch=4, retries=1))
     check_threads(hm.sweep(f"{TASKS}:environment", {}, 2, backend="dask", workers=1))
+    left = {name for name in {*before, *os.environ} if before.get(name) != os.environ.get(name)}
+    assert left <= {"KMP_DUPLICATE_LIB_OK", "PYTEST_CURRENT_TEST"}  # which numba's import sets
 
 
 @pytest.mark.slow

@@ -13,8 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hardmax.trials import grid as grid_module
-from hardmax.trials import provenance, summary
-from hardmax.trials import provenance as functions
+from hardmax.trials import summary
 from hardmax.trials.grid import Grid, cell_key, scalar, seeds
 
 SCALARS = st.one_of(st.none(), st.booleans(), st.integers(), st.floats(allow_nan=False), st.text(max_size=5))
@@ -77,7 +76,7 @@ def test_members_of_enumerations_are_what_they_hold():
 
 
 def test_examples_run():
-    for module in (functions, grid_module, provenance, summary):
+    for module in (grid_module, summary):
         ran = doctest.testmod(module)
         assert ran.attempted > ran.failed == 0
 

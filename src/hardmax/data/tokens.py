@@ -36,7 +36,7 @@ def distinct_words(vocabulary: Sequence[str]) -> tuple[str, ...]:
 def number_tokens(
     name: str, flat: list[Any], vocabulary: Sequence[str] | None, largest: int
 ) -> tuple[NDArray[np.int64], tuple[str, ...] | None]:
-    """Return token numbers, and the words they stand for if these are known.
+    """Return token numbers, and the word of each if words are known.
 
     Words are numbered in order of first appearance unless ``vocabulary`` lists them. Token ids are positions
     in the vocabulary; without one they stay as they are, up to ``largest``.

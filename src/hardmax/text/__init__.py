@@ -1,4 +1,4 @@
-"""Text: a classifier that shows which words it chose, and the vectoriser it stands on (extra ``text``)."""
+"""Text: a classifier that shows which words it chose, and the vectorizer that it uses (extra ``text``)."""
 
 from __future__ import annotations
 

@@ -143,13 +143,13 @@ class AttentionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             are trained on these tokens alone. None reads all tokens.
         entropy_penalty: weight of a penalty on the entropy of attention, for example 0.1. Excludes ``top_k``.
         class_weight: None, "balanced" or a weight per class.
-        early_stopping, validation_fraction, patience: hold out a part, end after so many passes without a
+        early_stopping, validation_fraction, patience: hold out a part, end after this many passes without a
             better score on it, and keep the best.
         dimension: of the embeddings of the solver "embeddings".
         warm_start: begin where the last fit ended, with its vocabulary.
         checkpoint: a file that keeps the state after each pass; the same fit goes on from it, bit for bit.
         random_state: seed of orders and dropout.
-        n_jobs: threads for vectorising and predicting, all cores by default. Results do not depend on it.
+        n_jobs: threads for vectorizing and predicting, all cores by default. Results do not depend on it.
         verbose: whether each pass is told.
 
     >>> import hardmax as hm

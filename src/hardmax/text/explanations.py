@@ -15,13 +15,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from scipy.sparse import issparse
+from scipy.special import expit, softmax
 
 from hardmax._lib import expect
 from hardmax._lib.files import whole_text
 from hardmax._lib.terminal import html, page
 from hardmax.text import kernels as compiled
 from hardmax.text.counting.vectorizer import read_documents, tokens_of
-from hardmax.text.statistics import class_number, values_for
+from hardmax.text.statistics import class_number, column_for
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -134,6 +135,7 @@ class Explanation(Shown):
 
     def table(self) -> Table:
         """The tokens that count most, for a terminal."""
+        from rich import markup
         from rich.table import Table
 
         title = f"{self.label}: probability {self.probability:.3f}, score {self.score:+.3f}"
@@ -142,7 +144,8 @@ class Explanation(Shown):
             table.add_column(name, justify="left" if name in ("token", "") else "right")
         most = max((abs(part.contribution) for part in self.parts), default=1.0) or 1.0
         for part in self.parts[:SHOWN]:
-            self._row(table, part, bar(part.contribution / most))
+            numbers = f"{part.share:.1%}", f"{part.value:+.2f}", f"{part.contribution:+.3f}"
+            table.add_row(markup.escape(part.token), *numbers, bar(part.contribution / most))
         rest = self.parts[SHOWN:]
         if rest:
             share, contribution = (
@@ -151,13 +154,6 @@ class Explanation(Shown):
             table.add_row(f"{len(rest)} more", f"{share:.1%}", "", f"{contribution:+.3f}", "")
         table.add_row("sum", "100.0%", "", f"{self.score:+.3f}", "")
         return table
-
-    @staticmethod
-    def _row(table: Table, part: TokenPart, drawn: str) -> None:
-        from rich.markup import escape
-
-        numbers = f"{part.share:.1%}", f"{part.value:+.2f}", f"{part.contribution:+.3f}"
-        table.add_row(escape(part.token), *numbers, drawn)
 
     def _body(self) -> str:
         return marked(self.words)
@@ -192,7 +188,7 @@ def explain(model: AttentionClassifier, text: Any, label: Any = None) -> Explana
     predicted = int(model._labels(scores)[0])
     k = predicted if label is None else class_number(model, label)
     columns, shares = _shares(model, rows)
-    values = np.append(values_for(model, k), _background(model, k))[columns]
+    values = column_for(model._model[:, 1:], k)[columns]
     names = model.get_feature_names_out()
     parts = [
         TokenPart(
@@ -208,8 +204,8 @@ def explain(model: AttentionClassifier, text: Any, label: Any = None) -> Explana
     parts.sort(key=lambda part: (-abs(part.contribution), part.token))
     by_column = {j: s * v for j, s, v in zip(columns.tolist(), shares.tolist(), values.tolist(), strict=True)}
     words, unknown = _words(model, text, by_column) if whole else ((), 0)
-    score = float(scores[0, k] if scores.shape[1] > 1 else scores[0, 0] * (1 if k == 1 else -1))
-    probability = _probability(scores[0])[k]
+    score = float(column_for(scores, k)[0])
+    probability = expit(score) if scores.shape[1] == 1 else softmax(scores[0])[k]
     return Explanation(
         model.classes_.tolist()[k],
         float(probability),
@@ -233,17 +229,6 @@ def _shares(model: AttentionClassifier, rows: Any) -> tuple[np.ndarray, np.ndarr
         left = np.setdiff1d(np.arange(len(columns)), kept[:found])
         amounts[left] = 0.0
     return columns, amounts / amounts.sum()
-
-
-def _background(model: AttentionClassifier, k: int) -> float:
-    own = model.background_
-    return float(own[k] if len(own) > 1 else own[0] * (1 if k == 1 else -1))
-
-
-def _probability(scores: np.ndarray) -> np.ndarray:
-    from scipy.special import expit, softmax
-
-    return np.array([expit(-scores[0]), expit(scores[0])]) if len(scores) == 1 else softmax(scores)
 
 
 def _words(
@@ -326,7 +311,7 @@ def top_tokens(model: AttentionClassifier, n: int = 10, label: Any = None) -> To
     names, mass = model.get_feature_names_out(), model._model[:-1, 0]
     total, found = model._counts.sum(axis=1), []
     for k in classes:
-        values = values_for(model, k)
+        values = column_for(model.values_, k)
         if model.values_.shape[1] > 1:
             values = values - model.values_.mean(axis=1)
         pull = np.where(values > 0, mass * values, -np.inf)

@@ -1,4 +1,4 @@
-"""What theory says of the tokens, beside what the classifier made of them (paper A's observables)."""
+"""How what the classifier learned of the tokens follows theory (paper A's observables)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MOST_TOKENS = 2000  # distinct ones, of a corpus whose max-margin direction is c
 
 @dataclass(frozen=True, eq=False)
 class Followed(Following):
-    """Logits ``a`` and values ``c`` for a class, beside x, the posterior difference minus the mean label."""
+    """Logits ``a`` and values ``c`` for a class, and x, the posterior difference minus the mean label."""
 
     label: Any
     differences: np.ndarray
@@ -76,7 +76,7 @@ class TextStatistics:
         k = len(model.classes_) - 1 if label is None else class_number(model, label)
         shares = model._shares / model._shares.sum()
         x = self.posterior_difference[:, k] - (2 * shares[k] - 1)
-        return Followed(model.classes_.tolist()[k], x, model.attention_, values_for(model, k))
+        return Followed(model.classes_.tolist()[k], x, model.attention_, column_for(model.values_, k))
 
     @cached_property
     def assumption_4(self) -> Assumption4:
@@ -114,11 +114,11 @@ def class_number(model: AttentionClassifier, label: Any) -> int:
     return found[0]
 
 
-def values_for(model: AttentionClassifier, k: int) -> np.ndarray:
-    """The values of all tokens for a class; with two classes the first one's are minus the second's."""
-    if model.values_.shape[1] == 1:
-        return model.values_[:, 0] * (1 if k == 1 else -1)
-    return model.values_[:, k]
+def column_for(values: np.ndarray, k: int) -> np.ndarray:
+    """The column of class k, of values or scores; with two classes the first one's is minus the second's."""
+    if values.shape[1] == 1:
+        return values[:, 0] * (1 if k == 1 else -1)
+    return values[:, k]
 
 
 def corpus_of(rows: Any, codes: np.ndarray, classes: int) -> Corpus | str:

@@ -298,7 +298,7 @@ def printed(start: float) -> Report:
 
 
 def usual(solver: str, rows: TextRows, weights: np.ndarray, **given: Any) -> Settings:
-    """The settings of a solver for these texts, with those that are given instead of its own.
+    """The settings of a solver for these texts; those that are given replace them.
 
     Adagrad begins at zero, and needs its passes whatever the weights are.
     """

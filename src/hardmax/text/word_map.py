@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hardmax._lib.notebook import Pictured, picture, save_picture
-from hardmax.text.statistics import class_number, values_for
+from hardmax.text.statistics import class_number, column_for
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -44,13 +44,13 @@ class WordMap(Pictured):
         return f"WordMap(label={self.label!r}, tokens={len(self.tokens):,})"
 
     def plot(self) -> Figure:
-        """The picture: a dot per token in the colour of its posterior difference, the strongest named."""
+        """The picture: a dot per token in the color of its posterior difference, the strongest named."""
         figure = picture((7.0, 5.0))
         self.draw(figure)
         return figure
 
     def draw(self, figure: Figure) -> None:
-        """Draw it into a figure of one's own."""
+        """Draw it into a given figure."""
         axes = figure.add_subplot()
         often = np.argsort(-self.count, kind="stable")[:DRAWN][::-1]
         dots = axes.scatter(
@@ -103,7 +103,7 @@ def word_map(model: AttentionClassifier, label: Any = None) -> WordMap:
     return WordMap(
         model.classes_.tolist()[k],
         model.get_feature_names_out(),
-        values_for(model, k),
+        column_for(model.values_, k),
         model.attention_,
         model.statistics_.posterior_difference[:, k],
         model._counts.sum(axis=1),

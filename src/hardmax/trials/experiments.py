@@ -50,7 +50,7 @@ def rule_parameters(name: Any) -> tuple[str, ...]:
 
 
 def rule_of(parameters: Mapping[str, Any]) -> Optimizer:
-    """The rule that a cell asks for; normalised gradient descent by default."""
+    """The rule that a cell asks for; normalized gradient descent by default."""
     name = parameters.get("rule", "Normalized")
     stored = rule_parameters(name)
     given = {"rate": RATE, **{each: parameters[each] for each in stored if each in parameters}}
@@ -87,7 +87,7 @@ def compare(
 
     A column named as a rule: it selects one token per input, and p ends within 5 percent of the max margin of
     these tokens in the rule's own norm. ``adam_parts`` and the like: the rule selects other tokens than
-    normalised gradient descent does. ``any_parts``: any two of them do.
+    normalized gradient descent does. ``any_parts``: any two of them do.
 
     Args:
         problems: to train on.
@@ -197,7 +197,7 @@ class PointBlock:
         )
 
     def score_gaps(self, best: Sequence[MaxMargin | None]) -> np.ndarray:
-        """Least score by which a selected token beats its neighbours; nan without p_mm, or in doubt."""
+        """Least score by which a selected token beats its neighbors; nan without p_mm, or in doubt."""
         enclose_many([each for each in best if each is not None])
         gaps = [
             math.nan if each is None else known_gap(each, row_gaps(path.problem, each))
@@ -279,11 +279,11 @@ def outcomes(
     ``saturated``: the mean attention off the selected tokens, ``defect``, is at most 1e-5. ``selection``: the
     tokens as text, "0 3 1"; tokens that tie as "0=2 3 1". ``certified``: their max-margin direction p_mm is
     proved optimal. ``locally_optimal``, ``globally_optimal``: saturated, and each selected token scores above
-    its neighbours, or best of its input. ``score_gap``: the least lead over a neighbour, inf if there is
+    its neighbors, or best of its input. ``score_gap``: the least lead over a neighbor, inf if there is
     none. ``misalignment``: 1 - cos of p to p_mm; ``margin``: 1/|p_mm|; ``norm``: |p|. All these are in l2.
     ``deficit``: how far p is from the max margin of its selection in the norm of the rule; ``event``: that of
     the run. ``eta_ratio``: the rate over eta_c, above which p swings (B-NEW-3), for locally optimal
-    selections and normalised descent in l2 at a constant rate. What is undefined is nan.
+    selections and normalized descent in l2 at a constant rate. What is undefined is nan.
 
     Args:
         problems: to train on.
@@ -501,7 +501,7 @@ def _numbers(text: str) -> np.ndarray:
     return expect.finite_array("start", numbers, (None,))
 
 
-# Where this process stands in the streams it reads: trials come in order, and each draw needs those before.
+# How far this process is in the streams it reads: trials come in order, and each draw needs those before.
 _streams: dict[int, tuple[int, Iterator[Problem]]] = {}
 
 

@@ -83,7 +83,7 @@ def seeds(root: int, key: str, start: int, stop: int) -> list[int]:
 class Grid:
     """The cells: the product of lists of values, or an explicit list of cells. Iterates without storing them.
 
-    A single value stands for a list of one. The last name of a product varies fastest.
+    A single value is a list of one. The last name of a product varies fastest.
 
     >>> from hardmax.trials.grid import Grid
     >>> list(Grid({"d": [2, 5], "head": "linear"}))

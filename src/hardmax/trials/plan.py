@@ -59,7 +59,7 @@ class Plan:
 
     @property
     def store(self) -> Path:
-        """Beside the file, under its name."""
+        """Next to the file, under its name."""
         return self.file.with_suffix(".sqlite")
 
     @property
@@ -81,7 +81,7 @@ class Plan:
 def read_plan(file: str | os.PathLike[str], allow: Sequence[str] = ()) -> Plan:
     """Read and check a file; what is wrong with it is said in one sentence that names the key.
 
-    Its function must be defined in a Python file beside it, which is run: read only files that you trust. Of
+    Its function must be defined in a Python file next to it, which is run: read only files that you trust. Of
     other files and of modules those may be run that ``allow`` names.
 
     >>> import pathlib, tempfile
@@ -222,7 +222,7 @@ def _worded(name: str, value: Any) -> Any:
 
 
 def _own(path: Path, function: Any, allow: Sequence[str]) -> str:
-    """A user's function as workers find it: from a file beside the TOML file, or from what was allowed."""
+    """A user's function as workers find it: from a file next to the TOML file, or from what was allowed."""
     where, _, name = _text("function", function).rpartition(":")
     here = Path(os.path.realpath(path.parent))
     if where.endswith(".py"):

@@ -46,7 +46,7 @@ def named(function: Function | str) -> tuple[Function, str | None]:
 
 @functools.cache
 def load(name: str) -> Function:
-    """The function that ``name`` stands for."""
+    """Load the function of this name."""
     where, _, path = name.rpartition(":")
     if not where or not path:
         raise ValueError(f"function must be 'module:name' or 'path/to/file.py:name', got {name!r}")

@@ -162,7 +162,7 @@ class Sweep:
         return np.array(values, dtype=object)
 
     def summary(self, by: Sequence[str] | None = None, of: Sequence[str] | None = None) -> list[CellSummary]:
-        """Summarise the results named in ``of`` (all) for each combination of the parameters in ``by`` (all).
+        """Summarize the results named in ``of`` (all) for each combination of the parameters in ``by`` (all).
 
         >>> import hardmax as hm
         >>> grid = {"a": [1, 3], "b": [1, 2]}

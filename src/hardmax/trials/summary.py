@@ -102,7 +102,7 @@ class CellSummary:
 
 
 def spread(values: Sequence[float] | np.ndarray) -> Spread:
-    """Summarise numbers."""
+    """Summarize numbers."""
     numbers = np.asarray(values, dtype=np.float64)
     kept = np.sort(numbers[~np.isnan(numbers)])
     n = len(kept)

@@ -52,7 +52,7 @@ def sweep(
     Your own function returns a dict of scalars (bool, int, float, str or None). With ``batched`` it is called
     as ``function(parameters, seeds)`` for several trials of one cell and returns a list of such dicts; a row
     must not depend on which seeds come with its own. Workers find the function by its name, so it has to
-    stand in a file; "module:name" and "path/to/file.py:name" will do too. A lambda, or a function of a
+    be defined in a file; "module:name" and "path/to/file.py:name" will do too. A lambda, or a function of a
     notebook, runs in this process with ``workers=0``.
 
     A trial's seed follows from the root ``rng``, the cell's parameters and the trial's number alone (see

@@ -1,1 +1,1 @@
-"""From texts to counted n-grams: tokens, numbers for them, the vectoriser."""
+"""From texts to counted n-grams: tokens, numbers for them, the vectorizer."""

@@ -31,6 +31,7 @@ class Dask:
         self.job = job
         self.workers = workers
         self.cluster: distributed.LocalCluster | None = None
+        self.environment = _environment()
         if address is None:
             try:
                 self.cluster = _cluster(workers)
@@ -70,6 +71,7 @@ class Dask:
         self.client.close(timeout=5)
         if self.cluster is not None:
             self.cluster.close(timeout=5)
+            _restore(self.environment)
 
 
 def _cluster(workers: int | None) -> distributed.LocalCluster:
@@ -89,12 +91,24 @@ def _cluster(workers: int | None) -> distributed.LocalCluster:
 @contextmanager
 def _safe_path() -> Iterator[None]:
     """Let processes that are started now not import from the current folder before they know their path."""
-    before = os.environ.get(SAFE)
+    before = _environment()
     os.environ[SAFE] = "1"
     try:
         yield
     finally:
-        if before is None:
-            del os.environ[SAFE]
+        _restore(before)
+
+
+def _environment() -> dict[str, str | None]:
+    """What dask sets in this process when it starts a worker, as it is now."""
+    names = {SAFE, "PYTHONHASHSEED", "__DASK_PARENT_PID"}
+    names.update(dask.config.get("distributed.nanny.pre-spawn-environ", {}))
+    return {name: os.environ.get(name) for name in names}
+
+
+def _restore(before: dict[str, str | None]) -> None:
+    for name, value in before.items():
+        if value is None:
+            os.environ.pop(name, None)
         else:
-            os.environ[SAFE] = before
+            os.environ[name] = value
