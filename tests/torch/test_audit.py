@@ -413,7 +413,9 @@ def test_progress_is_reported():
     assert seen == [(1, 4), (2, 4), (3, 4), (4, 4)]
 
 
-@pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="triton is not installed here")
+@pytest.mark.skipif(
+    importlib.util.find_spec("triton") is None, reason="triton is not installed here: pip install triton"
+)
 def test_triton_kernels_in_the_interpreter():
     """With the zero-sum backward a kernel is exact; with the usual one it fails where attention is hard."""
     script = Path(__file__).parent / "triton_attention.py"

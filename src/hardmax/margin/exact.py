@@ -23,7 +23,7 @@ import numpy as np
 from flint import fmpq, fmpz, fmpz_mat  # type: ignore[import-untyped, unused-ignore]
 
 from hardmax.margin.constraints import Constraints
-from hardmax.margin.rationals import independent_columns, integer_factors, integer_rows, integers
+from hardmax.margin.rationals import fraction, independent_columns, integer_factors, integer_rows, integers
 
 
 @dataclass(frozen=True)
@@ -76,9 +76,9 @@ def decide(constraints: Constraints, start: Iterable[int] = ()) -> Exact:
     # With integer rows A = 2^-k rows and bounds H = 2^-l h: p = 2^(l-k) P and lambda = 2^(l-2k) Lambda.
     two = Fraction(2)
     if solver.infeasible:
-        return Exact(False, tuple(_fraction(w) for w in weights), (), Fraction(0))
+        return Exact(False, tuple(fraction(w) for w in weights), (), Fraction(0))
     scale = two ** (h_power - 2 * power)
-    multipliers = tuple(_fraction(w) * scale for w in weights)
+    multipliers = tuple(fraction(w) * scale for w in weights)
     slack = tuple(Fraction(int(s), int(solver.denominator)) * two**h_power for s in solver.slack)
     norm_squared = sum(
         (m * Fraction(h) for m, h in zip(multipliers, constraints.h.tolist(), strict=True)), Fraction(0)
@@ -122,17 +122,13 @@ def refute(constraints: Constraints, farkas: Iterable[int]) -> Exact | None:
         return None
     full = [Fraction(0)] * constraints.count
     for row, weight in zip(chosen.tolist(), weights, strict=True):
-        full[row] = _fraction(weight)
+        full[row] = fraction(weight)
     return Exact(False, tuple(full), (), Fraction(0))
 
 
 def active_set(gram: Any, bounds: Sequence[int], equal: Sequence[bool]) -> list[Any]:
     """Weights of integer rows that combine to the shortest vector that meets them, or to a contradiction."""
     return _ActiveSet(gram, bounds, equal).run([])
-
-
-def _fraction(value: Any) -> Fraction:
-    return Fraction(int(value.p), int(value.q))
 
 
 class _ActiveSet:

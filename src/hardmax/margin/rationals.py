@@ -126,6 +126,11 @@ def root(square: Fraction) -> float:
     return to_float(Fraction(math.isqrt((square.numerator << (2 * bits)) // square.denominator), 1 << bits))
 
 
+def fraction(value: Any) -> Fraction:
+    """A rational number of flint as a fraction."""
+    return Fraction(int(value.p), int(value.q))
+
+
 def to_float(value: Fraction) -> float:
     """The nearest float; infinite where a float cannot hold the number."""
     try:

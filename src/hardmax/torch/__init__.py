@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from hardmax._lib.extras import install
 from hardmax._lib.lazy import lazy
 
 # Public name -> the file it lives in. Nothing imports PyTorch before it is asked for, and no file has the
@@ -45,6 +46,4 @@ def __getattr__(name: str) -> Any:
     except ModuleNotFoundError as missing:
         if missing.name != "torch":
             raise
-        from hardmax._lib.extras import install
-
         raise ImportError(f"hm.torch.{name} needs PyTorch ({missing}): {install('torch')}") from missing

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
 Attention = Callable[..., Any]
+Numbers = tuple[float | None, float | None, float | None, float | None]
+NOTHING: Numbers = (None, None, None, None)
 
 QUANTITIES = ("out", "dq", "dk", "dv")
 DTYPES = ("float64", "float32", "bfloat16", "float16")
@@ -376,30 +378,25 @@ def _cases(attention: Attention, regime: Regime, given: RegimeInputs, level: str
         if quantity in usual:
             allowed = max(exact, USUAL * (_error(usual[quantity], true) or 0.0))
         if quantity in found:
-            cases.append(_case(regime.name, dtype, quantity, found[quantity], true, allowed))
+            numbers, problem = _compared(found[quantity], true)
+            passes = numbers[2] is not None and numbers[2] <= allowed
+            ending = (PASSES if passes else FAILS, f"{quantity} {problem}" if problem else "")
         else:
-            nothing = (None, None, None, None)
-            cases.append(AuditCase(regime.name, dtype, quantity, *nothing, allowed, NOT_RUN, error))
+            numbers, ending = NOTHING, (NOT_RUN, error)
+        cases.append(AuditCase(regime.name, dtype, quantity, *numbers, allowed, *ending))
     return cases
 
 
-def _case(regime: str, dtype: str, quantity: str, found: Any, true: _Truth, allowed: float) -> AuditCase:
-    problem = ""
-    error = None
+def _compared(found: Any, true: _Truth) -> tuple[Numbers, str]:
+    """Distance of directions, ratio of lengths, largest error and bias, or why there are none."""
     if not isinstance(found, torch.Tensor):
-        problem = f"is of the type {type(found).__name__}, not a tensor"
-    elif found.shape != true.value.shape:
-        problem = f"has the shape {tuple(found.shape)} instead of {tuple(true.value.shape)}"
-    else:
-        error = _error(found, true)
-        problem = "is not finite" if error is None else ""
+        return NOTHING, f"is of the type {type(found).__name__}, not a tensor"
+    if found.shape != true.value.shape:
+        return NOTHING, f"has the shape {tuple(found.shape)} instead of {tuple(true.value.shape)}"
+    error = _error(found, true)
     if error is None:
-        nothing = (None, None, None, None)
-        return AuditCase(regime, dtype, quantity, *nothing, allowed, FAILS, f"{quantity} {problem}")
-    cosine, length = _direction(found.double(), true)
-    bias = _bias(found.double() - true.value)
-    verdict = PASSES if error <= allowed else FAILS
-    return AuditCase(regime, dtype, quantity, cosine, length, error, bias, allowed, verdict)
+        return NOTHING, "is not finite"
+    return (*_direction(found.double(), true), error, _bias(found.double() - true.value)), ""
 
 
 def _truth(given: RegimeInputs) -> tuple[dict[str, _Truth], float]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import torch
 from torch.overrides import handle_torch_function, has_torch_function
@@ -56,7 +57,12 @@ def scaled_dot_product_attention(
     True
     """
     inputs = (query, key, value, attn_mask)
-    options = {"dropout_p": dropout_p, "is_causal": is_causal, "scale": scale, "enable_gqa": enable_gqa}
+    options: dict[str, Any] = {
+        "dropout_p": dropout_p,
+        "is_causal": is_causal,
+        "scale": scale,
+        "enable_gqa": enable_gqa,
+    }
     if has_torch_function(inputs):
         return handle_torch_function(scaled_dot_product_attention, inputs, *inputs, **options, sink=sink)
     _check(query, key, value, attn_mask, **options)
@@ -160,10 +166,10 @@ def _check(
     value: torch.Tensor,
     mask: torch.Tensor | None,
     *,
-    is_causal: bool,
-    scale: float | None,
-    enable_gqa: bool,
-    dropout_p: float = 0.0,
+    is_causal: Any,
+    scale: Any,
+    enable_gqa: Any,
+    dropout_p: Any = 0.0,
 ) -> None:
     """Refuse arguments of wrong types, and shapes that do not fit together."""
     if scale is not None and not isinstance(scale, int | float | torch.SymFloat):

@@ -55,8 +55,7 @@ class _OfCorpus(nn.Module):  # type: ignore[misc]
 
     def loss(self, corpus: Corpus) -> torch.Tensor:
         """The mean logistic loss over all sequences."""
-        predictions = self(*padded(corpus))
-        return nn.functional.softplus(-torch.tensor(corpus.signs).to(predictions) * predictions).mean()
+        return logistic(self(*padded(corpus)), torch.tensor(corpus.signs))
 
 
 class OneLayer(_OfCorpus):

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from hardmax._lib.extras import install
 from hardmax.torch.dot_product import scaled_dot_product_attention
 from hardmax.torch.layers import attention_layers, refuse_compiled
 from hardmax.torch.multihead import ExactMode
@@ -127,8 +128,6 @@ def register_with_transformers() -> str:
         from transformers import AttentionInterface, AttentionMaskInterface
         from transformers.masking_utils import sdpa_mask
     except ImportError as missing:
-        from hardmax._lib.extras import install
-
         raise ImportError(
             f"attn_implementation='hardmax' needs transformers: {install('probe')}"
         ) from missing

@@ -125,7 +125,7 @@ def _of_softmax(most: int | None, logits: torch.Tensor) -> Seen | None:
 
 ATTENTION = ("tokens", "sparsity", "top", "entropy", "max_logit", "gap", "sink")
 WEIGHTS = ("frobenius", "nuclear", "spectral", "rank")
-
+COLUMNS = ("step", "layer", "head", *ATTENTION, *WEIGHTS)
 
 # What `plot` draws, a panel for each.
 PANELS = {
@@ -228,7 +228,7 @@ class Watch:
     def _repr_html_(self) -> str:
         last = self._rows[-sum(layer.heads for layer in self.layers) :]
         shown = [[f"{x:.4g}" if isinstance(x, float) else x for x in row] for row in last]
-        return notebook.table(repr(self), ["step", "layer", "head", *ATTENTION, *WEIGHTS], shown)
+        return notebook.table(repr(self), list(COLUMNS), shown)
 
     def step(self) -> None:
         """Count a step of the optimizer, and keep its record if it is one to be recorded."""
@@ -334,9 +334,8 @@ class Watch:
     @property
     def table(self) -> dict[str, np.ndarray]:
         """Columns of equal length; what was not seen is nan."""
-        names = ("step", "layer", "head", *ATTENTION, *WEIGHTS)
-        columns = zip(*self._rows, strict=True) if self._rows else ((),) * len(names)
-        return {name: np.array(column) for name, column in zip(names, columns, strict=True)}
+        columns = zip(*self._rows, strict=True) if self._rows else ((),) * len(COLUMNS)
+        return {name: np.array(column) for name, column in zip(COLUMNS, columns, strict=True)}
 
     def save(self, path: str | Path) -> None:
         """Write the table as CSV.
@@ -353,7 +352,7 @@ class Watch:
         """
         with whole_text(Path(path)) as file:
             writer = csv.writer(file, lineterminator="\n")
-            writer.writerow(("step", "layer", "head", *ATTENTION, *WEIGHTS))
+            writer.writerow(COLUMNS)
             writer.writerows(self._rows)
 
     def plot(self) -> Canvas:
@@ -391,7 +390,7 @@ def _write(writer: Any, row: tuple[Any, ...]) -> None:
     step, layer, head, *numbers = row
     values = {
         f"{layer}/head {head}/{name}": value
-        for name, value in zip((*ATTENTION, *WEIGHTS), numbers, strict=True)
+        for name, value in zip(COLUMNS[3:], numbers, strict=True)
         if np.isfinite(value)
     }
     if hasattr(writer, "add_scalar"):

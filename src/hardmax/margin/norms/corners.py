@@ -417,8 +417,8 @@ def at_corners(A: Floats, h: Floats, equal: Bools, norm: Power, workers: int = 1
         made = np.zeros((len(of), d)), np.zeros((len(of), m)), np.zeros(len(of)), np.zeros(len(of), np.bool_)
         rows, bounds = np.ldexp(A[of], -a[of, None, None]), np.ldexp(h[of], -b[of, None])
         solve_each(rows, bounds, norm.r == 1, *made)
-        for whole, part in zip((p, weights, t, strict), made, strict=True):
-            whole[of] = part
+        for whole, some in zip((p, weights, t, strict), made, strict=True):
+            whole[of] = some
 
     in_chunks(work, len(todo), workers)
     found = t > 0

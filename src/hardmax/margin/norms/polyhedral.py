@@ -33,7 +33,7 @@ from hardmax.margin.measure import Tight
 from hardmax.margin.norms.corners import at_corners
 from hardmax.margin.norms.powers import Power
 from hardmax.margin.norms.solving import answer, measured_at, measured_in
-from hardmax.margin.rationals import independent_columns, integer_rows, integers, root, to_float
+from hardmax.margin.rationals import fraction, independent_columns, integer_rows, integers, root, to_float
 from hardmax.margin.solution import MaxMargin, from_exact
 from hardmax.margin.solve import EXACT_ROWS, Scaled, proves, scale, solve, stacked
 
@@ -247,7 +247,7 @@ class Face:
             for side, sign in enumerate((-1, 1)):
                 goal = [sign * (i == k) for i in range(self.polyhedron.width)]
                 best = self.vertex[0] if self.unique else self.polyhedron.climb(goal, *self.vertex).x
-                ends[k, side] = to_float(_fraction(best[k]))
+                ends[k, side] = to_float(fraction(best[k]))
         return ends
 
     @cached_property
@@ -258,17 +258,17 @@ class Face:
         others = [j for j in range(len(body.rows)) if j not in self._known[1]]
         if not self.unique and (body.width > MOST_AXES or math.comb(len(others), self.dim) > MOST_SETS):
             return None
-        corners = {tuple(_fraction(x) for x in self.vertex[0])}
+        corners = {tuple(fraction(x) for x in self.vertex[0])}
         for chosen in itertools.combinations(others, self.dim):
             found = body.vertex([*fixed, *chosen])
             if found is not None:
-                corners.add(tuple(_fraction(x) for x in found[0]))
+                corners.add(tuple(fraction(x) for x in found[0]))
         return tuple(sorted(corners))
 
     def nearest(self, point: Sequence[Fraction]) -> tuple[Fraction, ...]:
         """The point of it that is nearest in l2; from the origin that is its representative."""
         if self.unique:
-            return tuple(_fraction(x) for x in self.vertex[0])
+            return tuple(fraction(x) for x in self.vertex[0])
         body = self.polyhedron
         start = [fmpq(x.numerator, x.denominator) for x in point]
         slack = body.slack(start)
@@ -279,7 +279,7 @@ class Face:
             x + sum((w * row[k] for w, row in zip(weights, rows, strict=True) if w), fmpq(0))
             for k, x in enumerate(start)
         ]
-        return tuple(_fraction(x) for x in moved)
+        return tuple(fraction(x) for x in moved)
 
     def distance(self, u: ArrayLike) -> float:
         """The Euclidean distance of u/N(u) to it: zero exactly if u is optimal."""
@@ -336,10 +336,6 @@ def face_of(
     vertex = body.vertex(j for j, s in enumerate(body.slack(p)) if s == 0)
     assert vertex is not None, "an optimal vertex of the problem is one of its face"
     return Face(norm, m, body, vertex)
-
-
-def _fraction(value: Any) -> Fraction:
-    return Fraction(int(value.p), int(value.q))
 
 
 EXACT_WIDTH = 40  # entries of p up to which l1 and linf are solved in fractions
@@ -462,12 +458,12 @@ def _exact(
     h_power: int,
 ) -> Exact:
     """The answer for the rows as they are: rows are integers times 2^k, bounds integers times 2^l."""
-    scale = Fraction(2) ** (power - h_power) * Fraction(int(t.p), int(t.q))  # the margin
+    scale = Fraction(2) ** (power - h_power) * fraction(t)  # the margin
     point = tuple(x / scale for x in unit)
     share = Fraction(2) ** (-h_power) / scale**2
-    multipliers = tuple(Fraction(int(w.p), int(w.q)) * share for w in weights)
+    multipliers = tuple(fraction(w) * share for w in weights)
     left = face.polyhedron.slack([fmpq(x.numerator, x.denominator) for x in unit])[: constraints.count]
-    slack = tuple(Fraction(int(s.p), int(s.q)) * Fraction(2) ** power / scale for s in left)
+    slack = tuple(fraction(s) * Fraction(2) ** power / scale for s in left)
     return Exact(True, multipliers, slack, 1 / scale**2, len(point), point=point)
 
 

@@ -28,6 +28,7 @@ from hardmax.torch.probing.inputs import (
     choices,
     hard_queries,
     rows_of,
+    softmax,
 )
 
 NARROW = 1e-6  # intervals this narrow need no second opinion
@@ -161,21 +162,19 @@ def scores(weights: Floats, visible: Bools, ids: Ints | None = None) -> dict[str
     A kind counts where it is distinct: the token before is not the first, and none of them is the
     query itself. Kinds that the mask does not allow are left out.
     """
-    texts, length = weights.shape[:2]
     asks = visible.sum(axis=2) > 1
-    place = np.arange(length)
+    place = np.arange(weights.shape[1])
     query, token = place[:, None], place[None, :]
-    last = np.where(visible.any(axis=1), place, -1).max(axis=1)
+    last = np.where(visible.any(axis=1), place, -1).max(axis=1)[:, None, None]
     where = {
-        "first": np.broadcast_to((token == 0) & (query > 0), (texts, length, length)),
-        "last": (token == last[:, None, None]) & (query < last[:, None, None]),
-        "previous": np.broadcast_to((token == query - 1) & (query > 1), (texts, length, length)),
-        "next": np.broadcast_to(token == query + 1, (texts, length, length))
-        & (query + 1 < last[:, None, None]),
-        "same": np.broadcast_to(token == query, (texts, length, length)).copy(),
+        "first": (token == 0) & (query > 0),
+        "last": (token == last) & (query < last),
+        "previous": (token == query - 1) & (query > 1),
+        "next": (token == query + 1) & (query + 1 < last),
+        "same": token == query,
     }
     if ids is not None:
-        where["same"] |= ids[:, :, None] == ids[:, None, :]
+        where["same"] = where["same"] | (ids[:, :, None] == ids[:, None, :])
     found = {}
     for name, spots in where.items():
         spots = spots & visible
@@ -435,10 +434,7 @@ def probe_head(
     kinds = scores(found.weights, inputs.visible, ids)
     if repeated is not None:
         logits, visible, period = repeated
-        peak = logits.max(axis=2, keepdims=True)
-        weights = np.exp(logits - np.where(np.isfinite(peak), peak, 0.0))
-        weights /= np.maximum(weights.sum(axis=2, keepdims=True), 1e-300)
-        kinds["induction"] = induction(weights, visible, period)
+        kinds["induction"] = induction(softmax(logits), visible, period)
     hard = hard_queries(found, None, settings.hard)
     selected: dict[str, Selected | None] = {"all": None, "inner": None}
     if not head.why and measured.any():

@@ -181,6 +181,14 @@ def singular_values(key: Floats, query: Floats) -> Floats:
     return np.asarray(np.linalg.svd(R, compute_uv=False))
 
 
+def softmax(logits: Floats) -> Floats:
+    """Weights of logits (S, T, T); zero where a query sees no token."""
+    peak = logits.max(axis=2, keepdims=True)
+    weights = np.exp(logits - np.where(np.isfinite(peak), peak, 0.0))
+    total = weights.sum(axis=2, keepdims=True)
+    return np.divide(weights, total, out=np.zeros_like(weights), where=total > 0)
+
+
 def turned(vectors: Floats, position: Floats) -> Floats:
     """Vectors (S, T, h) rotated in the planes (f, f + h/2) by the angles (T, h/2); the rest of h stays."""
     half = position.shape[1]

@@ -81,16 +81,11 @@ def _folder_tokenizer(place: Path, config: Any) -> Any:
         return None
     from transformers import AutoTokenizer
 
-    try:
+    with reading(f"{place} must hold a tokenizer that transformers reads", SAVED):
         tokenizer = AutoTokenizer.from_pretrained(
             place, config=config, local_files_only=True, trust_remote_code=False
         )
         tokenizer("a text")
-    except Exception as error:  # a damaged file leads transformers into any error there is
-        raise ValueError(
-            f"{place} must hold a tokenizer that transformers reads, got: {brief(error)}; "
-            "save it with save_pretrained, or fetch it again"
-        ) from error
     return tokenizer
 
 
@@ -98,27 +93,18 @@ def _gguf(place: Path) -> tuple[nn.Module, Any]:
     """A Llama: dequantized tensors in the places where transformers has them."""
     from gguf import GGUFReader
 
-    try:
+    with reading(f"{place} must be a whole GGUF file"):
         check_header(place)
         reader = GGUFReader(place)
         of = {name: field.contents() for name, field in reader.fields.items()}
-    except Exception as error:  # a damaged file leads the reader into any error there is
-        raise ValueError(f"{place} must be a whole GGUF file, got: {brief(error)}; fetch it again") from error
     kind = of.get("general.architecture")
     if kind != "llama":
         raise ValueError(
             f"{place} must be a GGUF file of the architecture llama, got {kind!r:.60}; "
             "convert it to safetensors"
         )
-    try:
+    with reading(f"{place} must be a whole GGUF file of a Llama", passed=(Unfit, ModuleNotFoundError)):
         return _llama(place, of, reader.tensors)
-    except (Unfit, ModuleNotFoundError):
-        raise
-    except Exception as error:  # as above
-        what = f"no {error}" if isinstance(error, KeyError) else brief(error)
-        raise ValueError(
-            f"{place} must be a whole GGUF file of a Llama, got: {what}; fetch it again"
-        ) from error
 
 
 class Unfit(ValueError):
@@ -357,14 +343,9 @@ def read_weights(files: Sequence[Path]) -> dict[str, torch.Tensor]:
 
     tensors = {}
     for path in files:
-        try:
-            with safe_open(path, framework="pt") as file:
-                for name in file.keys():  # noqa: SIM118 (it is not a dictionary)
-                    tensors[name] = file.get_tensor(name)
-        except Exception as error:  # a damaged file leads the reader into any error there is
-            raise ValueError(
-                f"{path} must be a whole safetensors file, got: {brief(error)}; fetch it again"
-            ) from error
+        with reading(f"{path} must be a whole safetensors file"), safe_open(path, framework="pt") as file:
+            for name in file.keys():  # noqa: SIM118 (it is not a dictionary)
+                tensors[name] = file.get_tensor(name)
     if not tensors:
         raise ValueError(f"{files[0]} must hold tensors, got none; {SAVED}")
     return tensors
@@ -419,7 +400,7 @@ def build(place: Path, config: dict[str, Any], weights: dict[str, torch.Tensor])
             f"{place} must be of a model type that transformers has, got {kind!r:.60}; models with their own "
             "code are not loaded, install a transformers that has it"
         )
-    try:
+    with reading(f"{place} must be a model that transformers reads", SAVED, passed=(TooLarge,)):
         settings = CONFIG_MAPPING[kind].from_dict(config, attn_implementation="eager")
         model_class = MODEL_MAPPING[type(settings)]
         model_class = model_class[0] if isinstance(model_class, tuple) else model_class
@@ -435,12 +416,6 @@ def build(place: Path, config: dict[str, Any], weights: dict[str, torch.Tensor])
                 trust_remote_code=False,
                 output_loading_info=True,
             )
-    except TooLarge:
-        raise
-    except Exception as error:  # wrong settings lead transformers into any error there is
-        raise ValueError(
-            f"{place} must be a model that transformers reads, got: {brief(error)}; {SAVED}"
-        ) from error
     if model.main_input_name != "input_ids":
         raise ValueError(
             f"{place} must be a model of texts, got one of {model.main_input_name}; pass it with a batch to "
@@ -502,10 +477,20 @@ def bounded(place: Path, weights: Any) -> Iterator[None]:
         yield
 
 
-def brief(error: BaseException) -> str:
-    """An error of another library in one line."""
-    line = " ".join(str(error).split()) or type(error).__name__
-    return line if len(line) <= 160 else line[:157] + "..."
+@contextmanager
+def reading(
+    what: str, remedy: str = "fetch it again", passed: tuple[type[Exception], ...] = ()
+) -> Iterator[None]:
+    """Turn an error of another library into one line: a damaged file leads its reader into any error."""
+    try:
+        yield
+    except passed:
+        raise
+    except Exception as error:
+        line = " ".join(str(error).split()) or type(error).__name__
+        line = f"no {line}" if isinstance(error, KeyError) else line
+        short = line if len(line) <= 160 else line[:157] + "..."
+        raise ValueError(f"{what}, got: {short}; {remedy}") from error
 
 
 @contextmanager

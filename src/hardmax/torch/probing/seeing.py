@@ -18,7 +18,7 @@ import torch
 from torch import nn
 
 from hardmax.torch.layers import AttentionLayer
-from hardmax.torch.probing.inputs import Bools, Floats, HeadWeights, Inputs, turned
+from hardmax.torch.probing.inputs import Bools, Floats, HeadWeights, Inputs, softmax, turned
 
 
 @dataclass(frozen=True, eq=False)
@@ -256,7 +256,7 @@ def _turns(sights: Sequence[Sight]) -> tuple[Floats, Floats] | None:
 
 
 def _agrees(head: HeadWeights, weights: Floats, close: float) -> bool:
-    return bool(np.abs(_softmax(head.logits) - weights).max() <= close)
+    return bool(np.abs(softmax(head.logits) - weights).max() <= close)
 
 
 def _offsets(head: HeadWeights, weights: Floats, close: float) -> Floats | None:
@@ -280,13 +280,6 @@ def _read_off(head: HeadWeights, weights: Floats | None, why: str) -> HeadWeight
         raise ValueError(f"model must show the attention of a head like this ({why}), got a fused kernel")
     logits = np.log(np.where(weights > 0, weights, 1e-45))  # the smallest float32
     return HeadWeights(head.inputs, head.key_factor, head.query_factor, given=logits, why=why)
-
-
-def _softmax(logits: Floats) -> Floats:
-    peak = logits.max(axis=2, keepdims=True)
-    weights = np.exp(logits - np.where(np.isfinite(peak), peak, 0.0))
-    total = weights.sum(axis=2, keepdims=True)
-    return np.divide(weights, total, out=np.zeros_like(weights), where=total > 0)
 
 
 def _padded(arrays: Sequence[Any]) -> Floats:
