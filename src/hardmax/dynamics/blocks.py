@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,7 +17,7 @@ import numpy as np
 from hardmax._lib import expect
 from hardmax._lib.progress import Progress
 from hardmax.dynamics import checkpoint as files
-from hardmax.dynamics.driver import Rule, Trainer, steps_to_record
+from hardmax.dynamics.driver import Rule, Trainer, steps_to_record, with_milestones
 from hardmax.dynamics.forces import EXPONENTS, LOOKING, MOVES, SAVED, STATIONARY, STEP, V, Workspace, spread
 from hardmax.dynamics.loop import ALONG, PAUSED
 from hardmax.dynamics.optim import GD, Optimizer
@@ -51,14 +51,6 @@ def epoch_order(n: int, seed: int, epoch: int) -> np.ndarray:
     [0, 1, 2, 3]
     """
     return np.random.default_rng([seed, epoch]).permutation(n)
-
-
-def lower_rates(rates: np.ndarray, milestones: Iterable[int]) -> np.ndarray:
-    """Divide the rates by ten from each milestone on."""
-    lowered = np.array(rates)
-    for milestone in milestones:
-        lowered[milestone:] *= FACTOR
-    return lowered
 
 
 def read_milestones(milestones: Any) -> tuple[int, ...]:
@@ -270,7 +262,7 @@ class BlockTrainer:
         self._last = (-1, None)
         self.advance(before + 1)
         if self.taken == before and self._trainer.status == STATIONARY:
-            self._trainer._work.clock[STEP] += 1
+            self._trainer.state["clock"][STEP] += 1
         return self.taken > before
 
     def run(
@@ -311,18 +303,18 @@ class BlockTrainer:
 
     def arrays(self) -> dict[str, np.ndarray]:
         """Return all that the next step depends on."""
-        work = self._trainer._work
-        mark = work.mark if work.clock[LOOKING] else np.empty(0)
-        states = self._trainer._states
-        return {"x": self._trainer.x, "states": states, "clock": work.clock, "mark": mark, **self._held}
+        state = {name: self._trainer.state[name] for name in ("x", "states", "clock", "mark")}
+        if not state["clock"][LOOKING]:
+            state["mark"] = np.empty(0)
+        return {**state, **self._held}
 
     def restore(self, arrays: Mapping[str, np.ndarray]) -> None:
         """Go back to where `arrays` was called."""
-        trainer, work = self._trainer, self._trainer._work
-        trainer.x[:], trainer._states[:], work.clock[:] = arrays["x"], arrays["states"], arrays["clock"]
-        work.clock[SAVED] = np.searchsorted(self.options.record, work.clock[STEP])
-        if len(arrays["mark"]):
-            work.mark[:] = arrays["mark"]
+        for name, each in self._trainer.state.items():
+            if name in arrays and len(arrays[name]):  # a mark is kept only while a cycle is looked for
+                each[...] = arrays[name]
+        clock = self._trainer.state["clock"]
+        clock[SAVED] = np.searchsorted(self.options.record, clock[STEP])
         for name, each in self._held.items():
             each[...] = arrays[name]
 
@@ -347,8 +339,8 @@ class BlockTrainer:
 
 def unscaled_rule(step: Optimizer, options: StepOptions, shape: tuple[int, ...]) -> Rule:
     """Return the rule of a block, with lower rates after the milestones."""
-    rule = Rule.unscaled(step, options.steps, shape)
-    return replace(rule, rates=lower_rates(rule.rates, options.milestones))
+    (lowered,) = with_milestones((step,), options.steps, options.milestones)
+    return Rule.unscaled(lowered, options.steps, shape)
 
 
 def _identity(optimizer: Optimizer) -> dict[str, Any]:
