@@ -284,27 +284,30 @@ _Moves = dict[str, tuple[np.ndarray, np.ndarray]]
 
 def _moves(state: GramState, point: one_layer.Evaluation, rules: Mapping[str, Rule], step: int) -> _Moves:
     """The steps of all blocks, from gradients that may be too small for floats."""
-    top = max(point.log_scale, point.log_scale_C)
-    A, C = (
-        hat * math.exp(log - top) if top > -math.inf else hat
-        for hat, log in ((point.A_hat, point.log_scale), (point.C_hat, point.log_scale_C))
-    )
-    squares = {
-        "E": lambda: state.pi * (A @ A) + 2.0 * state.rho * (A @ C) + state.nu * (C @ C),
-        "p": lambda: A @ state.K @ A,
-        "v": lambda: C @ state.K @ C,
-    }
+    logs = {"p": point.log_scale, "v": point.log_scale_C, "E": max(point.log_scale, point.log_scale_C)}
     moves = {}
     for name, rule in rules.items():
+        rate, top = rule.rates[step], logs[name]
         if rule.kind == ALONG:
-            rate = rule.rates[step]
             moves[name] = rate * point.A, rate * point.C
-        else:
-            length = math.sqrt(max(float(squares[name]()), 0.0))
-            damped = length + float(rule.constants[0]) * math.exp(min(-top, 700.0))
-            factor = rule.rates[step] / damped if length > 0.0 else 0.0
-            moves[name] = factor * A, factor * C
+            continue
+        A, C = (
+            hat * (math.exp(min(log - top, 0.0)) if top > -math.inf else 0.0)
+            for hat, log in ((point.A_hat, point.log_scale), (point.C_hat, point.log_scale_C))
+        )
+        length = math.sqrt(max(_square(state, name, A, C), 0.0))
+        damped = length + float(rule.constants[0]) * math.exp(min(-top, 700.0))
+        factor = rate / damped if length > 0.0 else 0.0
+        moves[name] = factor * A, factor * C
     return moves
+
+
+def _square(state: GramState, name: str, A: np.ndarray, C: np.ndarray) -> float:
+    """Squared length of the gradient by a block."""
+    if name == "E":
+        return float(state.pi * (A @ A) + 2.0 * state.rho * (A @ C) + state.nu * (C @ C))
+    by = A if name == "p" else C
+    return float(by @ state.K @ by)
 
 
 def _advance(state: GramState, moves: _Moves) -> GramState:

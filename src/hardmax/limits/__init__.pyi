@@ -3,7 +3,9 @@
 from .cone import LocalPath as LocalPath
 from .cone import local_path as local_path
 from .decomposition import Decomposition as Decomposition
+from .global_path import JointPath as JointPath
 from .global_path import RegularizationPath as RegularizationPath
+from .global_path import joint_path as joint_path
 from .global_path import regularization_path as regularization_path
 from .late import LateComparison as LateComparison
 from .late import LateResidual as LateResidual
@@ -19,8 +21,6 @@ from .laws import forecast as forecast
 from .laws import freezing_rate as freezing_rate
 from .laws import mirror_onset as mirror_onset
 from .laws import runaway_rate as runaway_rate
-from .readout_path import JointPath as JointPath
-from .readout_path import joint_path as joint_path
 from .stationary import basin_boundary as basin_boundary
 from .surviving import Survivors as Survivors
 from .surviving import survivors as survivors

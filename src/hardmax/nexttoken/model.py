@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 from scipy.sparse import csr_array
-from scipy.special import logsumexp
+from scipy.special import logsumexp, softmax
 
 from hardmax._lib import expect
 from hardmax.data.sentences.samples import Samples
@@ -115,8 +115,8 @@ def literal_gradient(samples: Samples, E: Any, W_ov: Any, W_kq: Any) -> Floats:
         inside = slice(samples.offsets[i], samples.offsets[i + 1])
         X = E[:, np.repeat(samples.tokens[inside], samples.counts[inside])]
         x_L = E[:, samples.query[i]]
-        a = _softmax(X.T @ W_kq @ x_L)
-        T = _softmax(W_ov @ X @ a)
+        a = softmax(X.T @ W_kq @ x_L)
+        T = softmax(W_ov @ X @ a)
         T[samples.target[i]] -= 1.0
         score = X.T @ W_ov.T @ T
         G += samples.weight[i] * np.outer(X @ (a * (score - a @ score)), x_L)
@@ -134,7 +134,7 @@ def naive_descent(samples: Samples, B: Any, rate: float, steps: int) -> Floats:
         logit = A[:, samples.query].T
         mass = count * np.exp(logit - np.where(count > 0, logit, -np.inf).max(axis=1, keepdims=True))
         mass /= mass.sum(axis=1, keepdims=True)
-        off = _softmax(mass @ B.T)
+        off = softmax(mass @ B.T, axis=-1)
         off[np.arange(N), samples.target] -= 1.0
         score = off @ B
         pull = samples.weight[:, None] * mass * (score - (mass * score).sum(axis=1, keepdims=True))
@@ -142,8 +142,3 @@ def naive_descent(samples: Samples, B: Any, rate: float, steps: int) -> Floats:
         np.add.at(G.T, samples.query, pull)
         A -= rate * G / np.linalg.norm(G)
     return A
-
-
-def _softmax(z: Floats) -> Floats:
-    e = np.exp(z - z.max(axis=-1, keepdims=True))
-    return e / e.sum(axis=-1, keepdims=True)

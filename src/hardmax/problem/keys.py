@@ -1,8 +1,7 @@
 """Keys: what a p is compared with. A table of tokens that is stored, known by inner products, or one-hot.
 
 Every dynamic reaches the keys through a few products: logit gaps at p, weighted sums of keys, differences and
-their inner products. A new kind of keys is one more class with these: the outer products of tokens and
-queries have a file of their own, `problem/keys.py`.
+their inner products. A new kind of keys is one more class with these.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -21,36 +20,49 @@ from hardmax._lib.arrays import exponent, find_leaders, isometric_keys, lengths
 LARGEST = 100_000_000
 
 
-class Keys(Protocol):
+class Keys:
     """A table of N keys of dimension d. Slots are rows of it, listed input by input (tokens, offsets)."""
 
     @property
     def shape(self) -> tuple[int, int]:
         """(N, d)."""
+        raise NotImplementedError
 
     @property
     def unknown(self) -> tuple[int, ...]:
         """Shape of what the keys are compared with: (d,), or that of a matrix with d entries."""
+        return (self.shape[1],)
 
-    @property
+    @cached_property
     def exponent(self) -> int:
         """The k with 2^(k-1) <= the largest entry < 2^k."""
+        return exponent(self.dense())
 
     @property
     def inner(self) -> np.ndarray | None:
         """(N, N) inner products, where these are what is known of the keys."""
+        return None
 
     def dense(self) -> np.ndarray:
         """The table itself, (N, d); refused where it would be too large."""
+        raise NotImplementedError
 
     def over(self, power: int) -> Keys:
         """The keys divided by 2^power."""
+        raise NotImplementedError
 
     def leaders(self, tokens: np.ndarray, offsets: np.ndarray, marks: np.ndarray) -> np.ndarray:
         """For every slot the first slot of its input with the same key and the same row of marks."""
+        raise NotImplementedError
 
     def gaps(self, tokens: np.ndarray, offsets: np.ndarray, p: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Logit gaps (k_t - k_top).p <= 0 of every slot, and the top slot of every input."""
+        gaps, tops = np.empty(len(tokens)), np.empty(len(offsets) - 1, np.intp)
+        self._gaps(tokens, offsets, p, gaps, tops)
+        return gaps, tops
+
+    def _gaps(self, tokens: Any, offsets: Any, p: Any, gaps: Any, tops: Any) -> None:
+        raise NotImplementedError
 
     def gather(
         self,
@@ -61,28 +73,44 @@ class Keys(Protocol):
         log_scale: np.ndarray,
     ) -> tuple[np.ndarray, float]:
         """V = sum_i exp(log_scale_i - F) sum_t w_t (k_t - k_top), and F, the exponent taken out."""
+        V = np.empty(self.shape[1])
+        return V, self._gather(tokens, offsets, tops, weights, log_scale, V)
+
+    def _gather(self, tokens: Any, offsets: Any, tops: Any, weights: Any, log_scale: Any, V: Any) -> float:
+        raise NotImplementedError
 
     def differences(self, plus: np.ndarray, minus: np.ndarray) -> np.ndarray:
         """Rows k_plus - k_minus, (m, d)."""
+        table = self.dense()
+        return np.asarray(table[plus] - table[minus])
 
     def gram(self, plus: np.ndarray, minus: np.ndarray) -> np.ndarray:
         """Inner products of the rows k_plus - k_minus, (m, m)."""
+        rows = self.differences(plus, minus)
+        return np.asarray(rows @ rows.T)
 
     def along(self, plus: np.ndarray, minus: np.ndarray, p: np.ndarray) -> np.ndarray:
         """(k_plus - k_minus).p of every row, (m,)."""
+        return np.asarray(self.differences(plus, minus) @ p)
 
     def combine(self, plus: np.ndarray, minus: np.ndarray, c: np.ndarray) -> np.ndarray:
-        """sum_r c_r (k_plus - k_minus)_r for every row of c (S, m), (S, d)."""
+        """sum_r c_r (k_plus - k_minus)_r for every row of c (S, m), (S, d).
+
+        Each is the same to the bit whatever the others are.
+        """
+        rows = self.differences(plus, minus)
+        return np.stack([each @ rows for each in c])
 
     def lags(self, tokens: np.ndarray, q: np.ndarray) -> tuple[np.ndarray, float]:
         """How far the keys of these tokens lie behind the first along q, and the longest difference to it.
 
         In units of the largest entry, so that nothing leaves the range of float64.
         """
+        raise NotImplementedError
 
 
 @dataclass(frozen=True, eq=False)
-class Dense:
+class Dense(Keys):
     """Keys that are stored, one row per token."""
 
     table: np.ndarray
@@ -91,21 +119,6 @@ class Dense:
     def shape(self) -> tuple[int, int]:
         """(N, d)."""
         return self.table.shape[0], self.table.shape[1]
-
-    @property
-    def unknown(self) -> tuple[int, ...]:
-        """(d,)."""
-        return (self.table.shape[1],)
-
-    @cached_property
-    def exponent(self) -> int:
-        """Of the largest entry."""
-        return exponent(self.table)
-
-    @property
-    def inner(self) -> np.ndarray | None:
-        """None: the keys themselves are known."""
-        return None
 
     def dense(self) -> np.ndarray:
         """The table."""
@@ -119,45 +132,16 @@ class Dense:
         """Equal to the last bit."""
         return find_leaders(self.table, tokens, offsets, marks)
 
-    def gaps(self, tokens: np.ndarray, offsets: np.ndarray, p: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def _gaps(self, tokens: Any, offsets: Any, p: Any, gaps: Any, tops: Any) -> None:
         """Differences of keys are taken first, then multiplied with p."""
         from hardmax.problem.kernels import gaps_to_top
 
-        gaps, tops = np.empty(len(tokens)), np.empty(len(offsets) - 1, np.intp)
         gaps_to_top(self.table, tokens, offsets, p, gaps, tops)
-        return gaps, tops
 
-    def gather(
-        self,
-        tokens: np.ndarray,
-        offsets: np.ndarray,
-        tops: np.ndarray,
-        weights: np.ndarray,
-        log_scale: np.ndarray,
-    ) -> tuple[np.ndarray, float]:
-        """As the kernel of the loops does."""
+    def _gather(self, tokens: Any, offsets: Any, tops: Any, weights: Any, log_scale: Any, V: Any) -> float:
         from hardmax.problem.kernels import gather
 
-        V = np.empty(self.shape[1])
-        return V, gather(self.table, tokens, offsets, tops, weights, log_scale, V)
-
-    def differences(self, plus: np.ndarray, minus: np.ndarray) -> np.ndarray:
-        """Rows of the table."""
-        return self.table[plus] - self.table[minus]
-
-    def gram(self, plus: np.ndarray, minus: np.ndarray) -> np.ndarray:
-        """Of these rows."""
-        rows = self.differences(plus, minus)
-        return rows @ rows.T
-
-    def along(self, plus: np.ndarray, minus: np.ndarray, p: np.ndarray) -> np.ndarray:
-        """Of these rows."""
-        return self.differences(plus, minus) @ p
-
-    def combine(self, plus: np.ndarray, minus: np.ndarray, c: np.ndarray) -> np.ndarray:
-        """Of these rows, one by one: each the same to the bit whatever the others are."""
-        rows = self.differences(plus, minus)
-        return np.stack([each @ rows for each in c])
+        return float(gather(self.table, tokens, offsets, tops, weights, log_scale, V))
 
     @cached_property
     def _small(self) -> np.ndarray:
@@ -205,7 +189,7 @@ class Gram(Dense):
 
 
 @dataclass(frozen=True, eq=False)
-class OneHot:
+class OneHot(Keys):
     """Unit vectors, never stored: the logit of token t is p[t], and a sum of keys adds to one entry each."""
 
     size: int
@@ -216,19 +200,9 @@ class OneHot:
         return self.size, self.size
 
     @property
-    def unknown(self) -> tuple[int, ...]:
-        """(N,)."""
-        return (self.size,)
-
-    @property
     def exponent(self) -> int:
         """Of 1."""
         return 1
-
-    @property
-    def inner(self) -> np.ndarray | None:
-        """None: the keys themselves are known."""
-        return None
 
     def dense(self) -> np.ndarray:
         """The identity."""
@@ -253,32 +227,15 @@ class OneHot:
         """Equal tokens, equal keys."""
         return find_leaders(np.arange(float(self.size))[:, None], tokens, offsets, marks)
 
-    def gaps(self, tokens: np.ndarray, offsets: np.ndarray, p: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Entries of p."""
+    def _gaps(self, tokens: Any, offsets: Any, p: Any, gaps: Any, tops: Any) -> None:
         from hardmax.problem.kernels import one_hot_gaps
 
-        gaps, tops = np.empty(len(tokens)), np.empty(len(offsets) - 1, np.intp)
         one_hot_gaps(tokens, offsets, p, gaps, tops)
-        return gaps, tops
 
-    def gather(
-        self,
-        tokens: np.ndarray,
-        offsets: np.ndarray,
-        tops: np.ndarray,
-        weights: np.ndarray,
-        log_scale: np.ndarray,
-    ) -> tuple[np.ndarray, float]:
-        """A scatter-add."""
+    def _gather(self, tokens: Any, offsets: Any, tops: Any, weights: Any, log_scale: Any, V: Any) -> float:
         from hardmax.problem.kernels import one_hot_gather
 
-        V = np.empty(self.size)
-        return V, one_hot_gather(tokens, offsets, tops, weights, log_scale, V)
-
-    def differences(self, plus: np.ndarray, minus: np.ndarray) -> np.ndarray:
-        """Two entries in each row."""
-        table = self.dense()
-        return table[plus] - table[minus]
+        return float(one_hot_gather(tokens, offsets, tops, weights, log_scale, V))
 
     def gram(self, plus: np.ndarray, minus: np.ndarray) -> np.ndarray:
         """Of these rows: 2, 1, 0, -1 or -2."""
@@ -311,7 +268,7 @@ WRITTEN = 1_000_000
 
 
 @dataclass(frozen=True, eq=False)
-class Products:
+class Products(Keys):
     """Row r is the outer product of ``left[token[r]]`` and ``right[query[r]]``; one query in each input."""
 
     left: np.ndarray  # (N_x, d_x) tokens
@@ -342,11 +299,6 @@ class Products:
         part, power = np.frexp(x[self.token] * z[self.query])
         found = (a[self.token] + b[self.query] + power)[part > 0.0]
         return int(found.max()) if found.size else 0
-
-    @property
-    def inner(self) -> np.ndarray | None:
-        """None: the keys themselves are known."""
-        return None
 
     def dense(self) -> np.ndarray:
         """The table of all products."""
@@ -383,31 +335,22 @@ class Products:
         silent = (self.right == 0.0).all(axis=1)[self.query[tokens]]
         return find_leaders(self.left, self.token[np.where(silent, first, tokens)], offsets, marks)
 
-    def gaps(self, tokens: np.ndarray, offsets: np.ndarray, p: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def _gaps(self, tokens: Any, offsets: Any, p: Any, gaps: Any, tops: Any) -> None:
         """(x_t - x_top).Wz."""
         from hardmax.problem.kernels import product_gaps
 
-        gaps, tops = np.empty(len(tokens)), np.empty(len(offsets) - 1, np.intp)
         W = np.ascontiguousarray(p).reshape(self.unknown)
         rows, queries = self.token[tokens], self.query[tokens[offsets[:-1]]]
         product_gaps(self.left, self.right, rows, queries, offsets, W, gaps, tops)
-        return gaps, tops
 
-    def gather(
-        self,
-        tokens: np.ndarray,
-        offsets: np.ndarray,
-        tops: np.ndarray,
-        weights: np.ndarray,
-        log_scale: np.ndarray,
-    ) -> tuple[np.ndarray, float]:
+    def _gather(self, tokens: Any, offsets: Any, tops: Any, weights: Any, log_scale: Any, V: Any) -> float:
         """One matrix of rank one for each input."""
         from hardmax.problem.kernels import product_gather
 
-        G = np.empty(self.unknown)
         rows, queries = self.token[tokens], self.query[tokens[offsets[:-1]]]
-        common = product_gather(self.left, self.right, rows, queries, offsets, tops, weights, log_scale, G)
-        return G.reshape(-1), common
+        G = V.reshape(self.unknown)
+        slots = (rows, queries, offsets, tops, weights, log_scale)
+        return float(product_gather(self.left, self.right, *slots, G))
 
     def differences(self, plus: np.ndarray, minus: np.ndarray) -> np.ndarray:
         """Differences of tokens are taken first, so that nothing cancels; then they are multiplied."""

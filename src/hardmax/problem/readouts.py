@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -195,11 +195,8 @@ class Readout:
     loss: LossFunction
     values: np.ndarray | None = None  # (N, e), where the readout has a value of every token
     labels: np.ndarray | None = None  # (n,), where the prediction is signed by one
-
-    @property
-    def moves(self) -> bool:
-        """Whether the scores move with the attention, as they do where there are none fixed."""
-        return True
+    moves: ClassVar[bool] = True  # whether the scores move with the attention: none are fixed
+    in_log: ClassVar[LossFunction | None] = None  # the loss as a function of log u, where u may underflow
 
     @property
     def linear(self) -> LinearReadout | None:
@@ -209,11 +206,6 @@ class Readout:
     @property
     def cross_entropy(self) -> CrossEntropy | None:
         """The readout itself if it is a cross-entropy of next tokens, else None."""
-        return None
-
-    @property
-    def in_log(self) -> LossFunction | None:
-        """The loss as a function of log u, where u is never negative and may underflow; else None."""
         return None
 
     def fixed_scores(self, tokens: np.ndarray, offsets: np.ndarray) -> np.ndarray:
@@ -280,10 +272,7 @@ class Scores(Readout):
     scores: np.ndarray
     loss: LossFunction
 
-    @property
-    def moves(self) -> bool:
-        """No."""
-        return False
+    moves = False
 
     def fixed_scores(self, tokens: np.ndarray, offsets: np.ndarray) -> np.ndarray:
         """As given."""
@@ -313,10 +302,7 @@ class LinearReadout(Readout):
     v: np.ndarray  # (e,)
     loss: LossFunction
 
-    @property
-    def moves(self) -> bool:
-        """No."""
-        return False
+    moves = False
 
     @property
     def linear(self) -> LinearReadout:
@@ -480,10 +466,7 @@ class Labels(Scores):
 
     loss: LossFunction = LOG
 
-    @property
-    def in_log(self) -> LossFunction:
-        """The log loss as a function of log u."""
-        return IN_LOG
+    in_log = IN_LOG
 
 
 def scored(scores: np.ndarray, offsets: np.ndarray, loss: str | LossFunction) -> Scores:

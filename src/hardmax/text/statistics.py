@@ -12,7 +12,7 @@ from hardmax._lib import expect
 from hardmax._lib.notebook import table
 from hardmax.data.corpora.corpus import Corpus
 from hardmax.data.corpora.statistics import Assumption4, Assumption4Witness, assumption_4
-from hardmax.embeddings.following import Following
+from hardmax.embeddings.minibatch.result import Following
 from hardmax.embeddings.patterns import pattern_max_margin, score_selection
 from hardmax.margin.solution import MaxMargin
 

@@ -1,9 +1,8 @@
 """Mini-batch training of the one- and two-layer models (A-TRAIN-1)."""
 
 from hardmax.dynamics.blocks import epoch_order
-from hardmax.embeddings.following import Deciles
 from hardmax.embeddings.minibatch.loop import rate_at
-from hardmax.embeddings.minibatch.result import EmbeddingTraining, LevelMeans, TokenObservables
+from hardmax.embeddings.minibatch.result import Deciles, EmbeddingTraining, LevelMeans, TokenObservables
 from hardmax.embeddings.minibatch.train import train_embeddings, train_two_layer
 
 __all__ = [

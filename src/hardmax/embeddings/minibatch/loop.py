@@ -6,7 +6,6 @@ Every epoch has a new order of mini-batches, and the rate falls at milestones (A
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -15,12 +14,11 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from hardmax._lib import expect
 from hardmax._lib.progress import Progress
 from hardmax.data.corpora.corpus import Corpus
 from hardmax.dynamics import checkpoint as files
 from hardmax.dynamics.blocks import epoch_order
-from hardmax.dynamics.driver import FACTOR, read_milestones
+from hardmax.dynamics.driver import FACTOR
 from hardmax.embeddings.minibatch.result import EmbeddingTraining, TokenObservables, mean_by_epoch
 from hardmax.embeddings.one_layer import take
 from hardmax.embeddings.two_layer import two_layers
@@ -69,31 +67,6 @@ class TrainingPlan:
     seed: int  # of the shuffles
     checkpoint: Path | None
     checkpoint_every: int
-
-    @classmethod
-    def read(
-        cls,
-        *,
-        rate: float,
-        milestones: Sequence[int],
-        epochs: int,
-        batch: int,
-        until_loss: float,
-        checkpoint: str | os.PathLike[str] | None,
-        checkpoint_every: int,
-        rng: np.random.Generator,
-    ) -> TrainingPlan:
-        """What a user asks for, checked."""
-        return cls(
-            rate,
-            read_milestones(milestones),
-            expect.whole("epochs", epochs),
-            expect.whole("batch", batch, 1),
-            expect.nonnegative("until_loss", until_loss),
-            int(rng.integers(2**63)),
-            None if checkpoint is None else Path(checkpoint),
-            expect.whole("checkpoint_every", checkpoint_every, 1),
-        )
 
 
 DIVERGED = "diverged"  # how the event of a training that broke begins

@@ -15,7 +15,6 @@ from hardmax._lib.notebook import table
 from hardmax.data.corpora.corpus import Corpus
 from hardmax.data.corpora.generators import KLevel
 from hardmax.dynamics.run import Run
-from hardmax.embeddings.following import Following, pearson
 
 
 class TrainedWord(NamedTuple):
@@ -74,6 +73,8 @@ def top_words(corpus: Corpus, a: np.ndarray, c: np.ndarray, count: int, by: str)
 
 def verdicts(corpus: Corpus, a: np.ndarray, c: np.ndarray, sequences: Iterable[Any]) -> Iterator[TextVerdict]:
     """The model's output for each sequence: the mean of E v, weighted by the softmax of E p."""
+    from scipy.special import softmax
+
     number = {word: s for s, word in enumerate(corpus.vocabulary or ())}
     for k, sequence in enumerate(expect.sequences("sequences", sequences)):
         words = sequence.split() if isinstance(sequence, str) else expect.values(sequence)
@@ -86,8 +87,7 @@ def verdicts(corpus: Corpus, a: np.ndarray, c: np.ndarray, sequences: Iterable[A
         if not known.size:
             yield TextVerdict(None, math.nan, math.nan, None, math.nan)
             continue
-        weights = np.exp(a[known] - a[known].max())
-        weights /= weights.sum()
+        weights = softmax(a[known])
         score = float(weights @ c[known])
         per_token = np.bincount(known, weights=weights, minlength=corpus.S)
         top = int(per_token.argmax())
@@ -113,6 +113,66 @@ def _number(token: str | int, number: dict[str, int], corpus: Corpus, k: int) ->
     raise ValueError(
         f"sequences[{k}] must hold words, or numbers from 0 to {corpus.S - 1}, got {token!r:.40}"
     )
+
+
+class Deciles(NamedTuple):
+    """Median of E p over the tenth of the tokens with the largest |x|, and over that with the smallest."""
+
+    top: float
+    bottom: float
+
+
+class Following:
+    """Measures of what has x (nan for a token that never occurs), logits a = E p and values c = E v."""
+
+    a: np.ndarray  # (S,)
+    c: np.ndarray  # (S,)
+
+    @property
+    def x(self) -> np.ndarray:
+        """Posterior difference minus the mean label, which is where a token that says nothing lies."""
+        raise NotImplementedError
+
+    @cached_property
+    def _seen(self) -> np.ndarray:
+        return ~np.isnan(self.x)
+
+    @cached_property
+    def r_v(self) -> float:
+        """Spearman correlation of x and E v."""
+        return spearman(self.x[self._seen], self.c[self._seen])
+
+    @cached_property
+    def r_p(self) -> float:
+        """Spearman correlation of |x| and E p."""
+        return spearman(np.abs(self.x[self._seen]), self.a[self._seen])
+
+    @cached_property
+    def deciles(self) -> Deciles:
+        """Medians of E p over the tokens with the largest and the smallest |x|, a tenth of all each."""
+        order = np.argsort(np.abs(self.x[self._seen]), kind="stable")
+        tenth = max(1, len(order) // 10)
+        a = self.a[self._seen]
+        return Deciles(float(np.median(a[order[-tenth:]])), float(np.median(a[order[:tenth]])))
+
+    def sign_accuracy(self, beyond: float = 0.3) -> float:
+        """Share of the tokens with |x| above ``beyond`` whose E v has the sign of x; nan if there is none."""
+        clear = self._seen & (np.abs(self.x) > beyond)
+        return float((np.sign(self.c) == np.sign(self.x))[clear].mean()) if clear.any() else float("nan")
+
+
+def spearman(x: np.ndarray, y: np.ndarray) -> float:
+    """Correlation of the ranks; nan where one of them does not vary."""
+    from scipy.stats import rankdata
+
+    return pearson(rankdata(x), rankdata(y))
+
+
+def pearson(x: np.ndarray, y: np.ndarray) -> float:
+    """Correlation; nan where one of them does not vary."""
+    if x.size == 0 or np.ptp(x) == 0 or np.ptp(y) == 0:
+        return float("nan")
+    return float(np.corrcoef(x, y)[0, 1])
 
 
 class LevelMeans(NamedTuple):

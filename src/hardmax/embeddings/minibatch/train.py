@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,7 @@ from hardmax._lib.parallel import cores
 from hardmax._lib.progress import Progress
 from hardmax._lib.scales import Scale, read_scale
 from hardmax.data.corpora.corpus import Corpus
-from hardmax.dynamics.blocks import BlockTrainer, Pull, StepOptions
+from hardmax.dynamics.blocks import BlockTrainer, Pull, StepOptions, read_milestones
 from hardmax.dynamics.checkpoint import digest
 from hardmax.dynamics.optim import GD, SGD, Adam, AdamW, Optimizer
 from hardmax.dynamics.optim.base import settings
@@ -373,15 +374,15 @@ def train_embeddings(
     vectors = initial_vectors(corpus.S, d, rng=rng) if start is None else starting_vectors(corpus, start)
     if vectors[0].shape[1] != d:
         raise ValueError(f"start must hold vectors of d = {d} numbers, got {vectors[0].shape[1]}")
-    plan = TrainingPlan.read(
-        rate=next(iter(optimizers.values())).constant_rate,
-        milestones=milestones,
-        epochs=epochs,
-        batch=batch,
-        until_loss=until_loss,
-        checkpoint=checkpoint,
-        checkpoint_every=checkpoint_every,
-        rng=rng,
+    plan = TrainingPlan(
+        next(iter(optimizers.values())).constant_rate,
+        read_milestones(milestones),
+        expect.whole("epochs", epochs),
+        expect.whole("batch", batch, 1),
+        expect.nonnegative("until_loss", until_loss),
+        int(rng.integers(2**63)),
+        None if checkpoint is None else Path(checkpoint),
+        expect.whole("checkpoint_every", checkpoint_every, 1),
     )
     model: Any = None
     if rule is None:

@@ -20,7 +20,7 @@ from hardmax.dynamics.gradient import with_readout
 from hardmax.dynamics.optim import Normalized
 from hardmax.dynamics.train import train
 from hardmax.limits import JointPath, joint_path
-from hardmax.limits.readout_path import LARGEST
+from hardmax.limits.global_path import LARGEST
 from hardmax.margin.att_svm import max_margin
 from hardmax.margin.solution import MaxMargin
 from hardmax.papers.checking.check import Conditions, Hypothesis, Outcome, need, statement, unmet, unsaid
