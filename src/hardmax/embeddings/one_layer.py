@@ -387,7 +387,7 @@ def pulls_at(
 
 
 def by_block(rate: Any, names: Iterable[str]) -> dict[str, Optimizer]:
-    """An optimizer for each block: one of its own, the same for all, or gradient descent at a rate."""
+    """An optimizer for each block: a separate one, the same for all, or gradient descent at a rate."""
     if isinstance(rate, Mapping):
         if not rate or not set(rate) <= set(names):
             raise ValueError(f"optimizer must have some of the blocks {', '.join(names)}, got {tuple(rate)}")

@@ -342,7 +342,7 @@ def train_embeddings(
     two-layer model has no gain and no bias; its compiled steps need PyTorch.
 
     Args:
-        corpus: the labelled sequences, shuffled anew in each epoch; the last batch may be smaller.
+        corpus: the labeled sequences, shuffled again in each epoch; the last batch may be smaller.
         d: the dimension of the embeddings.
         step: an optimizer of `hm.optim`, or one for each of "E", "p" and "v" that is trained.
         epochs: how many times through the corpus.
