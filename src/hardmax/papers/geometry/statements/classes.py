@@ -17,7 +17,7 @@ from hardmax.dynamics.measures import attention
 from hardmax.limits.decomposition import Decomposition
 from hardmax.margin.att_svm import max_margin
 from hardmax.margin.norms import norm as norm_of
-from hardmax.papers.checking.check import Hypothesis, Outcome, statement
+from hardmax.papers.checking.check import Conditions, Hypothesis, Outcome, Unmet, need, statement
 from hardmax.papers.geometry.statements.common import ROUNDING
 from hardmax.papers.geometry.statements.split import LATE, NEAR, decomposed
 from hardmax.problem import Problem
@@ -50,13 +50,9 @@ def shares(problem: Problem) -> np.ndarray:
 )
 def gradient_bounds_margin(problem: Problem, *, norm: str = "l2", rng: int = 0) -> Outcome:
     """Both bounds at random points, where logits differ by up to 12, against the certified interval."""
-    entropy = cross_entropy(problem)
-    if not entropy.holds:
-        return Outcome((entropy,))
+    hypotheses = need(cross_entropy(problem))
     best = max_margin(problem, norm=norm)
-    separates = Hypothesis("labels separate", best.is_certified or best.is_feasible, best.status)
-    if not separates.holds:
-        return Outcome((entropy, separates))
+    hypotheses.need(Hypothesis("labels separate", best.is_certified or best.is_feasible, best.status))
     rows = best.constraints.rows()
     inputs = np.array([best.constraints.label(j)[0] for j in range(len(rows))])
     tokens = np.array([best.constraints.label(j)[1] for j in range(len(rows))])
@@ -73,7 +69,7 @@ def gradient_bounds_margin(problem: Problem, *, norm: str = "l2", rng: int = 0) 
         above.append(norm_of(norm).dual.value(pull) / float(off_label.sum()))
     slack = min(high - max(below), min(above) - low) / high
     measured = {"margin": high, "best lower bound": max(below), "best upper bound": min(above)}
-    return Outcome((entropy, separates), slack + ROUNDING, measured)
+    return Outcome(hypotheses, slack + ROUNDING, measured)
 
 
 class Soft(NamedTuple):
@@ -85,12 +81,11 @@ class Soft(NamedTuple):
     entropy: float  # conditional entropy of the next token
 
 
-def soft_labels(problem: Problem) -> tuple[tuple[Hypothesis, ...], Soft | None]:
-    """Return the conditions of D-THM-14 and, if they are met, the contexts."""
+def soft_labels(problem: Problem) -> tuple[Conditions, Soft]:
+    """Return the conditions of D-THM-14 and the contexts."""
     entropy = cross_entropy(problem)
-    found = decomposed(problem) if entropy.holds else entropy
-    if isinstance(found, Hypothesis):
-        return (found,), None
+    need(entropy)
+    found = decomposed(problem)
     keys, labels, weights = problem.split(problem.keys[problem.tokens]), found.selection, shares(problem)
     contexts: dict[bytes, dict[int, float]] = {}
     example: dict[bytes, int] = {}
@@ -110,14 +105,14 @@ def soft_labels(problem: Problem) -> tuple[tuple[Hypothesis, ...], Soft | None]:
     independent = bool(rows) and int(np.linalg.matrix_rank(stacked)) == len(rows)
     follows = {name: set(counts) for name, counts in contexts.items()}
     inside = {(i, t) for i in range(problem.n) for t in follows[keys[i].tobytes()] - {labels[i]}}
-    hypotheses = (
+    hypotheses = need(
         entropy,
         Hypothesis("several tokens follow a context", bool(rows), len(rows)),
         Hypothesis("log-odds can be fitted", independent, len(rows)),
         Hypothesis("only tokens that follow are bound", set(found.bound) == inside, len(found.bound)),
     )
-    if not all(each.holds for each in hypotheses) or found.p_fin is None or found.p_mm is None:
-        return hypotheses, None
+    if found.p_fin is None or found.p_mm is None:
+        raise Unmet(hypotheses)
     return hypotheses, Soft(found, stacked, np.array(odds), total)
 
 
@@ -133,8 +128,6 @@ def soft_labels(problem: Problem) -> tuple[tuple[Hypothesis, ...], Soft | None]:
 def finite_logits(problem: Problem) -> Outcome:
     """Logits of the finite part against log-odds of the counts, and the infimum against the entropy."""
     hypotheses, soft = soft_labels(problem)
-    if soft is None:
-        return Outcome(hypotheses)
     finite, risk = soft.decomposition.p_fin, soft.decomposition.inf_risk
     assert finite is not None
     assert risk is not None
@@ -156,8 +149,6 @@ def finite_logits(problem: Problem) -> Outcome:
 def diverging_direction(problem: Problem) -> Outcome:
     """Check the optimality of that W by nonnegative least squares, and the direction of a flow."""
     hypotheses, soft = soft_labels(problem)
-    if soft is None:
-        return Outcome(hypotheses)
     found = soft.decomposition
     best = found.p_mm
     assert best is not None
