@@ -213,10 +213,10 @@ class Contrast(Evidence):
 
 
 def _run(stored: Stored, name: str) -> Mapping[str, Any] | None:
-    """The stored training of that name, or the longest that differs from it in the number of epochs only."""
+    """The longest stored training of that name, apart from the number of epochs in it."""
     kind = _EPOCHS.sub("", name)
     same = [run for each, run in stored.runs.items() if _EPOCHS.sub("", each) == kind]
-    return stored.runs.get(name) or max(same, key=lambda run: run["epochs_done"], default=None)
+    return max(same, key=lambda run: run["epochs_done"], default=None)
 
 
 _EPOCHS = re.compile(r"-\d+-epochs")
