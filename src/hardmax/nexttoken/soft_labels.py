@@ -55,7 +55,9 @@ def linear(
         raise TypeError("contexts must be numbers, strings or tuples, got lists; give tuples instead")
     length = len(expect.values(next_tokens) or ())
     if length != len(names):
-        raise ValueError(f"contexts and next_tokens must be lists of one length, got {len(names)} and {length}")
+        raise ValueError(
+            f"contexts and next_tokens must be lists of one length, got {len(names)} and {length}"
+        )
     tokens, numbers = expect.classes("next_tokens", next_tokens, length)
     times = np.ones(len(names)) if counts is None else expect.positives("counts", counts, len(names))
     total: Counter[tuple[Hashable, int]] = Counter()
