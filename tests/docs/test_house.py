@@ -12,9 +12,6 @@ REPEATED = {"Model", "OfMatrix", "Power", "TwoLayer"}
 
 # Where imports are hidden in functions although they load no library of others, and why.
 HIDDEN = {
-    "app.results.hunt": "to be moved to the top",
-    "app.results.ledger": "to be moved to the top",
-    "app.results.text": "to be moved to the top",
     "text.classifier": "a model reads, writes and explains itself, and the reader makes models",
     "torch": "what is missing is told when it is asked for",
 }
