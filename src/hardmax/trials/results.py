@@ -195,7 +195,7 @@ class Sweep:
         try:
             import pandas
         except ImportError as error:
-            raise ValueError(f"to_frame needs pandas ({error}): pip install pandas; or use to_csv") from None
+            raise ImportError(f"to_frame needs pandas ({error}): pip install pandas; or use to_csv") from None
         return pandas.DataFrame.from_records(list(self.rows()))
 
     def to_parquet(self, path: str | os.PathLike[str]) -> None:
@@ -207,7 +207,7 @@ class Sweep:
             import pyarrow as pa
             import pyarrow.parquet as pq
         except ImportError as error:
-            raise ValueError(f"Parquet needs pyarrow ({error}): {install('export')}") from error
+            raise ImportError(f"Parquet needs pyarrow ({error}): {install('export')}") from error
         types = {name: _arrow_type(pa, kinds) for name, kinds in self._columns().items()}
         mixed = {name for name, kind in types.items() if kind is None}
         schema = pa.schema([(name, kind or pa.string()) for name, kind in types.items()])

@@ -11,12 +11,12 @@ import typer
 from rich.text import Text
 
 from hardmax import __version__
+from hardmax._lib.result import Result
 from hardmax._lib.terminal import brief, fitted
 from hardmax.app import cli
 from hardmax.app.cli import commands, options, output
 from hardmax.app.cli.options import Command, typer_command
 from hardmax.app.cli.output import Output
-from hardmax.app.results.result import Result
 from hardmax.app.results.session import session
 
 
@@ -48,7 +48,7 @@ def run_body(monkeypatch, capsys):
 
     def run(body, *arguments, before=()):
         app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-        app.callback()(commands.hardmax)
+        app.callback()(commands.set_globally)
         monkeypatch.setattr(options, "_load", lambda place: body)
         made, kind = typer_command("try", Command("", ("hardmax try",), metavars={"file": "FILE"}))
         app.command("try", cls=kind)(made)

@@ -22,6 +22,7 @@ from typing import Annotated, Any, ClassVar, Literal
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from hardmax import __version__
 from hardmax._lib.compiling import Compiled
 from hardmax._lib.terminal import DONE
 from hardmax.app.cli.errors import Interrupted
@@ -158,12 +159,7 @@ class Command:
         return each.kind is each.POSITIONAL_OR_KEYWORD and not is_named
 
     def spoken(self, message: str) -> str:
-        """Return a message of the function with options instead of parameters: `flow=True` is --flow.
-
-        >>> from hardmax.app.cli.commands import COMMANDS
-        >>> COMMANDS["solve"].spoken("`start` requires `flow=True`")
-        '--start requires --flow'
-        """
+        """Return a message of the function with options instead of parameters: `flow=True` is --flow."""
         for each in self.parameters:
             name, option = re.escape(each.name), each.option
             message = re.sub(rf"`?\b{name}=True\b`?", option, message)
@@ -183,7 +179,8 @@ class Command:
         except (ValueError, TypeError, ImportError) as error:
             if isinstance(error, TypeError) and not isinstance(error, ValueError):
                 raise  # a mistake of the program: the command line cannot pass wrong types
-            raise type(error)(self.spoken(str(error))) from error if not str(error) else None
+            kind = ImportError if isinstance(error, ImportError) else ValueError  # others may take more
+            raise kind(self.spoken(str(error))) from error if not str(error) else None
         except BrokenPipeError as error:  # not of standard output, and typer would end the process
             raise ConnectionError(f"a process or a connection was lost ({error.strerror})") from error
         finally:
@@ -228,17 +225,16 @@ class Command:
 
 
 def twin(command: Command) -> str:
-    """Return the name of the function in Python.
-
-    >>> from hardmax.app.cli.commands import COMMANDS
-    >>> from hardmax.app.cli.options import twin
-    >>> twin(COMMANDS["solve"]), twin(COMMANDS["ntp check"])
-    ('hm.solve', 'hm.nexttoken.check')
-    """
+    """Return the name of the function in Python."""
     module, _, name = command.function.removeprefix("results.").partition(":")
-    homes = {"next": "hm.nexttoken.", "text": "hm.text.", "sweep": "hm.trials."}
-    if module == "play":
-        return "hm.playground.serve"
+    if module == "audit":
+        return "hm.torch.audit"  # the command names a function by its place
+    homes = {
+        "next": "hm.nexttoken.",
+        "text": "hm.text.",
+        "sweep": "hm.trials.",
+        "playground.playing": "hm.playground.",
+    }
     return homes.get(module.partition("_")[0], "hm.") + name
 
 
@@ -262,12 +258,7 @@ def arguments_of(docstring: str) -> dict[str, str]:
 
 
 def kind_of(annotation: str) -> tuple[str, bool, tuple[str, ...]]:
-    """Return the kind of an annotation, whether it takes several values, and its choices.
-
-    >>> from hardmax.app.cli.options import kind_of
-    >>> kind_of("int | None"), kind_of("Literal['a', 'b']"), kind_of("str | Iterable[str] | None")
-    (('int', False, ()), ('str', False, ('a', 'b')), ('str', True, ()))
-    """
+    """Return the kind of an annotation, whether it takes several values, and its choices."""
     choices = re.search(r"Literal\[([^\]]*)\]", annotation)
     if choices:
         return "str", False, tuple(ast.literal_eval(f"[{choices[1]}]"))
@@ -305,15 +296,23 @@ def _disable_color(wanted: bool) -> None:
         os.environ["NO_COLOR"] = "1"
 
 
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        print(f"hardmax {__version__}", flush=True)
+        raise typer.Exit
+
+
 GLOBAL = {
     "--json": "Print one JSON object instead of text.",
     "-q, --quiet": "Suppress progress and status messages.",
     "--no-color": "Print without colors, as with NO_COLOR.",
     "-h, --help": "Show this page and exit.",
+    "-V, --version": "Print the version and exit.",
 }
 Json = Annotated[bool, typer.Option("--json")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q")]
 NoColor = Annotated[bool, typer.Option("--no-color", callback=_disable_color, is_eager=True)]
+Version = Annotated[bool, typer.Option("--version", "-V", callback=_print_version, is_eager=True)]
 
 
 class CommandHelp(TyperCommand):
@@ -395,8 +394,9 @@ def _section(title: str, rows: Mapping[str, str], column: int | None = None) -> 
 def typer_command(name: str, command: Command) -> tuple[Callable[..., int], type[CommandHelp]]:
     """Return a function with typer's signature, and the class of its help page."""
 
-    def run(*, ctx: typer.Context, as_json: bool, quiet: bool, no_color: bool, **given: Any) -> int:
-        # no_color has done its work in its callback, before the first line is printed
+    def run(*, ctx: typer.Context, as_json: bool, quiet: bool, **given: Any) -> int:
+        for each in ("no_color", "show_version"):  # their callbacks have done the work
+            given.pop(each)
         session = ctx.obj
         session.out = Output(as_json, quiet or session.quiet, command.spoken)
         Compiled.may_say = not session.out.quiet
@@ -408,7 +408,7 @@ def typer_command(name: str, command: Command) -> tuple[Callable[..., int], type
     for flag in command.instead:
         annotation = Annotated[bool, typer.Option(f"--{flag}")]
         own.append(inspect.Parameter(flag.replace("-", "_"), keyword, default=False, annotation=annotation))
-    shared = {"as_json": Json, "quiet": Quiet, "no_color": NoColor}
+    shared = {"as_json": Json, "quiet": Quiet, "no_color": NoColor, "show_version": Version}
     parameters = [
         *own,
         inspect.Parameter("ctx", keyword, annotation=typer.Context),

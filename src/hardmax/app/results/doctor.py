@@ -14,12 +14,13 @@ from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import hardmax as hm
 from hardmax import __version__
 from hardmax._lib.compiling import MESSAGE, Compiled
 from hardmax._lib.extras import install
+from hardmax._lib.result import Result
 from hardmax._lib.terminal import DONE, NOT_AS_EXPECTED, columns
 from hardmax.app.results import compilation
-from hardmax.app.results.result import Result
 
 if TYPE_CHECKING:
     from rich.console import Group
@@ -39,12 +40,7 @@ BLAS_VARIABLES = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS")
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing the doctor looked at: what it is, whether it is in order, and what was seen or what to do.
-
-    >>> from hardmax.app.results.doctor import numerics
-    >>> numerics().ok
-    True
-    """
+    """One thing the doctor looked at: what it is, whether it is in order, and what was seen or what to do."""
 
     name: str
     ok: bool
@@ -261,8 +257,6 @@ def numerics() -> Finding:
     # twelve thousand digits were used to find these
     direction, log_norm = (0.47409982303501744967, -0.88047109992217526368), -2200.9016236115410383
     try:
-        import hardmax as hm
-
         gradient = hm.gradient(hm.Problem(keys, scores), (8000.0, 6000.0))
         errors = [abs(float(got) - true) for got, true in zip(gradient.direction, direction, strict=True)]
         errors.append(abs(float(gradient.log_norm) / log_norm - 1))

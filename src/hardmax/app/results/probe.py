@@ -13,9 +13,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from hardmax._lib.arguments import check_arguments
+from hardmax._lib.extras import install
+from hardmax._lib.files import whole_text
 from hardmax._lib.json import plain
-from hardmax._lib.terminal import columns, fitted, shown
-from hardmax.app.results.result import Result
+from hardmax._lib.notebook import picture
+from hardmax._lib.result import Result
+from hardmax._lib.terminal import columns, fitted, grid, shown
 from hardmax.app.results.session import session, writable
 
 if TYPE_CHECKING:
@@ -32,12 +35,7 @@ LEVEL = 0.05
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ProbeResult(Result):
-    """The heads of a model, hardest first, each beside random ones; ``shown`` of them are printed.
-
-    >>> import numpy as np, hardmax as hm
-    >>> hm.answers.Probed.schema
-    'hardmax.probe/1'
-    """
+    """The heads of a model, hardest first, each compared with random ones; ``shown`` of them are printed."""
 
     schema: ClassVar[str] = "hardmax.probe/1"
 
@@ -63,28 +61,19 @@ class ProbeResult(Result):
     def table(self) -> RenderableType:
         """What `hardmax probe` prints."""
         from rich.console import Group
-        from rich.table import Table
         from rich.text import Text
 
         kind = "inner" if self.inner else "all"
-        rows = Table(box=None, pad_edge=False, padding=(0, 1))
-        rows.add_column("head", no_wrap=True)
-        for name in ("gap", "top", "hard", "rows", "efficiency", "cosine", "held out"):
-            rows.add_column(name, justify="right", no_wrap=True)
-        rows.add_column("kind")
+        numbers = ("gap", "top", "hard", "rows", "efficiency", "cosine", "held out")
+        rows = []
         for head in self.heads.ranked[: self.shown]:
             found = getattr(head, kind)
             cells = ["", "", "", ""] if found is None else _cells(found)
-            rows.add_row(
-                f"{head.layer}.{head.head}",
-                _number(head.gap, 1),
-                _number(head.mass, 2),
-                f"{100 * head.hard_share:.0f}%" if head.measured else "",
-                *cells,
-                head.why or _kind(head),
-            )
+            hard = f"{100 * head.hard_share:.0f}%" if head.measured else ""
+            place, gap, mass = f"{head.layer}.{head.head}", _number(head.gap, 1), _number(head.mass, 2)
+            rows.append((place, gap, mass, hard, *cells, head.why or _kind(head)))
         told = Text("\n".join(["", *self._legend(kind), "", *self.findings(kind)]))
-        return Group(rows, fitted(told, columns()))
+        return Group(grid(("head", *numbers, "kind"), rows, numbers=numbers), fitted(told, columns()))
 
     def _legend(self, kind: str) -> list[str]:
         heads = self.heads
@@ -162,16 +151,12 @@ class ProbeResult(Result):
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the page."""
-        from hardmax._lib.files import whole_text
-
         with whole_text(path) as file:
             file.write(self.page())
 
     def plot(self) -> Figure:
         """The map of layers and heads: the median gap, and the rank of the efficiency among random heads."""
         import numpy as np
-
-        from hardmax._lib.notebook import picture
 
         layers = 1 + max(head.layer for head in self.heads.heads)
         width = 1 + max(head.head for head in self.heads.heads)
@@ -336,8 +321,6 @@ def probe(
             texts = read_texts(texts)
         loaded, tokenizer = load(Path(model)) if is_file else (model, tokenizer)
     except ModuleNotFoundError as missing:
-        from hardmax._lib.extras import install
-
         raise ImportError(f"probe needs {missing.name}: {install('probe')}") from missing
     if is_file and tokenizer is None:
         raise ValueError(f"{model} has no tokenizer; put the model's tokenizer.json into its folder")
