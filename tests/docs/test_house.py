@@ -11,9 +11,7 @@ ROOT = Path(__file__).parents[2]
 REPEATED = {"Model", "OfMatrix", "Power", "TwoLayer"}
 
 # Where imports are hidden in functions although they load no library of others, and why.
-HIDDEN = {
-    "text.classifier": "a model reads, writes and explains itself, and the reader makes models",
-}
+HIDDEN = {"text.classifier": "a model reads, writes and explains itself, and the reader makes models"}
 
 # Modules that would import each other in a circle, were it not for imports inside functions.
 CIRCLES = [
