@@ -22,8 +22,9 @@ from hardmax._lib.parallel import cores
 from hardmax._lib.progress import Progress
 from hardmax._lib.scales import Scale, read_scale
 from hardmax.data.corpora.corpus import Corpus
-from hardmax.dynamics.blocks import BlockTrainer, Pull, StepOptions, read_milestones
+from hardmax.dynamics.blocks import BlockTrainer, Pull, StepOptions
 from hardmax.dynamics.checkpoint import digest
+from hardmax.dynamics.driver import read_milestones
 from hardmax.dynamics.optim import GD, SGD, Adam, AdamW, Optimizer
 from hardmax.dynamics.optim.base import settings
 from hardmax.embeddings.first_step import initial_vectors
