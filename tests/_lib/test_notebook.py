@@ -105,5 +105,5 @@ def test_without_pandas_a_sentence_says_what_to_do(monkeypatch):
         return true(name, *rest)
 
     monkeypatch.setattr(builtins, "__import__", refuse)
-    with pytest.raises(ValueError, match=r"pip install pandas; or use to_csv"):
+    with pytest.raises(ImportError, match=r"pip install pandas; or use to_csv"):
         swept.to_frame()

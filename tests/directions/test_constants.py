@@ -64,7 +64,7 @@ def test_lemma_7_speaks_of_locally_optimal_selections_only() -> None:
     with pytest.raises(ValueError, match="locally optimal"):
         local_constants(problem, max_margin(problem, [2]))
     alone = Problem([[[1.0, 0.0]]], [[1.0]])
-    with pytest.raises(ValueError, match="neighbour"):
+    with pytest.raises(ValueError, match="no competing token"):
         local_constants(alone, max_margin(alone, [0]))
 
 

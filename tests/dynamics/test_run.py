@@ -58,7 +58,7 @@ def test_every_training_has_what_a_run_has(name_and_run):
     assert "stopped by" in run._repr_html_()
     assert len(run.plot().lines) > 0
     if name == "two layers":
-        with pytest.raises(ValueError, match="a two-layer model is no Problem"):
+        with pytest.raises(ValueError, match="a two-layer model cannot be converted"):
             _ = run.selection
     else:
         top = [weights.max() for weights in run.attention()]
@@ -81,7 +81,7 @@ def test_points_or_none(name_and_run):
 def test_one_reader_for_all_files(name_and_run, tmp_path):
     name, run = name_and_run
     if name == "two layers":
-        with pytest.raises(ValueError, match="a two-layer model is no Problem"):
+        with pytest.raises(ValueError, match="a two-layer model cannot be converted"):
             run.save(tmp_path / "run.npz")
         return
     run.save(tmp_path / "run.npz")

@@ -92,9 +92,9 @@ def test_inseparable_labels_keep_the_head_finite() -> None:
 
 def test_refusals() -> None:
     problem = hm.data.example("B-FIG-3a")
-    with pytest.raises(ValueError, match="rho, r must be one of the two"):
+    with pytest.raises(ValueError, match="exactly one of rho"):
         joint_path(problem, [10.0])
-    with pytest.raises(ValueError, match="rho, r must be one of the two"):
+    with pytest.raises(ValueError, match="exactly one of rho"):
         joint_path(problem, [10.0], rho=1.0, r=1.0)
     with pytest.raises(ValueError, match="at most 10000"):
         joint_path(problem, [10.0], r=1e4)

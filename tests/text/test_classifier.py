@@ -217,7 +217,7 @@ def test_a_text_that_says_nothing_has_the_score_of_the_background(reviews):
         (["a b", "b a"], [1, "x"], "y must hold labels of one type, got int and str"),
         (["a b", "b a"], ["x", None], "y must have a label for each text, got None at 1"),
         (["a b a b", "a b", "b"], [0, 1], "y must have 3 labels, one per text, got 2"),
-        (["a b", None], [0, 1], r"X\[1\] must be a text as others are, got None; give an empty one"),
+        (["a b", None], [0, 1], r"X\[1\] must be a string, got None; use ''"),
         (["", ""], [0, 1], "X must hold words, got none in 2 texts"),
         ("a b", [0], "X must be a list of texts or a matrix of counts, got one text"),
         ([[1.0, -1.0], [0.0, 1.0]], [0, 1], "Negative values in data passed to AttentionClassifier"),

@@ -135,7 +135,7 @@ def test_it_is_a_transformer(reviews):
         ("one text", "X must be a list of texts, got one text; put it into a list"),
         ([""], "X must hold words, got none in 1 texts"),
         (["a b", "c"], "min_df must leave some words, got 2"),
-        (["a", float("nan")], r"X\[1\] must be a text as others are, got nan; give an empty one"),
+        (["a", float("nan")], r"X\[1\] must be a string, got nan; use ''"),
         ([["a", 3]], r"X\[0\] must be a list of words, got 3 in it"),
         (7, "X must be a list of texts, got int"),
     ],

@@ -437,10 +437,10 @@ def test_bad_input_is_refused_in_a_sentence():
         ),
         ("layers must be names of modules, got 'nowhere'", lambda: hm.torch.watch(model, layers=["nowhere"])),
         (
-            "heads must be a divisor of 8 rows, got 3",
+            "heads=3 does not divide the 8 rows",
             lambda: hm.torch.Projection(torch.nn.Linear(6, 8), heads=3).weights(),
         ),
-        ("there is no record to draw", lambda: hm.torch.watch(model).plot()),
+        ("nothing is recorded yet", lambda: hm.torch.watch(model).plot()),
     ]:
         with pytest.raises(ValueError, match=message):
             make()

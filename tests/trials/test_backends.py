@@ -165,7 +165,7 @@ def test_ray_that_cannot_start_or_be_joined_is_a_sentence(monkeypatch):
 def test_a_missing_package_names_the_extra(backend, module, monkeypatch):
     monkeypatch.setitem(sys.modules, module, None)
     monkeypatch.delitem(sys.modules, f"hardmax.trials.backends.{backend}", raising=False)
-    with pytest.raises(ValueError, match=r'pip install ".*\[cluster\]"'):
+    with pytest.raises(ImportError, match=r'pip install ".*\[cluster\]"'):
         hm.sweep(f"{TASKS}:rows", GRID, 5, backend=backend)
 
 

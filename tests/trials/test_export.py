@@ -102,5 +102,5 @@ def test_a_failed_export_leaves_the_old_file(result, tmp_path, monkeypatch):
 
 def test_parquet_without_pyarrow_names_the_extra(result, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(ValueError, match=r'pip install ".*\[export\]"'):
+    with pytest.raises(ImportError, match=r'pip install ".*\[export\]"'):
         result.to_parquet(tmp_path / "t.parquet")

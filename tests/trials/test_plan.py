@@ -125,8 +125,8 @@ def test_the_worked_example_is_valid() -> None:
     "text, message",
     [
         ("trials = 3 3", "not a TOML file: .*line 1"),
-        ("", "must have experiment .* or function"),
-        ('experiment = "sphere"\nfunction = "own.py:toss"\ntrials = 1', "one of the two"),
+        ("", "must set exactly one of experiment .* and function"),
+        ('experiment = "sphere"\nfunction = "own.py:toss"\ntrials = 1', "exactly one of"),
         ('experiment = "sphere"', "trials must be an integer of at least 1, got None"),
         ('experiment = "sphere"\ntrials = 0', "trials must be an integer of at least 1, got 0"),
         ('experiment = "sphere"\ntrails = 3', "trails is not a key of a sweep; the keys are experiment"),
@@ -195,5 +195,5 @@ def test_code_is_run_that_lies_beside_the_file_or_that_its_reader_names(plan, tm
 
 def test_a_file_without_end_is_not_read(tmp_path: Path) -> None:
     (tmp_path / "mine.toml").write_bytes(b"#" * (2**24 + 1))
-    with pytest.raises(ValueError, match=r"mine\.toml must be at most 16 MiB"):
+    with pytest.raises(ValueError, match=r"mine\.toml exceeds the limit of 16 MiB"):
         read_plan(tmp_path / "mine.toml")

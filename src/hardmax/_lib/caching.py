@@ -164,7 +164,7 @@ def _lent() -> Path:
             folder = tempfile.mkdtemp(prefix=PREFIX, dir=parent)
             break
     else:
-        raise ValueError(f"compiled kernels can be kept nowhere, not even for a while; {ADVICE}")
+        raise ValueError(f"no writable folder for compiled kernels; {ADVICE}")
     atexit.register(_remove_lent, folder, os.getpid())
     os.environ["NUMBA_CACHE_DIR"] = numba.config.CACHE_DIR = folder
     return Path(folder)

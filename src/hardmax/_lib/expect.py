@@ -200,7 +200,7 @@ def positives(name: str, x: Any, size: int) -> np.ndarray:
     array = finite_array(name, x, (size,))
     if (array <= 0.0).any():
         where = int(np.argmin(array))
-        raise ValueError(f"{name} must be positive, got {array[where]:g} at {where}; leave out what has none")
+        raise ValueError(f"{name} must be positive, got {array[where]:g} at index {where}; drop zeros")
     return array
 
 

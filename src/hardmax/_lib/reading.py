@@ -48,7 +48,7 @@ def read_bytes(path: str | PathLike[str], largest: int) -> bytes:
     with open(path, "rb") as stream:
         content = stream.read(largest + 1)
     if len(content) > largest:
-        raise ValueError(f"{path} must be at most {size_of(largest)}, got a larger file; give less at a time")
+        raise ValueError(f"{path} exceeds the limit of {size_of(largest)}; split the file")
     return content
 
 

@@ -66,7 +66,7 @@ def cifar10(folder: str | Path, train: int = 50_000, test: int = 10_000) -> Imag
 def _found(folder: Path) -> tuple[set[str], Read, str]:
     """Names of the files of the first place with a batch, how to read one, and what the place is called."""
     if not folder.exists():
-        raise ValueError(f"folder must be one that exists, got {folder}; name the folder of CIFAR-10")
+        raise FileNotFoundError(2, "No such directory; pass the folder of CIFAR-10", str(folder))
     for names, read, where in _places(folder):
         if any(re.fullmatch(r"data_batch_1(\.bin|\.png)?", name) for name in names):
             return names, read, where
@@ -150,9 +150,9 @@ def _from_pickle(part: str, read: Read) -> tuple[np.ndarray, np.ndarray]:
             raise ValueError("data that are not an array")
         return _planes(pixels.rows), _labels(held[b"labels"], len(pixels.rows))
     except (ArithmeticError, AttributeError, EOFError, LookupError, MemoryError, TypeError) as broken:
-        raise ValueError(f"{part} must be a batch of CIFAR-10's python version, got {broken!r}") from broken
+        raise ValueError(f"{part} is not a batch of CIFAR-10: {broken!r}; fetch it again") from broken
     except (pickle.UnpicklingError, ValueError) as broken:
-        raise ValueError(f"{part} must be a batch of CIFAR-10's python version, got {broken}") from broken
+        raise ValueError(f"{part} is not a batch of CIFAR-10: {broken}; fetch it again") from broken
 
 
 def _labels(labels: Any, count: int) -> np.ndarray:

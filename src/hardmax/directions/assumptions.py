@@ -208,9 +208,7 @@ def assumption_d(problem: Problem, sets: Selection | None = None) -> AssumptionD
             return AssumptionD(False, i)
         epsilon, C = min(epsilon, float(room)), max(C, -float(outside.min(initial=0.0)))
     if not any(len(outside) for outside in rest):
-        raise ValueError(
-            "sets must leave out a token somewhere; where all tokens are optimal nothing follows"
-        )
+        raise ValueError("Assumption D is vacuous because sets holds every token; leave out a token")
     least, most = slope_range(problem.loss, float(problem.scores.max()), float(problem.scores.min()))
     C_plus, C_minus = most * (C + max(nu)), least * epsilon * min(nu) / problem.n
     return AssumptionD(True, None, nu, epsilon, C, C_plus, C_minus)

@@ -137,7 +137,7 @@ def local_constants(problem: Problem, chosen: Chosen) -> LocalConstants:
     near = np.zeros(len(slack), dtype=bool)
     near[tight_rows(best)] = True
     if not near.any():
-        raise ValueError("max_margin must have a neighbour; where no token competes there is no direction")
+        raise ValueError("the selection of max_margin has no competing token; choose another one")
     gaps = row_gaps(problem, best)[near]
     keys = problem.split(problem.keys[problem.tokens])
     spread = max(float(np.linalg.norm(k[:, None] - k[None], axis=-1).max()) for k in keys)

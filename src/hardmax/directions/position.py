@@ -52,7 +52,7 @@ def general_position(
     total = sum(_count([len(k) for k in keys], size) for size in sizes)
     if total > limit and rng is None:
         raise ValueError(
-            f"rng must be a seed to sample with, got none: {total:,} sets are more than {limit:,}"
+            f"too many sets to test all of them ({total:,}, limit {limit:,}); pass rng to sample"
         )
     checked = 0
     for size in sizes:

@@ -114,8 +114,6 @@ def flow(
     >>> far.method, far.margin_gap(best) < 1e-5
     ('gradient flow in l3', True)
     """
-    if mirror not in (False, True):
-        raise TypeError(f'mirror must be True or False, got {mirror!r}; the power is that of norm="l3"')
     ball = None if isinstance(norm, str) and norm == "l2" else smooth(norm, clock, mirror)
     if isinstance(model, Model):
         if ball is not None:

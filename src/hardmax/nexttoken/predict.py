@@ -110,6 +110,10 @@ class Prediction:
     reason: str
     vocabulary: tuple[str, ...]
 
+    def __repr__(self) -> str:
+        word, probability = self.next(1)[0]
+        return f"Prediction({word!r} with probability {probability:.6g}, {self.rule})"
+
     def next(self, most: int | None = None) -> list[tuple[str, float]]:
         """The words and their probabilities, most probable first."""
         order = np.argsort(-self.probabilities, kind="stable")[:most]
@@ -141,6 +145,9 @@ class Predictor:
     orders: Orders
     star: Floats | None = None
     residual: Floats | None = None
+
+    def __repr__(self) -> str:
+        return f"Predictor(V={len(self.vocabulary)}, pairs={len(self.values)})"
 
     @check_arguments
     def save(self, path: str | PathLike[str]) -> None:
@@ -237,7 +244,7 @@ class Predictor:
         if top.sum() > 1 and self.residual is not None:
             beside = self._lookup(self.residual, tokens, query)
         elif top.sum() > 1 and star.max() != 0.0:
-            raise ValueError("limit: tokens with the same W_kq*, and how they share is not known")
+            raise ValueError("`limit=True` is undefined here: tokens tie under W_kq*; predict without it")
         return softmax(np.where(top, np.log(counts) + beside, -np.inf))
 
     def _logits(self, tokens: Ints, mass: Floats) -> Floats:

@@ -171,8 +171,8 @@ class StageTwo:
             raise ValueError(f"W_ov must have {pairs.samples.V} tokens as the samples, got {W_ov.V}")
         if not pairs.n:
             raise ValueError(
-                "samples: they teach attention nothing: no sentence has two distinct tokens before its next "
-                "one, so the stage-2 gradient is 0; give longer ones, or train W_ov alone (`steps=0`)"
+                "attention gets no gradient: no sentence of samples has two distinct tokens before its next "
+                "one; pass longer sentences, or train W_ov alone (`steps=0`)"
             )
         if not W_ov.norm > 0.0:
             raise ValueError("W_ov is 0 and so is the stage-2 gradient; train stage 1 for one step or more")

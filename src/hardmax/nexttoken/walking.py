@@ -385,7 +385,7 @@ def walk_through(
     if size > LARGEST_WALK:
         raise ValueError(
             f"sentences: their prefixes hold up to {size:,} tokens, more than {LARGEST_WALK:,}; "
-            f"choose a max_length (--max-length) below {text.longest}"
+            f"choose a `max_length` below {text.longest}"
         )
     order, offsets = counting.by_first_token(text.rows, text.starts, text.V)
     result, stop = Walk(SortedText(text, order, offsets, interrupted)), np.zeros(1, dtype=np.int64)

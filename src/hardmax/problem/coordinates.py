@@ -116,7 +116,7 @@ class Scale:
         self.point(points, "p after some steps")
         return points
 
-    def rates(self, rates: np.ndarray, normalized: bool, shift: int = 0, name: str = "rate") -> np.ndarray:
+    def rates(self, rates: np.ndarray, normalized: bool, shift: int = 0, name: str = "lr") -> np.ndarray:
         """Optimizer sizes times 2^shift, for the scaled problem."""
         power = self.exponent * (1 if normalized else 2) + shift
         scaled = self.shift(rates, power, f"{name} is too large for keys of this size: the first step")
@@ -131,7 +131,7 @@ class Scale:
             with np.errstate(over="ignore", under="ignore"):
                 x = np.ldexp(x, power)
         if not np.isfinite(x).all():
-            raise ValueError(f"{what} would leave the range of float64 (1.8e308); give other units")
+            raise ValueError(f"{what} overflows float64 (1.8e308); rescale the keys")
         return x
 
 

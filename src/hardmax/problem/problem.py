@@ -519,7 +519,7 @@ class Problem:
             raise ValueError(
                 f"loss {self.loss.name!r} must decrease on the range of the predictions, [{lo:g}, {hi:g}], "
                 "and its values do not fall everywhere there (see LossFunction.decreases); give a decreasing "
-                "loss, with the scores or labels turned round if yours increases"
+                "loss, or negate the scores or labels if your loss increases"
             )
 
     @cached_property

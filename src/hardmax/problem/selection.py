@@ -51,7 +51,7 @@ class Selection(tuple[int | tuple[int, ...], ...]):
         """
         for i, tied in enumerate(self.sets):
             if len(tied) != 1:
-                raise ValueError(f"input {i} does not select one token: {list(tied)} tie; decide which one")
+                raise ValueError(f"input {i} has tied tokens {list(tied)}; pass a selection that picks one")
         return tuple(s[0] for s in self.sets)
 
     def __str__(self) -> str:

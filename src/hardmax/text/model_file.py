@@ -88,9 +88,7 @@ def load(path: str | PathLike[str]) -> AttentionClassifier:
             f"{head.get('version', 'unknown')!s:.20}; load it with that version, or train it again"
         )
     if seal.tobytes() != _digest(coded, arrays):
-        raise ValueError(
-            f"{path} must be as it was written, got other bytes: it is damaged; copy or train it again"
-        )
+        raise ValueError(f"checksum mismatch: {path} is corrupted; copy or train it again")
     with refused(foreign):
         return _model(head, arrays)
 

@@ -86,9 +86,7 @@ class Projection:
         wanted = self.rows if self.rows is None or isinstance(self.rows, slice) else [*self.rows]
         rows = whole if wanted is None else whole[wanted]
         if rows.shape[0] % self.heads:
-            raise ValueError(
-                f"heads must be a divisor of {rows.shape[0]} rows, got {self.heads}; count again"
-            )
+            raise ValueError(f"heads={self.heads} does not divide the {rows.shape[0]} rows of the projection")
         return rows.unflatten(0, (self.heads, -1))
 
 

@@ -59,7 +59,7 @@ class VisionTransformer(nn.Module):  # type: ignore[misc]
 
     def _draw(self, start: Start, chance: torch.Generator) -> None:
         if start not in ("normal", "xavier"):
-            raise ValueError(f"start must be normal or xavier, got {start!r}; choose one")
+            raise ValueError(f"start must be 'normal' or 'xavier', got {start!r}")
         for module in self.modules():
             if isinstance(module, nn.Linear):
                 if start == "xavier":

@@ -368,7 +368,7 @@ class Watch:
         ['largest logit', 'gap of the top two logits']
         """
         if not self._rows:
-            raise ValueError("there is no record to draw; call step() after each step of the optimizer")
+            raise ValueError("nothing is recorded yet; call step() after each step of the optimizer")
         canvas = notebook.picture((9.0, 4.8))
         table = self.table
         for place, (name, label) in enumerate(PANELS.items()):

@@ -114,7 +114,7 @@ def _plan(path: Path, content: Mapping[str, Any], allow: Sequence[str]) -> Plan:
             raise ValueError(f"{key} is not a key of a sweep; the keys are {', '.join(KEYS)}")
     if ("experiment" in content) == ("function" in content):
         raise ValueError(
-            "a sweep must have experiment (a built-in one) or function ('file.py:name'), one of the two"
+            "a sweep must set exactly one of experiment (a built-in one) and function ('file.py:name')"
         )
     fixed = _table("parameters", content)
     if "experiment" in content:

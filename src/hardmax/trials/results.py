@@ -195,7 +195,7 @@ class Sweep:
         try:
             import pandas
         except ImportError as error:
-            raise ValueError(f"to_frame needs pandas ({error}): pip install pandas; or use to_csv") from None
+            raise ImportError(f"to_frame needs pandas ({error}): pip install pandas; or use to_csv") from None
         return pandas.DataFrame.from_records(list(self.rows()))
 
     def to_parquet(self, path: str | os.PathLike[str]) -> None:

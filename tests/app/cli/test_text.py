@@ -97,7 +97,7 @@ def test_a_checkpoint_is_gone_on_from(trained, run):
 @pytest.mark.parametrize(
     "words, said",
     [
-        (["train", "missing.csv"], "there is no file or folder missing.csv"),
+        (["train", "missing.csv"], "missing.csv: No such file or directory"),
         (["train", "notes.csv", "--label-column", "colour"], "no column 'colour' among 'text', 'label'"),
         (["train", "one.csv"], "y must hold at least two classes, got one class"),
         (["train", "bare.csv"], "FILE must hold texts with labels, got none"),

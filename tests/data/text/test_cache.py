@@ -136,5 +136,5 @@ def test_where_the_cache_is(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, fil
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     assert cache_module.cache_folder().name == "hardmax"
     monkeypatch.setitem(sys.modules, "platformdirs", None)
-    with pytest.raises(ValueError, match=r"pip install .*\[text\]"):
+    with pytest.raises(ImportError, match=r"pip install .*\[text\]"):
         hm.embeddings.text_corpus(file)

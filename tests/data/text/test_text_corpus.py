@@ -244,7 +244,7 @@ def test_refusals(tmp_path: Path, stopwords: Path, monkeypatch: pytest.MonkeyPat
     blank = write_reviews(tmp_path / "blank.csv", [("the", 1), ("", -1)])
     with pytest.raises(ValueError, match="no token is left in 2 reviews"):
         text_corpus(blank)
-    with pytest.raises(ValueError, match="there is no file or folder"):
+    with pytest.raises(FileNotFoundError, match="No such file"):
         text_corpus([file, tmp_path / "nowhere.csv"])
     with pytest.raises(ValueError, match="at least one file"):
         text_corpus([])
@@ -262,7 +262,7 @@ def test_refusals(tmp_path: Path, stopwords: Path, monkeypatch: pytest.MonkeyPat
     }.items():
         with monkeypatch.context() as patched:
             patched.setitem(sys.modules, package, None)
-            with pytest.raises(ValueError, match=re.escape(install("text"))):
+            with pytest.raises(ImportError, match=re.escape(install("text"))):
                 text_corpus(file, min_count=1, **options)  # type: ignore[arg-type]
 
 

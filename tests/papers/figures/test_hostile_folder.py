@@ -131,7 +131,7 @@ def test_what_is_no_text_is_escaped_too(record, tmp_path):
 )
 def test_a_bad_record_is_refused_before_the_work(record, table, tmp_path, values, words):
     record(**values)
-    expected = rf"B-FIG-90\.json is not the record of a figure any more; delete it.*{words}"
+    expected = rf"B-FIG-90\.json is not a valid record of a figure .*{words}.*; delete it"
     with pytest.raises(ValueError, match=expected):
         FigureJob([table["B-FIG-91"]], "quick", None, tmp_path)
 

@@ -177,7 +177,7 @@ def test_a_killed_training_goes_on_to_the_same_course(tmp_path, monkeypatch):
 def test_the_papers_size_needs_a_gpu_and_a_day_names_what_differs():
     torch = pytest.importorskip("torch", reason="the vision transformer needs PyTorch: make test-extras")
     if not torch.cuda.is_available():
-        with pytest.raises(ValueError, match=r"needs a GPU, and none is here; take --scale day"):
+        with pytest.raises(ValueError, match=r"needs a GPU, and none is here; take `scale=day`"):
             vision.protocol_of("paper")
     day = vision.protocol_of("day")
     assert (day.train, day.tokens, day.heads, day.rate) == (50_000, 256, 12, 3e-3)

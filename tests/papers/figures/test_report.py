@@ -140,7 +140,7 @@ def test_each_run_is_named_once(reproduction):
 
 def test_a_spoilt_record_is_named(table, tmp_path):
     (tmp_path / "B-FIG-90.json").write_text("{")
-    with pytest.raises(ValueError, match=r"B-FIG-90\.json is not the record of a figure any more; delete it"):
+    with pytest.raises(ValueError, match=r"B-FIG-90\.json is not a valid record of a figure .*; delete it"):
         write_report(tmp_path)
 
 

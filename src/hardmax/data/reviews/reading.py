@@ -252,7 +252,7 @@ def _parquet(stream: io.BufferedReader, wanted: Wanted) -> Table:
         import pyarrow as pa
         import pyarrow.parquet as pq
     except ImportError as error:
-        raise ValueError(f"Parquet needs pyarrow ({error}): {install('export')}") from error
+        raise ImportError(f"Parquet needs pyarrow ({error}): {install('export')}") from error
     # Its table of contents is at the end, so a stream that cannot go back is read first.
     source = stream if stream.seekable() else io.BytesIO(_all_of(stream, LARGEST_UNPACKED))
     try:
@@ -322,8 +322,8 @@ class LabelColumn:
             for known, sign in self._signs.items():
                 if known is not None and self._scale.get(known) != sign:
                     raise ValueError(
-                        f"the column {self.column!r} holds {value!r}, after which {known} would mean "
-                        f"something else; {_SAY}"
+                        f"label {value!r} makes the column {self.column!r} ambiguous: the meaning of {known} "
+                        f"changes; {_SAY}"
                     )
         self._signs[label] = self._scale[label]
         return self._signs[label]
@@ -453,7 +453,7 @@ def read_labelled(
     """
     path = Path(path)
     if not path.exists():
-        raise ValueError(f"path: there is no file or folder {path}")
+        raise FileNotFoundError(2, "No such file or directory", str(path))
 
     def written(table: Table) -> Iterator[Labelled]:
         return (Labelled(row.text, plain(row.label)) for row in table.rows)
@@ -507,5 +507,5 @@ def read_reviews(
     """
     path = Path(path)
     if not path.exists():
-        raise ValueError(f"path: there is no file or folder {path}")
+        raise FileNotFoundError(2, "No such file or directory", str(path))
     return ReviewReader(path, text, label, None if label_map is None else own_scale(label_map))

@@ -16,7 +16,7 @@ MOST = 2**32 - 2  # raw sentences, and rows of distinct ones
 _FULL = 0.75  # of the slots hold a sentence at most
 MANY_WORDS = (
     f"the sentences must have at most {LARGEST_VOCABULARY:,} distinct tokens, got more; "
-    "split the text into fewer kinds of tokens"
+    "use less text or a coarser tokenization"
 )
 
 
@@ -182,7 +182,7 @@ class Making:
         sentences += self._distinct + 1
         if max(rows, sentences) > MOST:
             raise ValueError(
-                "the distinct sentences must fit 32 GiB, got more; choose a smaller max_length (--max-length)"
+                "the distinct sentences must fit 32 GiB, got more; choose a smaller `max_length`"
             )
         if rows > len(self._rows):
             self._rows.resize(max(rows, len(self._rows) * 5 // 4), refcheck=False)

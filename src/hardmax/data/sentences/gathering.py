@@ -135,12 +135,12 @@ class _Making:
         if len(self._tokens) > MOST_TOKENS:
             raise ValueError(
                 f"the sentences must have at most {MOST_TOKENS:,} tokens, got more; choose a smaller "
-                "max_length (--max-length), or split the file"
+                "`max_length`, or split the file"
             )
         if len(self._number) > LARGEST_VOCABULARY:
             raise ValueError(
                 f"the sentences must have at most {LARGEST_VOCABULARY:,} distinct tokens, got more; "
-                "split the text into fewer kinds of tokens"
+                "use less text or a coarser tokenization"
             )
 
     def sentences(self) -> Sentences:

@@ -202,7 +202,7 @@ def undamaged(pieces: Iterator[bytes]) -> Iterator[bytes]:
     except (OSError, EOFError, lzma.LZMAError, zlib.error) as error:
         if isinstance(error, OSError) and error.errno is not None:  # the system's, not an unpacker's
             raise
-        raise ValueError(f"the file must be packed as its name says, got damage: {error}") from None
+        raise ValueError(f"cannot decompress the file: {error}; copy it again") from None
 
 
 def as_lists(text: Iterator[str], path: Path) -> tuple[list[Any] | None, list[str]]:
@@ -239,7 +239,7 @@ def _parsed(text: str, named: bool) -> list[Any] | None:
     except reading.NotJson as error:
         if not named:
             return None
-        raise ValueError(f"the JSON must be a list of lists of words or ids, got none ({error})") from None
+        raise ValueError(f"not valid JSON: {error}; write a list of lists of words or ids") from None
     if not isinstance(data, list) or not all(isinstance(each, list) for each in data):
         if not named:
             return None

@@ -58,7 +58,7 @@ class Trie:
         if size > LARGEST_PASS:
             raise ValueError(
                 f"sentences: their prefixes hold {size:,} tokens, more than {LARGEST_PASS:,}; "
-                f"choose a max_length (--max-length) below {longest}"
+                f"choose a `max_length` below {longest}"
             )
         active, at = np.arange(sentences.n), np.zeros(sentences.n, dtype=np.int64)
         start = total = 0  # nodes before the previous length, and before this one
@@ -177,6 +177,10 @@ class Samples:
     vocabulary: tuple[str, ...]
     raw_length: int
     trie: Trie = field(repr=False)
+
+    def __repr__(self) -> str:
+        return f"Samples(n={self.n}, V={self.V})"
+
     node: NDArray[np.int64] = field(repr=False)
 
     @classmethod

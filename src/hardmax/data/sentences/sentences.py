@@ -37,6 +37,9 @@ class Sentences:
     cut_tokens: int = 0
     notes: tuple[str, ...] = ()
 
+    def __repr__(self) -> str:
+        return f"Sentences(n={self.n}, V={len(self.vocabulary)})"
+
     @property
     def n(self) -> int:
         """The number of raw sentences."""
@@ -104,7 +107,7 @@ class Sentences:
         if len(words) > LARGEST_VOCABULARY:
             raise ValueError(
                 f"sentences must have at most {LARGEST_VOCABULARY:,} distinct tokens, got {len(words):,}; "
-                "split the text into fewer kinds of tokens"
+                "use less text or a coarser tokenization"
             )
         offsets = np.concatenate([[0], np.cumsum([len(each) for each in split])]).astype(np.int64)
         return cls(tokens.astype(np.int64), offsets, words, max_length, cut, cut_tokens)

@@ -34,7 +34,7 @@ def cache_folder() -> Path:
     try:
         import platformdirs
     except ImportError as error:
-        raise ValueError(f"the cache needs platformdirs ({error}): {install('text')}") from error
+        raise ImportError(f"the cache needs platformdirs ({error}): {install('text')}") from error
     return Path(platformdirs.user_cache_path("hardmax"))
 
 

@@ -29,9 +29,9 @@ BLOCK = 5000  # words stemmed at a time
 Tokenizer = str | PathLike[str] | Callable[[str], Iterable[str]]
 
 
-def missing(package: str, what: str, error: ImportError) -> ValueError:
+def missing(package: str, what: str, error: ImportError) -> ImportError:
     """A missing package as a message that says how to get it."""
-    return ValueError(f"{what} needs {package} ({error}): {install('text')}")
+    return ImportError(f"{what} needs {package} ({error}): {install('text')}")
 
 
 def stop_words(stopwords: str | PathLike[str] | None) -> tuple[frozenset[str], list[str]]:
@@ -419,7 +419,7 @@ def _paths(paths: str | PathLike[str] | Iterable[str | PathLike[str]]) -> tuple[
         raise ValueError("paths must name at least one file, got none")
     missing = next((path for path in found if not path.exists()), None)
     if missing is not None:
-        raise ValueError(f"paths: there is no file or folder {missing}")
+        raise FileNotFoundError(2, "No such file or directory", str(missing))
     return found
 
 

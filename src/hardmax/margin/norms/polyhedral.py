@@ -118,7 +118,7 @@ class Polyhedron:
             if v > 0 and not self.equal[j]
         ]
         if not steps:
-            raise ValueError("goal must be bounded over the polyhedron, got a direction without an end")
+            raise ValueError("the linear program of goal is unbounded over the polyhedron")
         length, entering = min(steps)
         point[:] = [a + length * b for a, b in zip(point, edge, strict=True)]
         return length, entering

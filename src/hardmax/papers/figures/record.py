@@ -41,7 +41,7 @@ def read_records(folder: Path) -> list[Record]:
                 found.append(_record(stored, path.stem))
         except (NotJson, UnicodeDecodeError, TypeError, KeyError, _Wrong) as error:
             what = f"its {error.args[0]} is not what a figure writes" if isinstance(error, _Wrong) else error
-            raise ValueError(f"{path} is not the record of a figure any more; delete it ({what})") from None
+            raise ValueError(f"{path} is not a valid record of a figure ({what}); delete it") from None
     return found
 
 

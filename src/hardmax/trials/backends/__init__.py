@@ -100,7 +100,7 @@ def open_backend(name: str, job: Job, workers: int | None, address: str | None) 
 
         return Ray(job, workers, address)
     except ImportError as error:
-        raise ValueError(
+        raise ImportError(
             f"backend {name!r} needs a package that is missing ({error}): {install('cluster')}"
         ) from error
 

@@ -264,7 +264,7 @@ def protocol_of(scale: Scale) -> Protocol:
     if scale == "paper" and not torch.cuda.is_available():
         raise ValueError(
             "the paper's size (ViT-base with 256 patches, 50,000 images, 400 epochs) needs a GPU, and none "
-            "is here; take --scale day"
+            "is here; take `scale=day`"
         )
     return {"quick": SMALL, "day": DAY, "paper": FULL}[scale]
 

@@ -135,7 +135,7 @@ def _held(checkpoint: Path, identity: dict[str, Any]) -> Any:
     if changed:
         raise ValueError(
             f"checkpoint must come from the same training, {checkpoint} does not ({', '.join(changed)}); "
-            "remove it, or name another folder by --out"
+            "remove it, or choose another `out`"
         )
     return held
 
