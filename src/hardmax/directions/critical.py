@@ -328,6 +328,9 @@ class CriticalDirections:
     corners: Floats
     sets: int
 
+    def __repr__(self) -> str:
+        return f"CriticalDirections({len(self.directions)} directions, {self.status})"
+
     @property
     def sum(self) -> int:
         """Sum of (-1)^index: 1 minus the sum of the indices of the finite stationary points."""

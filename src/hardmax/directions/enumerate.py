@@ -321,13 +321,15 @@ class SearchBudget:
 
 HEAD = ("#", "tokens", "margin", "attracts", "best", "direction")
 SHOWN = 50  # rows of a printed table
+MOMENT = 2.0  # seconds of search to show a list without a limit of time
 
 
 class SelectionList(Sequence[FeasibleSelection]):
     """Selections as a list that fills while it is iterated.
 
-    ``len``, ``repr``, printing and indices from the end complete the search, within ``limit`` and
-    ``seconds``. ``status`` is "running", "complete" or "truncated", ``reason`` what ended it early;
+    ``len`` and indices from the end complete the search, within ``limit`` and ``seconds``. ``repr``, printing
+    and a notebook do the same where ``seconds`` is set, and else search for two seconds. ``status`` is
+    "running", "complete" or "truncated", ``reason`` what ended it early;
     ``feasible`` counts the feasible selections met so far, ``problems_solved`` the problems solved for them.
 
     >>> import hardmax as hm
@@ -354,7 +356,7 @@ class SelectionList(Sequence[FeasibleSelection]):
         self.problem = problem
         self._budget, self._only_local, self._report = budget, only_local, by_share(progress)
         self._best = [frozenset(tokens) for tokens in best_tokens(problem).sets]
-        self._norm = norm_of(norm)
+        self._norm, self._among = norm_of(norm), among
         self._is_l2 = self._norm == L2
         self._tree = Tree(problem, budget.min_margin if self._is_l2 else 0.0)
         self._norm.refuse(self._tree.rows.constraints([]))
@@ -416,6 +418,28 @@ class SelectionList(Sequence[FeasibleSelection]):
             pass
         return self._known[at]
 
+    def _to_show(self) -> SelectionList:
+        """Return this list, complete; or what a moment finds, where the search has no limit of time."""
+        if self.status != "running" or self._budget.seconds is not None:
+            self._complete()
+            return self
+        budget = replace(self._budget, seconds=MOMENT)
+        brief = SelectionList(
+            self.problem,
+            budget,
+            only_local=self._only_local,
+            progress=None,
+            norm=self._norm,
+            among=self._among,
+        )
+        brief._complete()
+        if brief.reason == "seconds":
+            brief.reason = "len() completes the search"
+            return brief
+        self._known, self._results, self._tree = brief._known, iter(()), brief._tree
+        self.status, self.reason, self.feasible = brief.status, brief.reason, brief.feasible
+        return self
+
     def _counts(self) -> str:
         count, status = len(self), self.status if self.reason is None else f"{self.status}: {self.reason}"
         if self._only_local:
@@ -423,7 +447,7 @@ class SelectionList(Sequence[FeasibleSelection]):
         return f"{count} selections, {status}"
 
     def __repr__(self) -> str:
-        return f"SelectionList({self._counts()})"
+        return f"SelectionList({self._to_show()._counts()})"
 
     def _rows(self) -> list[tuple[str, ...]]:
         rows: list[tuple[str, ...]] = []
@@ -435,13 +459,15 @@ class SelectionList(Sequence[FeasibleSelection]):
         return rows
 
     def __str__(self) -> str:
-        rows = [HEAD, *self._rows()]
+        shown = self._to_show()
+        rows = [HEAD, *shown._rows()]
         widths = [max(len(row[k]) for row in rows) for k in range(len(HEAD))]
         lines = ["  ".join(x.ljust(w) for x, w in zip(row, widths, strict=True)).rstrip() for row in rows]
-        return "\n".join([*lines, self._counts()])
+        return "\n".join([*lines, shown._counts()])
 
     def _repr_html_(self) -> str:
-        return table(self._counts(), list(HEAD), self._rows())
+        shown = self._to_show()
+        return table(shown._counts(), list(HEAD), shown._rows())
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw the directions in the plane of `Problem.plot`, those that attract in red; return the axes.
@@ -453,8 +479,7 @@ class SelectionList(Sequence[FeasibleSelection]):
         return draw_directions(axes_of(ax), self, self.problem.plane)
 
     def _run(self) -> Iterator[FeasibleSelection]:
-        seconds = self._budget.seconds
-        self._end = None if seconds is None else time.monotonic() + seconds
+        self._set_end()
         if not self._tree.order:
             leaves: Iterator[Leaf] = iter([self._leaves.nothing_to_select()])
         elif self.problem.shape == (2,):
@@ -487,9 +512,12 @@ class SelectionList(Sequence[FeasibleSelection]):
 
     def _run_best(self) -> Iterator[FeasibleSelection]:
         """Every combination of best-scoring tokens, the infeasible ones with their Farkas vector."""
+        self._set_end()
         for tokens, best in best_max_margins(self.problem, norm=self._norm):
             if self.feasible == self._budget.limit:
                 self._stop("limit")
+                return
+            if not self._has_time():
                 return
             feasible = best.is_feasible is not False
             self.feasible += feasible
@@ -504,6 +532,10 @@ class SelectionList(Sequence[FeasibleSelection]):
 
     def _stop(self, reason: str) -> None:
         self.status, self.reason = "truncated", reason
+
+    def _set_end(self) -> None:
+        seconds = self._budget.seconds
+        self._end = None if seconds is None else time.monotonic() + seconds
 
     def _in_time(self, left: float) -> bool:
         """Report progress; False, once and for all, when the time is over."""

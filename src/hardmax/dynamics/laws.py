@@ -279,6 +279,9 @@ class Forecast:
         }.get(self.law, "")
         return f"above a rate of {self.threshold:.6g} {lost} ({self.law})"
 
+    def __repr__(self) -> str:
+        return f"<Forecast: {str(self).splitlines()[0]}>"
+
     def __str__(self) -> str:
         chosen = "" if self.best.selection is None else f", tokens {' '.join(map(str, self.best.selection))}"
         rate = "a rate that changes" if math.isnan(self.rate) else f"rate {self.rate:g}"

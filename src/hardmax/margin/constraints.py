@@ -65,6 +65,9 @@ class Constraints:
     origin: Floats | None = None
     entries: tuple[int, ...] | None = None
 
+    def __repr__(self) -> str:
+        return f"Constraints(rows={len(self.plus)})"
+
     @staticmethod
     def pairs(
         table: ArrayLike,

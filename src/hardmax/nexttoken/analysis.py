@@ -84,6 +84,9 @@ class Analysis:
     walk: Walk = field(repr=False)
     sentences: Sentences | None = field(default=None, repr=False)
 
+    def __repr__(self) -> str:
+        return f"Analysis(realizable={self.realizable}, samples={self.samples}, V={self.text.V})"
+
     @property
     def text(self) -> Distinct:
         """The distinct sentences."""

@@ -107,6 +107,9 @@ class Generated:
     n: Ints
     lag: Ints
 
+    def __repr__(self) -> str:
+        return f"Generated({len(self.sentences)} sentences, V={len(self.n)})"
+
     @property
     def text(self) -> Sentences:
         """The sentences with the vocabulary 0, 1, 2, ... whether or not each token occurs."""

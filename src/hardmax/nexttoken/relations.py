@@ -66,6 +66,9 @@ class Orders:
     below: Ints
     witness: Ints
 
+    def __repr__(self) -> str:
+        return f"Orders(V={self.V}, relations={len(self.query)})"
+
     @classmethod
     def of(cls, walk: Walk, V: int) -> Orders:
         """The relations that a walk found."""

@@ -71,6 +71,9 @@ class LossFunction:
     constants: Callable[[float, float], tuple[float, float]] | None = None
     log_mean: Callable[[float, float], float] | None = None
 
+    def __repr__(self) -> str:
+        return f"LossFunction({self.name!r})"
+
     def __post_init__(self) -> None:
         for field in ("value", "log_slope"):
             if not callable(getattr(self, field)):

@@ -7,7 +7,6 @@ when only the most telling tokens are kept.
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from html import escape
 from os import PathLike
@@ -19,13 +18,12 @@ from scipy.special import expit, softmax
 
 from hardmax._lib import expect
 from hardmax._lib.files import whole_text
-from hardmax._lib.terminal import html, page
+from hardmax._lib.result import Shown
 from hardmax.text import kernels as compiled
 from hardmax.text.counting.vectorizer import read_documents, tokens_of
 from hardmax.text.statistics import class_number, column_for
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
     from rich.table import Table
 
     from hardmax.text.classifier import AttentionClassifier
@@ -43,12 +41,8 @@ pre {{ overflow-x: auto }} h1 {{ font-size: 1.3rem }} img {{ max-width: 100% }}<
 """
 
 
-class Shown(ABC):
-    """What has a table for rich, and shows itself everywhere."""
-
-    @abstractmethod
-    def table(self) -> RenderableType:
-        """What a terminal is given."""
+class PageOfText(Shown):
+    """What can be written as a page of HTML."""
 
     def _title(self) -> str:
         return type(self).__name__
@@ -57,14 +51,8 @@ class Shown(ABC):
         """HTML above the table."""
         return ""
 
-    def __str__(self) -> str:
-        return page(self.table()).removesuffix("\n")
-
-    def __repr__(self) -> str:
-        return str(self)
-
     def _repr_html_(self) -> str:
-        return self._body() + html(self.table())
+        return self._body() + super()._repr_html_()
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write one page of HTML that needs nothing else."""
@@ -110,7 +98,7 @@ class TokenPart(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Explanation(Shown):
+class Explanation(PageOfText):
     """A text's class and the tokens that made it, by falling size of contribution; these sum to ``score``.
 
     ``score`` is that of ``label``, the class that is predicted unless another was asked for; with two classes
@@ -269,7 +257,7 @@ class Word(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class TokenRanking(Shown):
+class TokenRanking(PageOfText):
     """The tokens that a model selects for its classes: the largest attention times value, e^logit value.
 
     >>> import hardmax as hm
@@ -280,6 +268,11 @@ class TokenRanking(Shown):
     """
 
     words: tuple[Word, ...]
+
+    @property
+    def headline(self) -> str:
+        """The number of tokens and of classes."""
+        return f"{len(self.words)} tokens of {len({each.label for each in self.words})} classes"
 
     def table(self) -> Table:
         """The tokens class by class, for a terminal."""
@@ -332,7 +325,7 @@ def top_tokens(model: AttentionClassifier, n: int = 10, label: Any = None) -> To
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class TopKReport(Shown):
+class TopKReport(PageOfText):
     """Predictions from the k tokens of each text that tell most, and what is lost by reading no others.
 
     ``agreement`` is the share of texts whose class stays the same; ``attended`` the mean share of attention

@@ -11,12 +11,12 @@ import typer
 from rich.text import Text
 
 from hardmax import __version__
+from hardmax._lib.result import Result
 from hardmax._lib.terminal import brief, fitted
 from hardmax.app import cli
 from hardmax.app.cli import commands, options, output
 from hardmax.app.cli.options import Command, typer_command
 from hardmax.app.cli.output import Output
-from hardmax.app.results.result import Result
 from hardmax.app.results.session import session
 
 

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import hardmax as hm
+from hardmax._lib.result import Result
 from hardmax.app.results import (
     audit,
     certify,
@@ -30,7 +31,6 @@ from hardmax.app.results import (
     text,
     verify,
 )
-from hardmax.app.results.result import Result
 from hardmax.papers.figures import figure
 from hardmax.papers.figures.claims import at_least
 from hardmax.papers.figures.figure import Findings, recipe

@@ -22,7 +22,7 @@ def run(arguments: Sequence[str]) -> int:
     try:
         from hardmax.app.cli.commands import call  # here, because it takes long enough to be interrupted
     except KeyboardInterrupt:
-        return complain("interrupted before it began", INTERRUPTED, as_json="--json" in arguments)
+        return complain("interrupted", INTERRUPTED, as_json="--json" in arguments)
     return call(arguments)
 
 

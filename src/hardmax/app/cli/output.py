@@ -25,7 +25,7 @@ from hardmax.app.results import session
 if TYPE_CHECKING:
     import rich.progress
 
-    from hardmax.app.results.result import Result
+    from hardmax._lib.result import Result
 
 PATIENCE = 2.0  # seconds of work before the bar appears
 

@@ -29,5 +29,5 @@ def play(problem: Any = None) -> Playground:
     except ModuleNotFoundError as error:
         if error.name not in ("anywidget", "traitlets", "ipywidgets"):
             raise
-        raise ValueError(f"hm.play needs {error.name}; {install('play')}") from None
+        raise ImportError(f"hm.play needs {error.name}: {install('play')}") from None
     return Playground(problem)

@@ -20,10 +20,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from hardmax._lib.arguments import check_arguments
 from hardmax._lib.extras import install
+from hardmax._lib.result import Result
 from hardmax.app.playground import page, protocol
 from hardmax.app.playground.links import opening
 from hardmax.app.playground.workers import SECONDS, SHORT, Workers
-from hardmax.app.results.result import Result
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
-from hardmax.app.results.result import Result
+from hardmax._lib.result import Result
 from hardmax.app.results.session import session, writable
 
 if TYPE_CHECKING:

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from hardmax._lib.arguments import WrongType, check_arguments
+from hardmax._lib.result import Result
 from hardmax._lib.terminal import DONE, NOT_AS_EXPECTED
 from hardmax.app.results.own_norm import run_file
-from hardmax.app.results.result import Result
 
 if TYPE_CHECKING:
     from rich.text import Text

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from hardmax import __version__
 from hardmax._lib.compiling import MESSAGE, Compiled
 from hardmax._lib.extras import install
+from hardmax._lib.result import Result
 from hardmax._lib.terminal import DONE, NOT_AS_EXPECTED, columns
 from hardmax.app.results import compilation
-from hardmax.app.results.result import Result
 
 if TYPE_CHECKING:
     from rich.console import Group

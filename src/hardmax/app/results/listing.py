@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
 from hardmax._lib.arguments import check_arguments
-from hardmax.app.results.result import Result
+from hardmax._lib.result import Result
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

@@ -7,8 +7,8 @@ from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from hardmax._lib.arguments import check_arguments
+from hardmax._lib.result import Result
 from hardmax._lib.terminal import DONE, NOT_AS_EXPECTED
-from hardmax.app.results.result import Result
 from hardmax.app.results.session import check_range, session, writable
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from hardmax._lib.arguments import check_arguments
+from hardmax._lib.result import Result
 from hardmax._lib.terminal import shown, spelled
-from hardmax.app.results.result import Result
 
 if TYPE_CHECKING:
     from rich.console import Group

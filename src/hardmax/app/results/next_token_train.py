@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from hardmax._lib.arguments import check_arguments
 from hardmax._lib.progress import Progress
+from hardmax._lib.result import Result
 from hardmax._lib.terminal import DONE, INTERRUPTED
 from hardmax.app.results.next_token_check import LONGEST, MAX_LENGTH, NAMES
-from hardmax.app.results.result import Result
 from hardmax.app.results.session import check_range, session, writable
 from hardmax.data.sentences.punctuation import KEEP
 

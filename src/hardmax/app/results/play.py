@@ -9,8 +9,8 @@ from hardmax._lib.arguments import check_arguments
 from hardmax.app.results.session import session
 
 if TYPE_CHECKING:
+    from hardmax._lib.result import Result
     from hardmax.app.playground.server import Serving
-    from hardmax.app.results.result import Result
 
 
 @check_arguments

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from hardmax._lib.arguments import check_arguments
 from hardmax._lib.json import plain
+from hardmax._lib.result import Result
 from hardmax._lib.terminal import columns, fitted, shown
-from hardmax.app.results.result import Result
 from hardmax.app.results.session import session, writable
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from hardmax.app.results.result import Result
+    from hardmax._lib.result import Result
 
 Report = Callable[[int, int], object]
 

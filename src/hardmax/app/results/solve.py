@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from hardmax._lib.arguments import WrongType, check_arguments
+from hardmax._lib.result import Result
 from hardmax._lib.terminal import DONE, INCOMPLETE, INTERRUPTED, columns
 from hardmax.app.results.own_norm import norm_of_file
-from hardmax.app.results.result import Result
 from hardmax.app.results.session import session, writable
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from hardmax._lib.arguments import check_arguments
+from hardmax._lib.result import Result
 from hardmax._lib.terminal import spelled
-from hardmax.app.results.result import Result
 from hardmax.app.results.session import check_range, session, writable
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ from inspect import signature
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from hardmax._lib.arguments import check_arguments
+from hardmax._lib.result import Result
 from hardmax._lib.terminal import DONE, INCOMPLETE, INTERRUPTED, NOT_AS_EXPECTED
-from hardmax.app.results.result import Result
 from hardmax.app.results.session import session
 
 if TYPE_CHECKING:

@@ -231,6 +231,9 @@ class Check:
         """Whether the claim is met only because it says nothing here."""
         return self.verdict == "vacuous"
 
+    def __repr__(self) -> str:
+        return f"Check({self.id}: {self.verdict})"
+
     def __str__(self) -> str:
         return paragraph(self)
 

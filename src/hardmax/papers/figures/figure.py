@@ -123,6 +123,10 @@ class Figure:
     seed: int | None
     seconds: float
 
+    def __repr__(self) -> str:
+        held = sum(claim.holds is True for claim in self.claims)
+        return f"Figure({self.id}: {held} of {len(self.claims)} claims hold)"
+
     @property
     def id(self) -> str:
         """As in "B-FIG-1a"."""

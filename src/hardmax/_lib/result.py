@@ -19,11 +19,32 @@ if TYPE_CHECKING:
 _LATEX = {c: f"\\{c}" for c in "&%$#_{}"} | {"\\": r"\textbackslash{}", "^": r"\^{}", "~": r"\~{}"}
 
 
-class Result(ABC):
+class Shown(ABC):
+    """Base of objects with a table: ``repr`` is one line, ``print`` and a notebook show the table."""
+
+    @abstractmethod
+    def table(self) -> RenderableType:
+        """Return what is printed, for rich to draw: as wide as the terminal, with colors."""
+
+    @property
+    def headline(self) -> str:
+        """The result in one line."""
+        return next((line for line in str(self).splitlines() if line.strip()), "")
+
+    def __str__(self) -> str:
+        return page(self.table()).removesuffix("\n")
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: {self.headline}>"
+
+    def _repr_html_(self) -> str:
+        return html(self.table())
+
+
+class Result(Shown):
     """Base of the results of commands; the classes that inherit from it are frozen dataclasses.
 
-    ``repr`` is one line, ``print`` shows the table of the command, and a notebook shows the table with its
-    picture, if there is one.
+    A notebook shows the table with its picture, if there is one.
 
     >>> import hardmax as hm
     >>> result = hm.certify(hm.max_margin(hm.data.example("B-FIG-8"), [0, 0]).to_dict())
@@ -37,19 +58,10 @@ class Result(ABC):
     def fields(self) -> Mapping[str, Any]:
         """Return the fields of the JSON object, named as in the schema of the command."""
 
-    @abstractmethod
-    def table(self) -> RenderableType:
-        """Return what the command prints, for rich to draw: as wide as the terminal, with colors."""
-
     @property
     def exit_code(self) -> int:
         """Exit code of the command: 0 done, 1 not as expected, 3 incomplete, 130 interrupted."""
         return DONE
-
-    @property
-    def headline(self) -> str:
-        """The result in one line."""
-        return next((line for line in str(self).splitlines() if line.strip()), "")
 
     @property
     def interruption(self) -> str | None:
@@ -94,15 +106,9 @@ class Result(ABC):
         """Return what a notebook shows below the table."""
         return None
 
-    def __str__(self) -> str:
-        return page(self.table()).removesuffix("\n")
-
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__}: {self.headline}>"
-
     def _repr_html_(self) -> str:
         picture = self._picture()
-        return html(self.table()) + ("" if picture is None else image(picture))
+        return super()._repr_html_() + ("" if picture is None else image(picture))
 
 
 def _latex(value: Any) -> str:
