@@ -13,11 +13,10 @@ import torch
 from torch.nn import functional as F
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from hardmax import __version__
 from hardmax._lib import expect, notebook
 from hardmax._lib.arguments import check_arguments
-from hardmax._lib.json import plain
-from hardmax._lib.terminal import DONE, INCOMPLETE, NOT_AS_EXPECTED, html, page
+from hardmax._lib.result import Result
+from hardmax._lib.terminal import DONE, INCOMPLETE, NOT_AS_EXPECTED
 from hardmax.torch.operator import dense, dense_logits, dense_weights, precision
 from hardmax.torch.regimes import Regime, RegimeInputs, inputs, regimes
 
@@ -73,7 +72,7 @@ class AuditCase:
 
 
 @dataclass(frozen=True, repr=False)
-class AuditResult:
+class AuditResult(Result):
     """The result of `hm.torch.audit`: cases, table, heat map, JSON and exit code.
 
     >>> import torch, hardmax as hm
@@ -106,14 +105,18 @@ class AuditResult:
             return NOT_AS_EXPECTED
         return INCOMPLETE if self.not_run else DONE
 
-    def json(self) -> dict[str, Any]:
-        """Return the object that ``hardmax audit --json`` prints."""
-        head = {"schema": self.schema, "version": __version__}
-        return plain(
-            head
-            | {"attention": self.attention, "level": self.level, "seed": self.seed}
-            | {"cases": [asdict(case) for case in self.cases]}
-        )
+    @property
+    def headline(self) -> str:
+        """How many cases pass."""
+        return f"{self.attention}, level {self.level}: {self._summary()}"
+
+    def fields(self) -> dict[str, Any]:
+        """Return the fields of the JSON object."""
+        return asdict(self)
+
+    def records(self) -> list[dict[str, Any]]:
+        """Return a row per case."""
+        return [asdict(case) for case in self.cases]
 
     def table(self) -> RenderableType:
         """Return the table that ``hardmax audit`` prints: the largest error per regime and dtype."""
@@ -195,13 +198,10 @@ class AuditResult:
         return ", ".join([f"{passed} of {len(self.cases)} cases pass", *others])
 
     def __repr__(self) -> str:
-        return f"AuditResult({self.attention}, level {self.level}: {self._summary()})"
+        return f"AuditResult({self.headline})"
 
-    def __str__(self) -> str:
-        return page(self.table()).removesuffix("\n")
-
-    def _repr_html_(self) -> str:
-        return html(self.table()) + notebook.image(cast("Figure", self.plot().figure))
+    def _picture(self) -> Figure:
+        return cast("Figure", self.plot().figure)
 
 
 def _cell(cases: list[AuditCase]) -> tuple[str, bool]:

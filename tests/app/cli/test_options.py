@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
+import hardmax
 from hardmax.app import cli
 from hardmax.app.cli.commands import COMMANDS, SECTIONS
-from hardmax.app.cli.options import kind_of
+from hardmax.app.cli.options import kind_of, twin
 
 ROOT = Path(__file__).parents[3]
 
@@ -81,7 +82,7 @@ def test_every_parameter_has_a_help_and_every_choice_is_known():
         documented = {each.name for each in command.parameters}
         signature = inspect.signature(command.call).parameters
         left = {each for each in signature if each not in documented}
-        assert left <= {"progress", "tokenizer", "options", "more"}, name
+        assert left <= {"progress", "ready", "tokenizer", "options", "more"}, name
     assert kind_of("Literal['a', 'b'] | None") == ("str", False, ("a", "b"))
 
 
@@ -117,3 +118,12 @@ def test_solve_accepts_the_name_of_an_example(capsys, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     assert cli.run(["solve", "three-inputs", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["feasible"] == 11
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_python_has_every_option(name):
+    """The twin in Python is the function of the command; `audit` takes the function itself, not its place."""
+    found = hardmax
+    for part in twin(COMMANDS[name]).split(".")[1:]:
+        found = getattr(found, part)
+    assert found is COMMANDS[name].call or name == "audit"

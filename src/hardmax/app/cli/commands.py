@@ -152,7 +152,7 @@ COMMANDS = {
         note="FILE.py:FUNCTION executes the file, as Python does; audit only files that you trust.",
     ),
     "play": Command(
-        "results.play:play_in_browser",
+        "playground.playing:serve",
         ("hardmax play", "hardmax play problem.json --port 8000"),
         metavars={"what": "WHAT", "host": "ADDRESS", "timeout": "SECONDS", "export": "FILE.html"},
     ),

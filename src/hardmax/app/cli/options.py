@@ -236,9 +236,14 @@ def twin(command: Command) -> str:
     ('hm.solve', 'hm.nexttoken.check')
     """
     module, _, name = command.function.removeprefix("results.").partition(":")
-    homes = {"next": "hm.nexttoken.", "text": "hm.text.", "sweep": "hm.trials."}
-    if module == "play":
-        return "hm.playground.serve"
+    if module == "audit":
+        return "hm.torch.audit"  # the command names a function by its place
+    homes = {
+        "next": "hm.nexttoken.",
+        "text": "hm.text.",
+        "sweep": "hm.trials.",
+        "playground.playing": "hm.playground.",
+    }
     return homes.get(module.partition("_")[0], "hm.") + name
 
 

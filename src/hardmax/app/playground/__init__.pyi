@@ -1,3 +1,3 @@
 from .engine import answer as answer
+from .playing import serve as serve
 from .server import Serving as Serving
-from .server import serve as serve

@@ -18,12 +18,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from hardmax._lib.arguments import check_arguments
 from hardmax._lib.extras import install
 from hardmax._lib.result import Result
 from hardmax.app.playground import page, protocol
 from hardmax.app.playground.links import opening
-from hardmax.app.playground.workers import SECONDS, SHORT, Workers
+from hardmax.app.playground.workers import SHORT, Workers
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette
@@ -186,32 +185,11 @@ async def _body(request: Request) -> bytes | None:
     return b"".join(pieces)
 
 
-@check_arguments
-def serve(
-    what: Any = None,
-    *,
-    host: str = LOOPBACK,
-    port: int = 0,
-    seconds: float = SECONDS,
-    browser: bool = True,
-    ready: Callable[[Serving], Any] = print,
+def run_server(
+    what: Any, host: str, port: int, seconds: float, browser: bool, ready: Callable[[Serving], object]
 ) -> None:
-    """Serve the playground until an interrupt, as `hardmax play` does.
-
-    Args:
-        what: what the page opens with, as for `hm.play`.
-        host: the address to listen on; this machine only by default.
-        port: the port, a free one by default.
-        seconds: how long one question may take.
-        browser: open the page.
-        ready: called with the address, once the page can be opened.
-
-    >>> import hardmax as hm
-    >>> hm.playground.serve(port=-1)
-    Traceback (most recent call last):
-    ValueError: port must be a whole number from 0 to 65535, got -1
-    """
-    if not isinstance(port, int) or not 0 <= port <= 65535:
+    """Serve the page until an interrupt; one question may take ``seconds``."""
+    if not 0 <= port <= 65535:
         raise ValueError(f"port must be a whole number from 0 to 65535, got {port!r}")
     _check_host(host)
     try:
