@@ -33,11 +33,11 @@ def test_a_cold_cache_is_announced_at_once(tmp_path, monkeypatch):
 
 
 def test_it_is_said_once_and_of_own_kernels_only(fresh, capsys):
-    compiling._note("someone.elses")
-    compiling._note("__main__")
+    compiling.note("someone.elses")
+    compiling.note("__main__")
     assert capsys.readouterr().err == ""
-    compiling._note("hardmax.dynamics.loop")
-    compiling._note("hardmax.dynamics.softmax")
+    compiling.note("hardmax.dynamics.loop")
+    compiling.note("hardmax.dynamics.softmax")
     assert capsys.readouterr().err == MESSAGE + "\n"
     assert Compiled.count == 2
 
@@ -45,7 +45,7 @@ def test_it_is_said_once_and_of_own_kernels_only(fresh, capsys):
 @pytest.mark.parametrize("arguments", [["doctor", "--quiet"], ["--quiet", "doctor"]])
 def test_quiet_takes_it_back(fresh, capsys, monkeypatch, arguments):
     def examined() -> DoctorReport:
-        compiling._note("hardmax.dynamics.loop")
+        compiling.note("hardmax.dynamics.loop")
         return DoctorReport((Finding("cores", True, "2"),))
 
     monkeypatch.setattr("hardmax.app.results.doctor.doctor", examined)

@@ -19,8 +19,8 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from hardmax._lib.arguments import AnyInteger, WrongType
 from hardmax._lib.expect import _short, detached
+from hardmax._lib.refusals import AnyInteger, WrongType
 
 LARGEST = 2**63  # kernels count with 64 bits; seeds may be larger
 PLURAL = {"Constraints", "Orders", "Samples", "Sentences"}

@@ -8,16 +8,14 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Annotated, Any, ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
+
+from hardmax._lib.refusals import AnyInteger, WrongType
+
+__all__ = ["AnyInteger", "WrongType", "check_arguments"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
-
-AnyInteger = Annotated[int, "of any size"]  # the annotation of widths that may be 10**60
-
-
-class WrongType(TypeError, ValueError):
-    """An argument of a wrong type; also a ValueError, as which hardmax 0.2 refused most of them."""
 
 
 def check_arguments(function: Callable[P, R]) -> Callable[P, R]:
@@ -35,7 +33,7 @@ def check_arguments(function: Callable[P, R]) -> Callable[P, R]:
     3.0
     >>> double(1.5, steps="x")
     Traceback (most recent call last):
-    hardmax._lib.arguments.WrongType: steps must be an integer, got 'x'
+    hardmax._lib.refusals.WrongType: steps must be an integer, got 'x'
     """
     names: tuple[str, ...] = ()
     readers: dict[str, Callable[[Any], Any]] | None = None

@@ -11,7 +11,9 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import gc
 import hashlib
+import itertools
 import os
 import pickle
 import re
@@ -27,13 +29,15 @@ from typing import Any, NamedTuple
 
 import llvmlite
 import numba
+from numba.core import event
+from numba.core.bytecode import FunctionIdentity
 from numba.core.caching import NullCache
 from numba.core.compiler import CompileResult
 from numba.core.serialize import dumps
 from numba.core.sigutils import normalize_signature
 from numba.extending import is_jitted
 
-from hardmax._lib import compiling
+from hardmax._lib.compiling import Compiled, note
 
 PACKAGE = Path(__file__).parents[1]
 KEPT = 5  # folders of other sources or versions that stay, for clones and older environments
@@ -202,7 +206,7 @@ class KernelCache(NullCache):  # type: ignore[misc, unused-ignore]
     def __init__(self, function: FunctionType, options: dict[str, Any]) -> None:
         chosen = place()
         if chosen.refused:
-            compiling.warn("; ".join(chosen.refused))
+            warn("; ".join(chosen.refused))
         self._folder = chosen.folder
         self._name = _file_name(function)
         name = f"{function.__module__}.{function.__qualname__}"
@@ -239,7 +243,7 @@ class KernelCache(NullCache):  # type: ignore[misc, unused-ignore]
             write(file, sealed(dumps(data._reduce())))
             used.add(file)
         except OSError as error:
-            compiling.warn(f"{self._folder} cannot be written to ({error.strerror or error})")
+            warn(f"{self._folder} cannot be written to ({error.strerror or error})")
 
 
 def has_kernel(function: FunctionType) -> bool:
@@ -274,6 +278,42 @@ def is_compiling() -> bool:
         marks = place().folder.glob("*.compiling")
         return any(time.time() - mark.stat().st_mtime < LONGEST for mark in marks)
     return True
+
+
+@cache
+def listen() -> None:
+    """Have numba report compilations; called before the first kernel is made."""
+
+    class Listener(event.Listener):  # type: ignore[misc, unused-ignore]
+        depth = 0  # a kernel's own functions are compiled within its compilation
+        collects = False
+
+        def on_start(self, event: Any) -> None:
+            self.depth += 1
+            if self.depth == 1:
+                mark()
+                self.collects = gc.isenabled()
+                gc.disable()  # a tenth of the time: the compiler makes many objects, and most of them stay
+            note(event.data["dispatcher"].py_func.__module__ or "")
+
+        def on_end(self, event: Any) -> None:
+            self.depth -= 1
+            if self.depth == 0:
+                unmark()
+                if self.collects:
+                    gc.enable()
+
+    event.register("numba:compile", Listener())
+    # numba numbers functions within a process and makes the number part of the symbol. Kernels of several
+    # processes are loaded into one, where two functions must not share a symbol.
+    FunctionIdentity._unique_ids = itertools.count(int.from_bytes(os.urandom(5), "big") << 20)
+
+
+def warn(why: str) -> None:
+    """Print once per process that compiled kernels cannot be kept."""
+    if not Compiled.warned and Compiled.may_say:
+        print(f"hardmax: compiled kernels are not kept: {why}; {ADVICE}", file=sys.stderr, flush=True)
+    Compiled.warned = True
 
 
 def sealed(payload: bytes) -> bytes:

@@ -15,7 +15,7 @@ from numba.core.compiler_lock import global_compiler_lock
 from numba.core.errors import NumbaExperimentalFeatureWarning
 from numba.extending import is_jitted
 
-from hardmax._lib import caching, compiling
+from hardmax._lib import caching
 
 # Kernels are compiled once, for read-only inputs (which writable arrays may stand in for).
 VECTOR = types.Array(float64, 1, "C", readonly=True)
@@ -42,7 +42,7 @@ def njit(*signature: Any, cache: bool = False, **options: Any) -> Callable[[Call
     is passed as a function needs it and sets ``no_cfunc_wrapper=False``); and it compiles a kernel that is
     called with a constant, as 0 is before a loop changes it, once more for that constant.
     """
-    compiling.listen()
+    caching.listen()
     signatures = [each for one in signature for each in (one if isinstance(one, list) else [one])]
 
     def decorate(function: Callable[..., Any]) -> Any:

@@ -61,7 +61,7 @@ def prepare(tell: Callable[..., None]) -> bool:
     """Compile what is not in the cache; return whether this process must stay to keep the folder."""
     import numba
 
-    from hardmax._lib import caching, compiling
+    from hardmax._lib import caching
     from hardmax.app.results.compilation import compile_parts, remaining
 
     try:
@@ -70,7 +70,7 @@ def prepare(tell: Callable[..., None]) -> bool:
         if missing and chosen.lasts and (why := caching.unwritable(chosen.folder)):
             chosen = caching.lend(why)
         if missing and chosen.refused:
-            compiling.warn("; ".join(chosen.refused))
+            caching.warn("; ".join(chosen.refused))
     except ValueError as error:
         tell(failed=str(error))
         return False

@@ -9,9 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from hardmax._lib.arguments import WrongType, check_arguments
+from hardmax._lib.reading import read_json
 from hardmax._lib.result import Result
 from hardmax._lib.terminal import DONE, NOT_AS_EXPECTED
 from hardmax.app.results.own_norm import run_file
+from hardmax.margin.certificates import certify as check
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -69,8 +71,6 @@ def certify(certificate: Any, *, norm: str | os.PathLike[str] | None = None) -> 
     (True, ('digest: the file was changed',))
     """
     from hardmax._lib.annotations import read_path
-    from hardmax._lib.reading import read_json
-    from hardmax.margin.certificates import certify as check
 
     if norm is not None:
         run_file(Path(norm))

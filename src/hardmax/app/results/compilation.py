@@ -7,24 +7,25 @@ kernels it calls, so that no kernel is compiled twice. A file in the cache recor
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import importlib
 import json
-import os
-import subprocess
-import sys
+import pickle
 import tempfile
-import threading
 import warnings
 from collections.abc import Callable, Iterable
+from concurrent.futures import FIRST_COMPLETED, Future, wait
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import hardmax as hm
 from hardmax._lib.compiling import Compiled
 from hardmax._lib.parallel import cores
+from hardmax._lib.pool import Pool, WorkerDied, command, serve
+from hardmax.app.results.next_token_check import check
 
 MOST = 8  # processes, each of some 300 MB
+ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
 
 
 class Part(NamedTuple):
@@ -64,120 +65,46 @@ def compile_parts(
         processes: Number of processes, by default one per core.
         report: Called with the number of finished parts and of all parts, at the start and after each part.
     """
-    asked = remaining() if parts is None else list(parts)
-    if not asked:
+    waiting = remaining() if parts is None else sorted(parts, key=_order)
+    if not waiting:
         return Compilation(0, {})
-    count = min(processes or min(cores(), MOST), len(asked))
-    return _Team(asked, report or (lambda done, total: None)).work(count)
-
-
-class _Team:
-    """Processes that take parts from one list, each with a thread that talks to it."""
-
-    def __init__(self, parts: list[str], report: Callable[[int, int], None]) -> None:
-        self.waiting = sorted(parts, key=_order)
-        self.total = len(parts)
-        self.running: set[str] = set()
-        self.finished = 0
-        self.kernels = 0
-        self.failed: dict[str, str] = {}
-        self.report = report
-        self.changed = threading.Condition()
-        self.processes: list[subprocess.Popen[str]] = []
-
-    def work(self, count: int) -> Compilation:
-        self.report(0, self.total)
-        threads = [threading.Thread(target=self._member, daemon=True) for _ in range(count)]
-        try:
-            for thread in threads:
-                thread.start()
-            for thread in threads:
-                thread.join()
-        finally:
-            with self.changed:
-                self.waiting.clear()
-                for process in self.processes:
-                    process.kill()  # after an interrupt; else they have ended
-        return Compilation(self.kernels, self.failed)
-
-    def _next(self) -> str | None:
-        """Return a part whose needs are compiled; wait for them if there is none yet."""
-        with self.changed:
-            while self.waiting:
-                open_parts = {*self.waiting, *self.running}
-                ready = [part for part in self.waiting if not open_parts.intersection(PARTS[part].needs)]
-                if ready:
-                    self.waiting.remove(ready[0])
-                    self.running.add(ready[0])
-                    return ready[0]
-                self.changed.wait()
-        return None
-
-    def _member(self) -> None:
-        process: subprocess.Popen[str] | None = None
-        while (part := self._next()) is not None:
-            error: str | None
-            try:
-                if process is None or process.poll() is not None:
-                    process = self._start()
-                kernels, error = _exchange(process, part)
-            except (OSError, ValueError):  # it died, as one that runs out of memory
-                kernels, error = 0, "the process that compiled it ended"
-                if process is not None:
-                    _close(process)
-                process = None
-            with self.changed:
-                self.running.remove(part)
-                self.kernels += kernels
+    total, kernels = len(waiting), 0
+    count = min(processes or min(cores(), MOST), total)
+    failed: dict[str, str] = {}
+    running: dict[Future[Any], str] = {}
+    if report is not None:
+        report(0, total)
+    with Pool(count, command(__name__), ONE_THREAD) as pool:
+        while waiting or running:
+            unfinished = {*waiting, *running.values()}
+            ready = [part for part in waiting if not unfinished.intersection(PARTS[part].needs)]
+            for part in ready[: count - len(running)]:
+                waiting.remove(part)
+                running[pool.submit(part)] = part
+            for future in wait(running, return_when=FIRST_COMPLETED).done:
+                part = running.pop(future)
+                try:
+                    made, error = future.result()
+                except WorkerDied:  # as one that runs out of memory
+                    made, error = 0, "the process that compiled it ended"
+                kernels += made
                 if error is not None:
-                    self.failed[part] = error
-                self.finished += 1
-                self.report(self.finished, self.total)
-                self.changed.notify_all()
-        if process is not None:
-            _close(process)
-
-    def _start(self) -> subprocess.Popen[str]:
-        path = os.pathsep.join(os.path.abspath(entry) for entry in sys.path)
-        process = subprocess.Popen(
-            [sys.executable, "-P", "-c", "from hardmax.app.results.compilation import main; main()"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            env=os.environ | {"PYTHONPATH": path, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"},
-        )
-        self.processes.append(process)
-        return process
-
-
-def _exchange(process: subprocess.Popen[str], part: str) -> tuple[int, str | None]:
-    assert process.stdin is not None
-    assert process.stdout is not None
-    process.stdin.write(part + "\n")
-    process.stdin.flush()
-    kernels, error = json.loads(process.stdout.readline())
-    return kernels, error
-
-
-def _close(process: subprocess.Popen[str]) -> None:
-    """End a process that is idle or dead."""
-    process.kill()
-    process.wait()
-    for pipe in (process.stdin, process.stdout):
-        if pipe is not None:
-            with contextlib.suppress(OSError):  # of what was written to a dead process
-                pipe.close()
+                    failed[part] = error
+                if report is not None:
+                    report(total - len(waiting) - len(running), total)
+    return Compilation(kernels, failed)
 
 
 def main() -> None:
-    """Compile the parts named on standard input; answer each with a line of JSON."""
+    """Compile the parts that the other side names; answer with the number of kernels, and why it failed."""
     Compiled.may_say = False  # the driver has spoken
-    answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # nothing else may mix with the answers
-    for line in sys.stdin:
+
+    def answer(raw: bytes) -> bytes:
         before = Compiled.count
-        error = compile_part(line.strip())
-        print(json.dumps([Compiled.count - before, error]), file=answers, flush=True)
+        error = compile_part(pickle.loads(raw))
+        return pickle.dumps((Compiled.count - before, error))
+
+    serve(answer)
 
 
 def compile_part(name: str) -> str | None:
@@ -242,13 +169,10 @@ def _use(*modules: str) -> None:
 
 
 def _problem() -> Any:
-    import hardmax as hm
-
     return hm.data.sphere(n=4, T=6, d=3, rng=0)
 
 
 def _core() -> None:
-    import hardmax as hm
     from hardmax.problem.losses import LOG, LOSSES, CompiledSlope
 
     _use("_lib.arrays", "_lib.compiled", "problem.kernels", "dynamics.softmax", "dynamics.updates")
@@ -261,34 +185,24 @@ def _core() -> None:
 
 
 def _rules() -> None:
-    import hardmax as hm
-
     for rule in (hm.optim.Adam(0.1), hm.optim.Momentum(0.1)):
         hm.train(_problem(), rule, steps=2)
 
 
 def _joint() -> None:
-    import hardmax as hm
-
     hm.train(hm.data.example("B-FIG-3a").joint(), hm.optim.Normalized(0.1), steps=2)
 
 
 def _lanes() -> None:
-    import hardmax as hm
-
     _use("dynamics.lanes.loops")
     hm.train([_problem()], hm.optim.Normalized(0.1), steps=2)
 
 
 def _lanes_by_rule() -> None:
-    import hardmax as hm
-
     hm.train([_problem()], hm.optim.Adam(0.1), steps=2)
 
 
 def _flow() -> None:
-    import hardmax as hm
-
     _use("dynamics.field_kernels", "limits.field")
     hm.flow(_problem(), until_norm=2.0)
 
@@ -296,7 +210,6 @@ def _flow() -> None:
 def _margin() -> None:
     import numpy as np
 
-    import hardmax as hm
     from hardmax.margin.batch import solve_batch
 
     solve_batch(np.random.default_rng(0).normal(size=(2, 4, 3)))
@@ -314,7 +227,6 @@ def _corners() -> None:
 def _sentences() -> None:
     import numpy as np
 
-    from hardmax.app.results.next_token_check import check
     from hardmax.data.sentences import counting
 
     with tempfile.TemporaryDirectory() as folder:
@@ -327,15 +239,13 @@ def _sentences() -> None:
 def _next_token() -> None:
     import numpy as np
 
-    import hardmax as hm
-    from hardmax.nexttoken import Samples, analyze, named_sentences
     from hardmax.nexttoken.relations import collocation
     from hardmax.nexttoken.stages import stage_1
     from hardmax.nexttoken.training import train
 
     for name in ("C-EX-1", "C-EXT-3"):  # the second needs signed steps too
-        analyze(named_sentences(name))
-        samples = Samples.from_sentences(named_sentences(name))
+        hm.nexttoken.analyze(hm.nexttoken.named_sentences(name))
+        samples = hm.nexttoken.Samples.from_sentences(hm.nexttoken.named_sentences(name))
         train(samples, steps=50, rate=0.02)
         for W_ov in (stage_1(collocation(samples), steps=20, rate=0.1), np.eye(samples.V)):
             hm.gradient(samples.problem(W_ov), None)
@@ -348,8 +258,6 @@ def _trainer() -> None:
 
 
 def _text() -> None:
-    import hardmax as hm
-
     for ngrams, label in ((1, "b"), (2, "c")):  # both solvers, two and three classes
         notes = [["a", "b", "c"]] * 3
         model = hm.text.AttentionClassifier(ngram_range=(1, ngrams)).fit(notes, ["a", "b", label])

@@ -14,6 +14,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import hardmax as hm
 from hardmax import __version__
 from hardmax._lib.compiling import MESSAGE, Compiled
 from hardmax._lib.extras import install
@@ -261,8 +262,6 @@ def numerics() -> Finding:
     # twelve thousand digits were used to find these
     direction, log_norm = (0.47409982303501744967, -0.88047109992217526368), -2200.9016236115410383
     try:
-        import hardmax as hm
-
         gradient = hm.gradient(hm.Problem(keys, scores), (8000.0, 6000.0))
         errors = [abs(float(got) - true) for got, true in zip(gradient.direction, direction, strict=True)]
         errors.append(abs(float(gradient.log_norm) / log_norm - 1))

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
+from hardmax import nexttoken
 from hardmax._lib.arguments import check_arguments
 from hardmax._lib.result import Result
 from hardmax._lib.terminal import DONE, NOT_AS_EXPECTED
@@ -111,8 +112,6 @@ def generate_file(
     >>> result.exit_code, result.json()["longest"]
     (0, 6)
     """
-    from hardmax import nexttoken
-
     check_range(1, 2_000_000, vocabulary=vocabulary)
     check_range(1, 10_000, max_lag=max_lag)
     check_range(2, 10_000, max_length=max_length)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from hardmax._lib.arguments import check_arguments
+from hardmax._lib.reading import NotJson, parse_json
 from hardmax._lib.result import Result
 from hardmax._lib.terminal import shown, spelled
 
@@ -105,8 +106,6 @@ def predict_next(
 
 def _words(sentence: str) -> list[str]:
     """Return the words between spaces; a JSON list can also name words that contain some."""
-    from hardmax._lib.reading import NotJson, parse_json
-
     try:
         listed = parse_json(sentence)
     except NotJson:

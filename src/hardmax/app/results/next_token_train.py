@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
+from hardmax import nexttoken
 from hardmax._lib.arguments import check_arguments
 from hardmax._lib.progress import Progress
 from hardmax._lib.result import Result
@@ -187,7 +188,6 @@ def train_file(
     >>> result.json()["status"]
     'attention has nothing to learn from these sentences; misalignment_kq is undefined before the first step'
     """
-    from hardmax import nexttoken
     from hardmax._lib import expect
 
     for option, number in (("rate", rate), ("first_rate", first_rate)):
@@ -232,7 +232,6 @@ class TrainJob:
         resume: bool = False,
         punctuation: str = KEEP,
     ) -> None:
-        from hardmax import nexttoken
         from hardmax.nexttoken.analysis import as_sentences
 
         sentences = as_sentences(data)
@@ -322,8 +321,6 @@ class TrainJob:
 def _refuse(analysis: Analysis, name: str, anyway: bool) -> None:
     if analysis.legal or anyway:
         return
-    from hardmax import nexttoken
-
     repaired = nexttoken.analyze(analysis.trie, repair=True)
     if repaired.legal:
         count, first = len(repaired.repaired), repaired.words(repaired.repaired[:1])

@@ -13,7 +13,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from hardmax._lib.arguments import check_arguments
+from hardmax._lib.extras import install
+from hardmax._lib.files import whole_text
 from hardmax._lib.json import plain
+from hardmax._lib.notebook import picture
 from hardmax._lib.result import Result
 from hardmax._lib.terminal import columns, fitted, shown
 from hardmax.app.results.session import session, writable
@@ -162,16 +165,12 @@ class ProbeResult(Result):
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the page."""
-        from hardmax._lib.files import whole_text
-
         with whole_text(path) as file:
             file.write(self.page())
 
     def plot(self) -> Figure:
         """The map of layers and heads: the median gap, and the rank of the efficiency among random heads."""
         import numpy as np
-
-        from hardmax._lib.notebook import picture
 
         layers = 1 + max(head.layer for head in self.heads.heads)
         width = 1 + max(head.head for head in self.heads.heads)
@@ -336,8 +335,6 @@ def probe(
             texts = read_texts(texts)
         loaded, tokenizer = load(Path(model)) if is_file else (model, tokenizer)
     except ModuleNotFoundError as missing:
-        from hardmax._lib.extras import install
-
         raise ImportError(f"probe needs {missing.name}: {install('probe')}") from missing
     if is_file and tokenizer is None:
         raise ValueError(f"{model} has no tokenizer; put the model's tokenizer.json into its folder")

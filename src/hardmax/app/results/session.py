@@ -6,12 +6,16 @@ A function writes its result, messages and progress to the current session. The 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from os import PathLike
+from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
+
+from hardmax._lib.files import refusal
 
 if TYPE_CHECKING:
     from hardmax._lib.result import Result
@@ -108,10 +112,6 @@ def writable(name: str, path: str | PathLike[str], *needed: str | PathLike[str])
 
     ``name`` is the parameter that holds the path.
     """
-    from pathlib import Path
-
-    from hardmax._lib.files import refusal
-
     reason = refusal(Path(path)) or session().check_output(path)
     if reason is not None:
         raise ValueError(f"`{name}` {path}: {reason}")
@@ -126,8 +126,6 @@ def spared(name: str, path: str | PathLike[str], *needed: str | PathLike[str]) -
 
 def _same(path: str | PathLike[str], other: str | PathLike[str]) -> bool:
     """Return whether two names, of files that may not exist yet, are one file."""
-    import os
-
     if os.path.realpath(path) == os.path.realpath(other):
         return True
     return os.path.exists(path) and os.path.exists(other) and os.path.samefile(path, other)

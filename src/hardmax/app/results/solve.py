@@ -14,8 +14,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from hardmax._lib.arguments import WrongType, check_arguments
+from hardmax._lib.notebook import save_picture
+from hardmax._lib.reading import read_json
 from hardmax._lib.result import Result
-from hardmax._lib.terminal import DONE, INCOMPLETE, INTERRUPTED, columns
+from hardmax._lib.terminal import DONE, INCOMPLETE, INTERRUPTED, columns, fitted
 from hardmax.app.results.own_norm import norm_of_file
 from hardmax.app.results.session import session, writable
 
@@ -314,8 +316,6 @@ def report(found: SolveResult) -> Group:
     from rich.console import Group
     from rich.text import Text
 
-    from hardmax._lib.terminal import fitted
-
     parts: list[Any] = [_head(found), *_copies(found.problem)]
     if found.selections:
         parts.append(_selections(found))
@@ -596,7 +596,6 @@ def solve(
     ([(1,), (0,)], (0,), 1)
     """
     from hardmax._lib import expect
-    from hardmax._lib.notebook import save_picture
     from hardmax.data.small import load_problem
     from hardmax.problem import Problem
 
@@ -641,7 +640,6 @@ def solve(
 def _start(problem: Problem, start: Any) -> tuple[Any, str]:
     """Return the start of the flow as a vector, None for the origin, and its name."""
     from hardmax._lib.archive import read_array
-    from hardmax._lib.reading import read_json
 
     if start is None or (isinstance(start, str) and start == "zero"):
         return None, "zero"
