@@ -60,12 +60,7 @@ def _savez(stream: IO[bytes], arrays: Mapping[str, Any], packed: bool = False) -
 
 
 def encoded(header: Any) -> np.ndarray:
-    """Return a header as an array of bytes.
-
-    >>> from hardmax._lib.archive import decoded, encoded
-    >>> decoded(encoded({"format": "hardmax.example/1"}))
-    {'format': 'hardmax.example/1'}
-    """
+    """Return a header as an array of bytes."""
     return np.frombuffer(json.dumps(header).encode(), np.uint8)
 
 

@@ -73,13 +73,7 @@ def lengths(rows: np.ndarray) -> np.ndarray:
 
 
 def length(vector: np.ndarray) -> float:
-    """Euclidean norm of all entries without overflow or underflow of the squares.
-
-    >>> import numpy as np
-    >>> from hardmax._lib.arrays import length
-    >>> length(np.array([3.0, 4.0]))
-    5.0
-    """
+    """Euclidean norm of all entries without overflow or underflow of the squares."""
     largest = float(np.abs(vector).max(initial=0.0))
     if largest == 0.0 or not math.isfinite(largest):
         return largest
@@ -88,14 +82,7 @@ def length(vector: np.ndarray) -> float:
 
 
 def polar(vectors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Lengths along the last axis and unit vectors, without overflow of squares; zero vectors stay zero.
-
-    >>> import numpy as np
-    >>> from hardmax._lib.arrays import polar
-    >>> length, unit = polar(np.array([1e200, 0.0]))
-    >>> float(length), unit.tolist()
-    (1e+200, [1.0, 0.0])
-    """
+    """Lengths along the last axis and unit vectors, without overflow of squares; zero vectors stay zero."""
     largest = np.abs(vectors).max(axis=-1, initial=0.0, keepdims=True)
     scaled = np.divide(vectors, largest, out=np.zeros_like(vectors), where=largest > 0)
     lengths = np.sqrt((scaled * scaled).sum(axis=-1, keepdims=True))

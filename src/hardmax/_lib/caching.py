@@ -322,12 +322,7 @@ def sealed(payload: bytes) -> bytes:
 
 
 def unsealed(content: bytes) -> bytes:
-    """Return the payload of a file; a ValueError if the file is damaged.
-
-    >>> from hardmax._lib.caching import sealed, unsealed
-    >>> unsealed(sealed(b"code"))
-    b'code'
-    """
+    """Return the payload of a file; a ValueError if the file is damaged."""
     payload = content[len(_HEADER) + 32 :]
     if sealed(payload) != content:
         raise ValueError("a damaged file")

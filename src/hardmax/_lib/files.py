@@ -25,16 +25,7 @@ _FLAGS = os.O_WRONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
 
 @contextmanager
 def whole(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
-    """A file to write to, which takes the place of ``path`` when it is complete.
-
-    >>> import pathlib, tempfile
-    >>> from hardmax._lib.files import whole
-    >>> file = pathlib.Path(tempfile.mkdtemp(), "a.txt")
-    >>> with whole(file) as stream:
-    ...     _ = stream.write(b"all of it")
-    >>> file.read_text()
-    'all of it'
-    """
+    """A file to write to, which takes the place of ``path`` when it is complete."""
     path = Path(path)
     reason = refusal(path)
     if reason is not None:

@@ -12,11 +12,6 @@ def plain(value: Any) -> Any:
     """Reduce arrays to lists, numbers of any kind to JSON's, and anything that JSON lacks to its text.
 
     Infinite and undefined numbers, and those beyond the range of a double, become None.
-
-    >>> from fractions import Fraction
-    >>> from hardmax._lib.json import plain
-    >>> plain({"margin": float("inf"), "selection": (0, 2), "share": Fraction(1, 4)})
-    {'margin': None, 'selection': [0, 2], 'share': 0.25}
     """
     if hasattr(value, "tolist"):
         value = value.tolist()

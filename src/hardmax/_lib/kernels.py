@@ -30,15 +30,6 @@ def kernel(
     ``cost`` estimates the elementary steps of a call from its arguments, infinite if plain Python would not
     give the same bits; without it the function runs compiled only. ``signature`` makes the one signature of
     a function that is called in different ways.
-
-    >>> @kernel(cost=len)
-    ... def total(x):
-    ...     s = 0.0
-    ...     for each in x:
-    ...         s += each
-    ...     return s
-    >>> float(total(np.array([0.1, 0.2, 0.3])))
-    0.6000000000000001
     """
 
     def decorate(function: Callable[..., Any]) -> Kernel:

@@ -12,13 +12,7 @@ from typing import Any
 def lazy(
     package: str, names: Mapping[str, str], modules: Mapping[str, str] | None = None
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
-    """`__getattr__`, `__dir__` and `__all__` of a package: names and the files that hold them, and modules.
-
-    >>> from hardmax._lib.lazy import lazy
-    >>> get, _, public = lazy("hardmax.problem", {"Loss": "losses"})
-    >>> get("Loss").__name__, public
-    ('Loss', ['Loss'])
-    """
+    """Return `__getattr__`, `__dir__` and `__all__` of a package, from names and the files that hold them."""
     whole = dict(modules or {})
 
     def get(name: str) -> Any:

@@ -32,9 +32,6 @@ def serial_blas() -> Iterator[None]:
 
     OpenBLAS hands matrices of a few thousand entries to all cores; on a busy machine waiting for the other
     thread was measured to cost a hundred times the work.
-
-    >>> with serial_blas():
-    ...     pass
     """
     global _inside, _controller
     with _lock:

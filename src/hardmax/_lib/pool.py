@@ -30,12 +30,7 @@ class WorkerDied(Exception):
 
 
 def command(module: str) -> list[str]:
-    """The command that runs ``main()`` of a module in another process.
-
-    >>> from hardmax._lib.pool import command
-    >>> command("hardmax.app.playground.worker")[1:]
-    ['-P', '-c', 'from hardmax.app.playground.worker import main; main()']
-    """
+    """The command that runs ``main()`` of a module in another process."""
     return [sys.executable, "-P", "-c", f"from {module} import main; main()"]
 
 

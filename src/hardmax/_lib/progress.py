@@ -10,11 +10,7 @@ PARTS = 1000  # into which work without a natural unit is divided
 
 
 def by_share(progress: Progress | None) -> Callable[[float], None]:
-    """Return a function of the share that is done, from 0 to 1, which calls ``progress``.
-
-    >>> by_share(lambda done, total: print(done, "of", total))(0.25)
-    250 of 1000
-    """
+    """Return a function of the share that is done, from 0 to 1, which calls ``progress``."""
 
     def report(share: float) -> None:
         if progress is not None:

@@ -22,17 +22,7 @@ _TURN = RLock()  # matplotlib has one table of settings for all threads
 
 @contextmanager
 def style() -> Iterator[None]:
-    """Draw in the project's style, whatever the reader's own settings are; they are restored afterwards.
-
-    >>> import matplotlib
-    >>> from hardmax._lib.style import style
-    >>> before = matplotlib.rcParams["font.size"]
-    >>> with style():
-    ...     matplotlib.rcParams["font.size"]
-    8.0
-    >>> matplotlib.rcParams["font.size"] == before
-    True
-    """
+    """Draw in the project's style, whatever the reader's own settings are; they are restored afterwards."""
     import matplotlib.style
 
     sheet = files("hardmax._lib") / "hardmax.mplstyle"

@@ -34,12 +34,7 @@ _CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u2
 
 
 def visible(text: str) -> str:
-    """A text whose control characters are spelled out, as names of files and words in them may hold some.
-
-    >>> from hardmax._lib.terminal import visible
-    >>> print(visible("a" + chr(27) + "[2Jb"))
-    a\\x1b[2Jb
-    """
+    """A text whose control characters are spelled out, as names of files and words in them may hold some."""
     return _CONTROLS.sub(lambda found: found.group().encode("unicode_escape").decode(), text)
 
 
@@ -86,11 +81,7 @@ def _middle_cut(name: str) -> str:
 
 
 def others(count: int) -> str:
-    """How many others there are, in words.
-
-    >>> others(1), others(2000)
-    ('1 other', '2,000 others')
-    """
+    """How many others there are, in words."""
     return f"{count:,} other" + "s" * (count != 1)
 
 
@@ -131,22 +122,14 @@ def fitted(text: Text, width: int) -> Text:
 
 
 def page(table: RenderableType, *, styled: bool | None = False) -> str:
-    """What rich draws, as text of the terminal's width; ``styled`` with its colours, None if they are forced.
-
-    >>> page("a [bold]word[/]")
-    'a word\\n'
-    """
+    """Return what rich draws as text; ``styled`` with colors, None with colors if they are forced."""
     found = io.StringIO()  # rich itself ends the process where a pipe is closed
     _draw(table, _console(file=found, force_terminal=styled))
     return found.getvalue()
 
 
 def html(table: RenderableType) -> str:
-    """The same page as HTML, with its colours.
-
-    >>> html("a [bold]<word>[/]")[-60:]
-    'a <span style="font-weight: bold">&lt;word&gt;</span>\\n</pre>'
-    """
+    """The same page as HTML, with its colours."""
     console = _console(file=io.StringIO(), record=True, force_terminal=True, color_system="truecolor")
     _draw(table, console)
     frame = '<pre style="line-height:normal;white-space:pre;overflow-x:auto">{code}</pre>'

@@ -158,12 +158,7 @@ class Command:
         return each.kind is each.POSITIONAL_OR_KEYWORD and not is_named
 
     def spoken(self, message: str) -> str:
-        """Return a message of the function with options instead of parameters: `flow=True` is --flow.
-
-        >>> from hardmax.app.cli.commands import COMMANDS
-        >>> COMMANDS["solve"].spoken("`start` requires `flow=True`")
-        '--start requires --flow'
-        """
+        """Return a message of the function with options instead of parameters: `flow=True` is --flow."""
         for each in self.parameters:
             name, option = re.escape(each.name), each.option
             message = re.sub(rf"`?\b{name}=True\b`?", option, message)
@@ -228,13 +223,7 @@ class Command:
 
 
 def twin(command: Command) -> str:
-    """Return the name of the function in Python.
-
-    >>> from hardmax.app.cli.commands import COMMANDS
-    >>> from hardmax.app.cli.options import twin
-    >>> twin(COMMANDS["solve"]), twin(COMMANDS["ntp check"])
-    ('hm.solve', 'hm.nexttoken.check')
-    """
+    """Return the name of the function in Python."""
     module, _, name = command.function.removeprefix("results.").partition(":")
     if module == "audit":
         return "hm.torch.audit"  # the command names a function by its place
@@ -267,12 +256,7 @@ def arguments_of(docstring: str) -> dict[str, str]:
 
 
 def kind_of(annotation: str) -> tuple[str, bool, tuple[str, ...]]:
-    """Return the kind of an annotation, whether it takes several values, and its choices.
-
-    >>> from hardmax.app.cli.options import kind_of
-    >>> kind_of("int | None"), kind_of("Literal['a', 'b']"), kind_of("str | Iterable[str] | None")
-    (('int', False, ()), ('str', False, ('a', 'b')), ('str', True, ()))
-    """
+    """Return the kind of an annotation, whether it takes several values, and its choices."""
     choices = re.search(r"Literal\[([^\]]*)\]", annotation)
     if choices:
         return "str", False, tuple(ast.literal_eval(f"[{choices[1]}]"))

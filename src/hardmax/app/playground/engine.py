@@ -23,13 +23,7 @@ if TYPE_CHECKING:
 
 
 def spelled(step: Optimizer) -> str:
-    """A step rule as it is written, with what differs from its defaults.
-
-    >>> import hardmax as hm
-    >>> from hardmax.app.playground.engine import spelled
-    >>> spelled(hm.optim.Normalized(0.1, norm="linf"))
-    "hm.optim.Normalized(0.1, norm='linf')"
-    """
+    """A step rule as it is written, with what differs from its defaults."""
     own = [each for each in fields(step) if each.name != "lr" and getattr(step, each.name) != each.default]
     said = [repr(step.lr), *(f"{each.name}={getattr(step, each.name)!r}" for each in own)]
     return f"hm.optim.{type(step).__name__}({', '.join(said)})"
@@ -204,12 +198,7 @@ def answer(message: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def reply(raw: bytes) -> bytes:
-    """What is sent back for the bytes that came; a refusal is a reply too.
-
-    >>> from hardmax.app.playground.engine import reply
-    >>> reply(b"[]")
-    b'{"v": 1, "ok": false, "error": "a message must be a JSON object, got list"}'
-    """
+    """What is sent back for the bytes that came; a refusal is a reply too."""
     try:
         began = time.process_time()
         found = answer(protocol.read(raw))

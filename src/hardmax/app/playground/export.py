@@ -61,7 +61,7 @@ class ExportedPage(Result):
 
     >>> from hardmax.app.playground.export import ExportedPage
     >>> ExportedPage("page.html", 400_000)
-    page.html: 400,000 bytes
+    <ExportedPage: page.html: 400,000 bytes>
     """
 
     schema: ClassVar[str] = "hardmax.play/1"

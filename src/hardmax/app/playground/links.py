@@ -15,12 +15,7 @@ LONGEST_LINK = 60_000  # letters, as in state.js; a longer state stays on the se
 
 
 def encoded(state: dict[str, Any]) -> str:
-    """The part of a link from # on: the state's JSON in base64url.
-
-    >>> from hardmax.app.playground.links import decoded, encoded
-    >>> encoded({"scene": "words"}), decoded(encoded({"scene": "words"}))
-    ('#eyJzY2VuZSI6IndvcmRzIn0', {'scene': 'words'})
-    """
+    """The part of a link from # on: the state's JSON in base64url."""
     content = json.dumps(state, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()
     return "#" + base64.urlsafe_b64encode(content).decode().rstrip("=")
 
@@ -40,27 +35,13 @@ def decoded(link: str) -> dict[str, Any]:
 
 
 def _is_link(text: str) -> bool:
-    """Whether a text is a link rather than the name of a file, which may hold a # too.
-
-    >>> from hardmax.app.playground.links import _is_link
-    >>> _is_link("http://127.0.0.1:8000/#eyJ9"), _is_link("#eyJ9"), _is_link("my#1.json")
-    (True, True, False)
-    """
+    """Whether a text is a link rather than the name of a file, which may hold a # too."""
     # base64url has no dots, and a file of the kinds that are read has one
     return "#" in text and "." not in text.rpartition("#")[2] and not os.path.exists(text)
 
 
 def state_of(what: Any) -> dict[str, Any] | None:
-    """The state to open with: of a planar problem, a file of one, a link, or a list of sentences.
-
-    >>> import hardmax as hm
-    >>> from hardmax.app.playground.links import state_of
-    >>> state_of(["a b", "b a"])
-    {'scene': 'sentences', 'sentences': ['a b', 'b a'], 'prompt': ''}
-    >>> state_of(hm.data.sphere(n=2, T=3, d=4, rng=0))
-    Traceback (most recent call last):
-    ValueError: problem must have keys in 2 dimensions, got 4; hm.solve lists its directions
-    """
+    """The state to open with: of a planar problem, a file of one, a link, or a list of sentences."""
     from hardmax.app.playground.scenes import plane_state
 
     if what is None:
@@ -86,14 +67,7 @@ def state_of(what: Any) -> dict[str, Any] | None:
 
 
 def opening(what: Any) -> tuple[str, dict[str, Any] | None]:
-    """What the page opens with: as the end of its address, or as a state if that would be too long for one.
-
-    >>> from hardmax.app.playground.links import opening
-    >>> opening(None), opening("#eyJzY2VuZSI6IndvcmRzIn0")
-    (('', None), ('#eyJzY2VuZSI6IndvcmRzIn0', None))
-    >>> opening(["word " * 20_000])[0]
-    ''
-    """
+    """Return what the page opens with: the end of its address, or a state too long for an address."""
     state = state_of(what)
     if state is None:
         return "", None

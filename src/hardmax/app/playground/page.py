@@ -33,12 +33,7 @@ export default {
 
 @cache
 def script() -> str:
-    """The module that exports ``mount(el, transport)``.
-
-    >>> from hardmax.app.playground.page import script
-    >>> "export function mount(el, transport)" in script()
-    True
-    """
+    """The module that exports ``mount(el, transport)``."""
     folder = files("hardmax.app.playground") / "front"
     return "\n".join((folder / part).read_text(encoding="utf-8") for part in PARTS)
 

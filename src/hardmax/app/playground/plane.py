@@ -42,12 +42,7 @@ RULES = ("flow", *STEPS_BY_NAME)
 
 
 def rule(name: str, rate: float, norm: str = "l2") -> Optimizer:
-    """The step rule by its name in the page; the norm is that of normalised descent.
-
-    >>> from hardmax.app.playground.plane import rule
-    >>> rule("normalized", 0.1, "linf").name
-    'normalised gradient descent in linf'
-    """
+    """The step rule by its name in the page; the norm is that of normalised descent."""
     return STEPS_BY_NAME[name](rate, norm)
 
 

@@ -27,15 +27,7 @@ LOSS_NAMES = tuple(name for name in LOSSES if name != "log")
 
 
 def read(raw: bytes) -> dict[str, Any]:
-    """The message in some bytes; a ValueError says what is wrong with them.
-
-    >>> from hardmax.app.playground.protocol import read
-    >>> read(b'{"v": 1, "ask": "tour"}')
-    {'v': 1, 'ask': 'tour'}
-    >>> read(b'[NaN]')
-    Traceback (most recent call last):
-    ValueError: a message must hold finite numbers, got NaN; leave it out
-    """
+    """The message in some bytes; a ValueError says what is wrong with them."""
     if len(raw) > MOST_BYTES:
         raise ValueError(
             f"a message must have at most {MOST_BYTES:,} bytes, got {len(raw):,}; send less at a time"
@@ -119,12 +111,7 @@ def _is_number(x: Any) -> bool:
 
 
 def problem_of(message: Mapping[str, Any]) -> Problem:
-    """The planar problem of a message: ``keys``, ``scores``, ``loss``, as in a file for `hardmax solve`.
-
-    >>> from hardmax.app.playground.protocol import problem_of
-    >>> problem_of({"problem": {"keys": [[[1, 0], [0, 0]]], "scores": [[1, 0]], "loss": "exponential"}})
-    Problem(n=1, T=2, d=2, loss='exponential')
-    """
+    """The planar problem of a message: ``keys``, ``scores``, ``loss``, as in a file for `hardmax solve`."""
     given = message.get("problem")
     if not isinstance(given, dict):
         raise ValueError(f"problem must be an object with keys and scores, got {given!r:.40}")

@@ -32,14 +32,7 @@ _SATURATED = {
 
 
 def plane_state(problem: hm.Problem, **settings: Any) -> dict[str, Any]:
-    """A state of the plane, with the page's own settings where none are given.
-
-    >>> import hardmax as hm
-    >>> from hardmax.app.playground.scenes import plane_state
-    >>> state = plane_state(hm.data.example("B-FIG-8"), starts=[[2.0, 0.5]])
-    >>> state["scene"], state["problem"]["scores"], state["starts"]
-    ('plane', [[1.0, 0.0], [1.0, 0.0]], [[2.0, 0.5]])
-    """
+    """A state of the plane, with the page's own settings where none are given."""
     keys = [own.tolist() for own in problem.split(problem.keys[problem.tokens])]
     scores = [own.tolist() for own in problem.split(problem.scores)]
     largest = max(abs(x) for own in keys for key in own for x in key)
@@ -58,12 +51,7 @@ def plane_state(problem: hm.Problem, **settings: Any) -> dict[str, Any]:
 
 
 def tour(message: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """The six scenes, and examples of sentences and texts.
-
-    >>> from hardmax.app.playground.scenes import tour
-    >>> [scene["title"] for scene in tour()["scenes"]][:2]
-    ['Every start agrees', 'Two basins']
-    """
+    """The six scenes, and examples of sentences and texts."""
     named = hm.data.example
     saturated = hm.Problem(_SATURATED["keys"], _SATURATED["scores"])
     scenes = [

@@ -25,12 +25,7 @@ SHOWN = 40  # sentences whose attention is shown
 
 
 def sentences_of(message: Mapping[str, Any]) -> tuple[str, ...]:
-    """The sentences of a message, without empty ones.
-
-    >>> from hardmax.app.playground.sentences import sentences_of
-    >>> sentences_of({"sentences": ["S  V O", "  "]})
-    ('S V O',)
-    """
+    """The sentences of a message, without empty ones."""
     given = listed(message.get("sentences"), "sentences", MOST_SENTENCES)
     for each in given:
         if not isinstance(each, str) or len(each) > LONGEST or len(each.split()) > WORDS:

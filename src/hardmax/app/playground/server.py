@@ -51,7 +51,7 @@ class Serving(Result):
 
     >>> import hardmax as hm
     >>> hm.playground.Serving("http://127.0.0.1:8000/?t=secret", "127.0.0.1", 8000)
-    http://127.0.0.1:8000/?t=secret
+    <Serving: http://127.0.0.1:8000/?t=secret>
     """
 
     schema: ClassVar[str] = "hardmax.play/1"

@@ -20,12 +20,7 @@ D, BATCH, SEED = 64, 64, 0
 
 
 def texts_of(message: Mapping[str, Any]) -> tuple[list[list[str]], list[int]]:
-    """The words of each text and the labels, +1 or -1; texts without a word are left out.
-
-    >>> from hardmax.app.playground.words import texts_of
-    >>> texts_of({"texts": [["Good, good!", 1], ["...", 1], ["Bad.", -1]]})
-    ([['good', 'good'], ['bad']], [1, -1])
-    """
+    """The words of each text and the labels, +1 or -1; texts without a word are left out."""
     words, labels = [], []
     for each in listed(message.get("texts"), "texts", MOST_TEXTS):
         good = isinstance(each, list) and len(each) == 2 and isinstance(each[0], str) and each[1] in (1, -1)
@@ -100,12 +95,7 @@ COUNT, DRAWN = 320, 7
 
 
 def sample_texts(count: int = COUNT) -> list[list[str | int]]:
-    """Texts with labels, half of each; now and then one uses a word of the other kind.
-
-    >>> from hardmax.app.playground.words import sample_texts
-    >>> len(sample_texts()), {label for _, label in sample_texts()}
-    (320, {1, -1})
-    """
+    """Texts with labels, half of each; now and then one uses a word of the other kind."""
     draw = random.Random(DRAWN)
     texts: list[list[str | int]] = []
     for k in range(count):

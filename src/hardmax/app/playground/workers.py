@@ -64,13 +64,7 @@ class _Place:
 
 
 class Workers:
-    """Up to ``most`` engines; while one works another is ready or getting ready.
-
-    >>> from hardmax.app.playground.workers import Workers
-    >>> with Workers() as workers:
-    ...     workers.ask(b"[]")
-    b'{"v": 1, "ok": false, "error": "a message must be a JSON object, got list"}'
-    """
+    """Up to ``most`` engines; while one works another is ready or getting ready."""
 
     def __init__(
         self,

@@ -40,12 +40,7 @@ BLAS_VARIABLES = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS")
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing the doctor looked at: what it is, whether it is in order, and what was seen or what to do.
-
-    >>> from hardmax.app.results.doctor import numerics
-    >>> numerics().ok
-    True
-    """
+    """One thing the doctor looked at: what it is, whether it is in order, and what was seen or what to do."""
 
     name: str
     ok: bool

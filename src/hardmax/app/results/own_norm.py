@@ -7,11 +7,7 @@ from pathlib import Path
 
 
 def norm_of_file(text: str) -> str:
-    """Return the name in "FILE.py:NAME" after executing the file; return any other text as it is.
-
-    >>> norm_of_file("l1.5")
-    'l1.5'
-    """
+    """Return the name in "FILE.py:NAME" after executing the file; return any other text as it is."""
     path, colon, name = text.rpartition(":")
     if not (colon and path.endswith(".py")):
         return text

@@ -35,12 +35,7 @@ LEVEL = 0.05
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ProbeResult(Result):
-    """The heads of a model, hardest first, each beside random ones; ``shown`` of them are printed.
-
-    >>> import numpy as np, hardmax as hm
-    >>> hm.answers.Probed.schema
-    'hardmax.probe/1'
-    """
+    """The heads of a model, hardest first, each compared with random ones; ``shown`` of them are printed."""
 
     schema: ClassVar[str] = "hardmax.probe/1"
 
