@@ -298,7 +298,7 @@ def one_row(parameters, seed):
     return {"a": 1}
 
 
-@message(44, ValueError, "^attention gets no gradient: no sentence of samples .*; pass longer sentences")
+@message(44, ValueError, "^samples give attention no gradient: no sentence .*; pass longer sentences")
 def _():
     hm.nexttoken.training.train(hm.nexttoken.Samples.from_sentences(["a b", "b a"]), steps=5)
 

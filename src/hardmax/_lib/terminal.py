@@ -8,13 +8,15 @@ from __future__ import annotations
 import io
 import re
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderableType
     from rich.segment import Segment
+    from rich.table import Table
     from rich.text import Text
 
 # how a command ends
@@ -119,6 +121,30 @@ def fitted(text: Text, width: int) -> Text:
     for line in lines:
         line.rstrip()
     return Text("\n").join(lines)
+
+
+def grid(
+    names: Sequence[str],
+    rows: Iterable[Sequence[str]],
+    styles: Iterable[str] = (),
+    *,
+    numbers: Sequence[str] = (),
+    head: bool = True,
+) -> Table:
+    """Return a table without lines, of texts without markup; only its last column may break.
+
+    Columns of ``numbers`` are aligned to the right.
+    """
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_header=head)
+    for name in names:
+        align: Any = "right" if name in numbers else "left"
+        table.add_column(Text(name), no_wrap=name != names[-1], justify=align)
+    for row, style in zip_longest(rows, styles, fillvalue=""):
+        table.add_row(*map(Text, row), style=style)
+    return table
 
 
 def page(table: RenderableType, *, styled: bool | None = False) -> str:

@@ -171,7 +171,7 @@ class StageTwo:
             raise ValueError(f"W_ov must have {pairs.samples.V} tokens as the samples, got {W_ov.V}")
         if not pairs.n:
             raise ValueError(
-                "attention gets no gradient: no sentence of samples has two distinct tokens before its next "
+                "samples give attention no gradient: no sentence has two distinct tokens before its next "
                 "one; pass longer sentences, or train W_ov alone (`steps=0`)"
             )
         if not W_ov.norm > 0.0:

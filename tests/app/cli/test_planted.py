@@ -63,7 +63,7 @@ def run(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
 def test_the_planted_files_would_be_run(folder: Path) -> None:
     """The test means something: Python itself, started there as hardmax once started a worker, runs one."""
     done = subprocess.run(
-        [sys.executable, "-m", "hardmax.app.playground.worker"], cwd=folder, capture_output=True
+        [sys.executable, "-m", "hardmax.app.playground.workers"], cwd=folder, capture_output=True
     )
     assert done.returncode != 0
     assert ran(folder)

@@ -282,7 +282,7 @@ import sys, tempfile
 from pathlib import Path
 from hardmax._lib import caching
 from hardmax.app.results import compilation
-from hardmax.app.playground import compiler
+from hardmax.app.playground import preparation
 
 def compiled(parts, report):
     report(0, len(parts))
@@ -292,7 +292,7 @@ def compiled(parts, report):
 caching.unwritable = lambda folder: f"{folder}: Read-only file system"
 compilation.remaining = lambda: ["text classifier", "flow"]
 compilation.compile_parts = compiled
-compiler.main()
+preparation.main()
 """
     (tmp_path / "temporary").mkdir()
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
@@ -308,5 +308,5 @@ compiler.main()
 
 
 def test_the_usual_processes_are_modules_of_the_package():
-    assert WORKER[-1] == "from hardmax.app.playground.worker import main; main()"
-    assert COMPILER[-1] == "from hardmax.app.playground.compiler import main; main()"
+    assert WORKER[-1] == "from hardmax.app.playground.workers import main; main()"
+    assert COMPILER[-1] == "from hardmax.app.playground.preparation import main; main()"

@@ -7,20 +7,22 @@ by then is asked again. No deadline includes compiling.
 
 from __future__ import annotations
 
+import json
 import math
+import os
+import signal
 import threading
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from hardmax._lib.pool import READY, Child, command
+from hardmax._lib.pool import READY, Child, command, serve
 from hardmax.app.playground import protocol
 from hardmax.app.playground.preparation import COMPILER, Preparation
 from hardmax.app.playground.protocol import refused
-from hardmax.app.playground.worker import settings
 
 MOST = 3  # processes; one page never holds the last that is free
 SECONDS = 20.0  # of one question
@@ -31,7 +33,7 @@ RETRIES = 3  # starts in a row that may fail
 PAUSE = 0.5  # seconds before the second start, twice that before the third
 REST = 10.0  # seconds until the next start, when all retries failed
 SHORT = 200  # bytes of a question that Workers answer themselves
-WORKER = tuple(command("hardmax.app.playground.worker"))
+WORKER = tuple(command(__name__))
 
 
 class Engine(Child):
@@ -44,7 +46,7 @@ class Engine(Child):
 
     def start(self, plain: bool, folder: str | None) -> bool:
         """Return whether it came up."""
-        return self.ask(settings(plain, folder), STARTING) == READY
+        return self.ask(json.dumps({"plain": plain, "folder": folder}).encode(), STARTING) == READY
 
     @property
     def fate(self) -> str:
@@ -329,3 +331,64 @@ def _tour() -> bytes:
     from hardmax.app.playground.scenes import tour
 
     return protocol.told(tour())
+
+
+# -- the other side: a process that answers frames ----------------------------------------------------------
+
+# Questions that a process answers before it reports that it is ready.
+_WARM = {"keys": [[[1.0, 0.0], [0.0, 0.0]], [[-1.0, 1.0], [1.0, 0.0]]], "scores": [[1.0, 0.0], [1.0, 0.0]]}
+_FIRST = (
+    {"ask": "solve", "problem": _WARM},
+    {"ask": "solve", "problem": _WARM, "norm": "linf"},
+    {
+        "ask": "train",
+        "problem": _WARM,
+        "starts": [[1.0, 1.0]],
+        "rules": ["flow", "gd", "normalized", "sign", "adam"],
+    },
+    {"ask": "field", "problem": _WARM, "level": 0},
+    {"ask": "check", "sentences": ["a b", "b a"]},
+    {"ask": "words", "texts": [["a b", 1], ["b a", -1]], "epochs": 1},
+)
+
+
+def main() -> None:
+    """Get ready as the first frame demands, report that, then answer what comes.
+
+    The first frame decides how the engine runs: by compiled kernels, loaded from a folder where that is not
+    the usual one, or by their plain source, which is slower, while they are being compiled.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the server, which ends this process
+    serve(_Engine().answer, greet=False)
+
+
+class _Engine:
+    """What answers, once the first frame has decided how."""
+
+    reply: Callable[[bytes], bytes] | None = None
+
+    def answer(self, raw: bytes) -> bytes:
+        if self.reply is None:
+            self.reply = _prepared(**json.loads(raw))
+            return READY
+        try:
+            return self.reply(raw)
+        except Exception as error:  # a mistake of ours must not end the page
+            what = f"{type(error).__name__}: {error!s:.200}"
+            return refused(f"the engine failed ({what}); try another setting")
+
+
+def _prepared(plain: bool, folder: str | None) -> Callable[[bytes], bytes]:
+    import numba
+    import numpy as np
+
+    if plain:
+        numba.config.DISABLE_JIT = 1
+        np.seterr(all="ignore")  # as compiled arithmetic
+    elif folder:
+        os.environ["NUMBA_CACHE_DIR"] = numba.config.CACHE_DIR = folder
+    from hardmax.app.playground.engine import reply
+
+    for message in _FIRST[:1] if plain else _FIRST:
+        reply(json.dumps({"v": 1, **message}).encode())
+    return reply

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -12,7 +13,6 @@ from hardmax._lib.arguments import WrongType, check_arguments
 from hardmax._lib.reading import read_json
 from hardmax._lib.result import Result
 from hardmax._lib.terminal import DONE, NOT_AS_EXPECTED
-from hardmax.app.results.own_norm import run_file
 from hardmax.margin.certificates import certify as check
 
 if TYPE_CHECKING:
@@ -86,3 +86,22 @@ def certify(certificate: Any, *, norm: str | os.PathLike[str] | None = None) -> 
             )
     found = check(dict(certificate))
     return CertifyResult(found["valid"], found["what"], tuple(found["violations"]), tuple(found["trusted"]))
+
+
+def norm_of_file(text: str) -> str:
+    """Return the name in "FILE.py:NAME" after executing the file; return any other text as it is."""
+    path, colon, name = text.rpartition(":")
+    if not (colon and path.endswith(".py")):
+        return text
+    run_file(Path(path))
+    return name
+
+
+def run_file(path: Path) -> None:
+    """Execute a file that calls `hm.margin.register`."""
+    if not path.is_file():
+        raise FileNotFoundError(2, "No such file or directory", str(path))
+    spec = importlib.util.spec_from_file_location(f"hardmax_own_{path.stem}", path)
+    assert spec is not None, "a file that ends in .py has a loader"
+    assert spec.loader is not None
+    spec.loader.exec_module(importlib.util.module_from_spec(spec))

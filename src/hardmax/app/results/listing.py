@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
 from hardmax._lib.arguments import check_arguments
 from hardmax._lib.result import Result
+from hardmax._lib.terminal import grid
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -63,15 +64,10 @@ class Listing(Result, Sequence[Item]):
     def table(self) -> RenderableType:
         """Return what the list prints: an id and a title per line."""
         from rich.console import Group
-        from rich.table import Table
-        from rich.text import Text
 
-        table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_header=False)
-        table.add_column(no_wrap=True)
-        table.add_column()
-        for item in self.items:
-            table.add_row(Text(item.id, "bold"), Text(item.title))
-        return Group(table, self.headline)
+        return Group(
+            grid(("id", "title"), [(item.id, item.title) for item in self.items], head=False), self.headline
+        )
 
 
 @check_arguments

@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from hardmax._lib.arguments import check_arguments
 from hardmax._lib.reading import NotJson, parse_json
 from hardmax._lib.result import Result
-from hardmax._lib.terminal import shown, spelled
+from hardmax._lib.terminal import grid, shown, spelled
 
 if TYPE_CHECKING:
     from rich.console import Group
@@ -66,18 +67,14 @@ class NextTokenPrediction(Result):
     def table(self) -> Group:
         """What `hardmax ntp predict` prints."""
         from rich.console import Group
-        from rich.markup import escape
-        from rich.table import Table
+        from rich.text import Text
 
         told = self.prediction
-        table = Table(box=None, pad_edge=False)
-        for name in ("next", "probability", "attended", "weight", "type"):
-            table.add_column(name)
-        left = [(escape(shown(word)), f"{p:.6g}") for word, p in told.next(SHOWN)]
-        right = [(escape(shown(a.word)), f"{a.weight:.6g}", a.type.replace("_", "-")) for a in told.attended]
-        for i in range(max(len(left), len(right))):
-            table.add_row(*(left[i] if i < len(left) else ("", "")), *(right[i] if i < len(right) else ()))
-        return Group(table, escape(f"{told.rule}: {spelled(told.reason)}"))
+        left = [(shown(word), f"{p:.6g}") for word, p in told.next(SHOWN)]
+        right = [(shown(a.word), f"{a.weight:.6g}", a.type.replace("_", "-")) for a in told.attended]
+        rows = [(*(a or ("", "")), *(b or ())) for a, b in zip_longest(left, right)]
+        table = grid(("next", "probability", "attended", "weight", "type"), rows)
+        return Group(table, Text(f"{told.rule}: {spelled(told.reason)}"))
 
 
 @check_arguments

@@ -14,7 +14,7 @@ from hardmax import nexttoken
 from hardmax._lib.arguments import check_arguments
 from hardmax._lib.progress import Progress
 from hardmax._lib.result import Result
-from hardmax._lib.terminal import DONE, INTERRUPTED
+from hardmax._lib.terminal import DONE, INTERRUPTED, grid
 from hardmax.app.results.next_token_check import LONGEST, MAX_LENGTH, NAMES
 from hardmax.app.results.session import check_range, session, writable
 from hardmax.data.sentences.punctuation import KEEP
@@ -124,10 +124,7 @@ class NextTokenTraining(Result):
 
     def table(self) -> Table:
         """What `hardmax ntp train` prints."""
-        from rich.table import Table
-        from rich.text import Text
-
-        table, fields = Table(box=None, pad_edge=False, show_header=False), self.fields()
+        fields, rows = self.fields(), []
         labels = {
             "steps": "steps of stage 2",
             "loss": "loss",
@@ -143,8 +140,8 @@ class NextTokenTraining(Result):
             value = fields[key]
             if isinstance(value, float):
                 value = "not known" if math.isnan(value) else f"{value:.6g}"
-            table.add_row(label, Text(str(value)))  # a name may hold brackets, which are no markup
-        return table
+            rows.append((label, str(value)))
+        return grid(("what", "value"), rows, head=False)
 
 
 @check_arguments

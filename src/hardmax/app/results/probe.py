@@ -18,7 +18,7 @@ from hardmax._lib.files import whole_text
 from hardmax._lib.json import plain
 from hardmax._lib.notebook import picture
 from hardmax._lib.result import Result
-from hardmax._lib.terminal import columns, fitted, shown
+from hardmax._lib.terminal import columns, fitted, grid, shown
 from hardmax.app.results.session import session, writable
 
 if TYPE_CHECKING:
@@ -61,28 +61,19 @@ class ProbeResult(Result):
     def table(self) -> RenderableType:
         """What `hardmax probe` prints."""
         from rich.console import Group
-        from rich.table import Table
         from rich.text import Text
 
         kind = "inner" if self.inner else "all"
-        rows = Table(box=None, pad_edge=False, padding=(0, 1))
-        rows.add_column("head", no_wrap=True)
-        for name in ("gap", "top", "hard", "rows", "efficiency", "cosine", "held out"):
-            rows.add_column(name, justify="right", no_wrap=True)
-        rows.add_column("kind")
+        numbers = ("gap", "top", "hard", "rows", "efficiency", "cosine", "held out")
+        rows = []
         for head in self.heads.ranked[: self.shown]:
             found = getattr(head, kind)
             cells = ["", "", "", ""] if found is None else _cells(found)
-            rows.add_row(
-                f"{head.layer}.{head.head}",
-                _number(head.gap, 1),
-                _number(head.mass, 2),
-                f"{100 * head.hard_share:.0f}%" if head.measured else "",
-                *cells,
-                head.why or _kind(head),
-            )
+            hard = f"{100 * head.hard_share:.0f}%" if head.measured else ""
+            place, gap, mass = f"{head.layer}.{head.head}", _number(head.gap, 1), _number(head.mass, 2)
+            rows.append((place, gap, mass, hard, *cells, head.why or _kind(head)))
         told = Text("\n".join(["", *self._legend(kind), "", *self.findings(kind)]))
-        return Group(rows, fitted(told, columns()))
+        return Group(grid(("head", *numbers, "kind"), rows, numbers=numbers), fitted(told, columns()))
 
     def _legend(self, kind: str) -> list[str]:
         heads = self.heads

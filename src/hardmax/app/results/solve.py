@@ -17,8 +17,8 @@ from hardmax._lib.arguments import WrongType, check_arguments
 from hardmax._lib.notebook import save_picture
 from hardmax._lib.reading import read_json
 from hardmax._lib.result import Result
-from hardmax._lib.terminal import DONE, INCOMPLETE, INTERRUPTED, columns, fitted
-from hardmax.app.results.own_norm import norm_of_file
+from hardmax._lib.terminal import DONE, INCOMPLETE, INTERRUPTED, columns, fitted, grid
+from hardmax.app.results.certify import norm_of_file
 from hardmax.app.results.session import session, writable
 
 if TYPE_CHECKING:
@@ -364,19 +364,6 @@ def _copies(problem: Problem) -> list[Text]:
     return [Text(line)] if several else []
 
 
-def _grid(names: Sequence[str], rows: Sequence[Sequence[str]], styles: Sequence[str]) -> Table:
-    """Return a table without lines; only its last column may break."""
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    for name in names:
-        table.add_column(Text(name), no_wrap=name != names[-1])
-    for row, style in zip(rows, styles, strict=True):
-        table.add_row(*map(Text, row), style=style)
-    return table
-
-
 def _selections(found: SolveResult) -> Table:
     """Return the table of selections, the best first; # is the index in the JSON."""
     listed = found.ranked[:ROWS]
@@ -396,9 +383,9 @@ def _selections(found: SolveResult) -> Table:
         for row, (_, each) in zip(rows, listed, strict=True):
             row[-1] = f"{len(each.max_margin.support)} rows"
     if _fits(head, rows):
-        return _grid(head, rows, styles)
+        return grid(head, rows, styles)
     narrow = [[k, *middle, f"{name}\n{direction}"] for k, name, direction, *middle, _ in rows]
-    return _grid(["#", "margin", "attracts", "proof", "selection, direction"], narrow, styles)
+    return grid(["#", "margin", "attracts", "proof", "selection, direction"], narrow, styles)
 
 
 def _fits(names: Sequence[str], rows: Sequence[Sequence[str]]) -> bool:
@@ -521,7 +508,7 @@ def _critical(found: CriticalDirections) -> list[Any]:
                 [k, margin, f"{tokens}\n{direction}\n{signed}"]
                 for k, tokens, direction, margin, signed in rows
             ]
-        parts.append(_grid(names, rows, styles))
+        parts.append(grid(names, rows, styles))
     if len(found.directions) > ROWS:
         parts.append(Text(f"{len(found.directions) - ROWS} more directions are in the JSON"))
     return [*parts, Text(_verdict(found))]
