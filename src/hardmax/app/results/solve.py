@@ -9,7 +9,7 @@ import re
 import sys
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from rich.console import Group
     from rich.table import Table
-    from rich.text import Text
 
     from hardmax.directions.critical import CriticalDirection, CriticalDirections
     from hardmax.directions.enumerate import FeasibleSelection, SelectionList
@@ -316,11 +315,11 @@ def report(found: SolveResult) -> Group:
     from rich.console import Group
     from rich.text import Text
 
-    parts: list[Any] = [_head(found), *_copies(found.problem)]
+    parts: list[Any] = [Text(_head(found), "" if found.cut is None else "bold"), *_copies(found.problem)]
     if found.selections:
         parts.append(_selections(found))
     if len(found.selections) > ROWS:
-        parts.append(Text(f"{len(found.selections) - ROWS} more selections are in the JSON"))
+        parts.append(f"{len(found.selections) - ROWS} more selections are in the JSON")
     best = found.best[:ROWS]
     names = spelled_selections([tokens for tokens, _ in best], columns() - len("best-scoring tokens :"))
     parts += [_global(name, each) for name, (_, each) in zip(names, best, strict=True)]
@@ -330,38 +329,35 @@ def report(found: SolveResult) -> Group:
         parts.append(_flow(found.flow))
     if found.critical is not None:
         parts += _critical(found.critical)
-    return Group(*(fitted(part, columns()) if isinstance(part, Text) else part for part in parts))
+    texts = [Text(part) if isinstance(part, str) else part for part in parts]
+    return Group(*(fitted(part, columns()) if isinstance(part, Text) else part for part in texts))
 
 
-def _head(found: SolveResult) -> Text:
-    from rich.text import Text
-
+def _head(found: SolveResult) -> str:
     problem = found.problem
     sizes = sorted(set(problem.sizes.tolist()))
     tokens = str(sizes[0]) if len(sizes) == 1 else f"{sizes[0]} to {sizes[-1]}"
     d = "x".join(map(str, problem.shape))
-    text = Text(f"{found.name}: n = {problem.n} inputs, T = {tokens} tokens each, d = {d}\n")
+    text = f"{found.name}: n = {problem.n} inputs, T = {tokens} tokens each, d = {d}\n"
     if found.norm != "l2":
-        text.append(f"p is shortest in the norm {found.norm}, and margins are in this norm\n")
+        text += f"p is shortest in the norm {found.norm}, and margins are in this norm\n"
     if found.cut is None:
-        return text.append(found.headline)
+        return text + found.headline
     reasons = {
         "limit": "the limit was reached; raise the limit",
         "seconds": "the time was over; give it more seconds",
         "undecided": f"{len(found.undecided)} selections are too large to decide exactly",
         "interrupted": "interrupted",
     }
-    return text.append(f"incomplete, {reasons[found.cut]}. So far: {found.headline}", style="bold")
+    return f"{text}incomplete, {reasons[found.cut]}. So far: {found.headline}"
 
 
-def _copies(problem: Problem) -> list[Text]:
+def _copies(problem: Problem) -> list[str]:
     """Return a line about tokens that occur several times, if there are any."""
-    from rich.text import Text
-
     several = [f"({i}, {t}) {count} times" for (i, t), count in repeated(problem)]
     more = f" and {len(several) - 8} more" if len(several) > 8 else ""
     line = f"repeated tokens (i, t), each one token: {', '.join(several[:8])}{more}"
-    return [Text(line)] if several else []
+    return [line] if several else []
 
 
 def _selections(found: SolveResult) -> Table:
@@ -441,47 +437,39 @@ def _cut(words: Sequence[str], most: int) -> str:
     return f"{kept} ..." if kept else "..."
 
 
-def _global(tokens: str, best: MaxMargin) -> Text:
-    from rich.text import Text
-
-    text = Text(f"best-scoring tokens {tokens}: ")
+def _global(tokens: str, best: MaxMargin) -> str:
     if best.is_feasible:
-        return text.append(f"feasible, margin {best.margin:.6g}")
+        return f"best-scoring tokens {tokens}: feasible, margin {best.margin:.6g}"
     if best.farkas is None:
-        return text.append("undecided", style="bold")
+        return f"best-scoring tokens {tokens}: undecided"
     used = [(best.constraints.label(j), w) for j, w in enumerate(best.farkas.tolist()) if w]
     rows = ", ".join(f"{w:.4g} of ({i}, {t})" for (i, t), w in used[:8]) + (", ..." if len(used) > 8 else "")
-    return text.append(f"infeasible, these rows cancel: {rows}")
+    return f"best-scoring tokens {tokens}: infeasible, these rows cancel: {rows}"
 
 
-def _split(found: Decomposition) -> Text:
+def _split(found: Decomposition) -> str:
     """What training does where the best-scoring tokens cannot all be selected."""
-    from rich.text import Text
-
     where = "that keeps to them" if found.is_local else "from any start"
-    text = Text(f"their rows: {len(found.bound)} bound, {len(found.separable)} separable")
-    text.append(f" ({found.status}). Training {where}\n")
-    text.append(f"  holds a part of p of dimension {found.S.shape[1]} finite")
+    text = f"their rows: {len(found.bound)} bound, {len(found.separable)} separable ({found.status}). "
+    text += f"Training {where}\n  holds a part of p of dimension {found.S.shape[1]} finite"
     if not found.is_local and found.finite is not None:
-        text.append(f": p_fin = {_vector(found.finite.p, 60)}, infimum of the risk {found.finite.risk:.6g}")
+        text += f": p_fin = {_vector(found.finite.p, 60)}, infimum of the risk {found.finite.risk:.6g}"
     if found.direction is None:
-        return text.append("\n  drives nothing to infinity")
-    return text.append(f"\n  drives the rest to infinity along {_vector(found.direction, 60)}")
+        return f"{text}\n  drives nothing to infinity"
+    return f"{text}\n  drives the rest to infinity along {_vector(found.direction, 60)}"
 
 
-def _flow(flow: FlowEnd) -> Text:
-    from rich.text import Text
-
-    text = Text(f"{flow.path.method} from {flow.start}: ")
-    text.append(f"at log t = {float(flow.path.times[-1]):.6g} |p| = {flow.path.p_norm:.6g}")
+def _flow(flow: FlowEnd) -> str:
+    text = f"{flow.path.method} from {flow.start}: "
+    text += f"at log t = {float(flow.path.times[-1]):.6g} |p| = {flow.path.p_norm:.6g}"
     if flow.selection is not None:
-        text.append(f", it selects {_cut([str(t) for t in flow.selection], 60)}")
+        text += f", it selects {_cut([str(t) for t in flow.selection], 60)}"
     if flow.path.event:
-        text.append(f", event: {flow.path.event}")
+        text += f", event: {flow.path.event}"
     if flow.nearest is not None:
-        text.append(f"; nearest is #{flow.nearest}, 1 - cos = {flow.misalignment:.3g}")
+        text += f"; nearest is #{flow.nearest}, 1 - cos = {flow.misalignment:.3g}"
     if flow.status != "complete":
-        text.append(f"; {flow.status}")
+        text += f"; {flow.status}"
     return text
 
 
@@ -494,10 +482,8 @@ def _vector(direction: Any, most: int = LONGEST) -> str:
 
 def _critical(found: CriticalDirections) -> list[Any]:
     """Return a table of the directions, and what the index theorem implies for finite stationary points."""
-    from rich.text import Text
-
     listed = found.directions[:ROWS]
-    parts: list[Any] = [Text(f"critical directions at infinity: {len(found.directions)}")]
+    parts: list[Any] = [f"critical directions at infinity: {len(found.directions)}"]
     names: Sequence[str] = ("index", "selection", "direction", "margin", "signed rows (i, t)")
     if listed:
         styles = ["green" if each.index == 0 else "" for each in listed]
@@ -510,8 +496,8 @@ def _critical(found: CriticalDirections) -> list[Any]:
             ]
         parts.append(grid(names, rows, styles))
     if len(found.directions) > ROWS:
-        parts.append(Text(f"{len(found.directions) - ROWS} more directions are in the JSON"))
-    return [*parts, Text(_verdict(found))]
+        parts.append(f"{len(found.directions) - ROWS} more directions are in the JSON")
+    return [*parts, _verdict(found)]
 
 
 def _verdict(found: CriticalDirections) -> str:
@@ -607,14 +593,24 @@ def solve(
         _provable(Path(certificates), inputs)
     # reading has taken some of the time; the search needs a positive rest to report that it has none
     left = None if seconds is None else max(started + seconds - time.monotonic(), 1e-9)
-    job = SolveJob(posed, all, limit, left, exact, flow, begin, critical, name, start_name, norm)
+    job = SolveJob(
+        posed,
+        norm,
+        every=all,
+        limit=limit,
+        seconds=left,
+        exact=exact,
+        critical=critical,
+        flow=flow,
+        start=begin,
+    )
     with session().progress("searching", STEPS, progress) as bar:
         try:
             with session().none_lost():
                 job.run(bar.to)
         except KeyboardInterrupt:
             session().keep("stopping; the results so far follow")
-    result = job.result()
+    result = job.result(name, start_name)
     session().show(result)
     if certificates is not None:
         count = len(result.save(certificates))
@@ -657,48 +653,44 @@ def _provable(folder: Path, inputs: Sequence[str]) -> None:
             raise ValueError(f"`certificates` {folder}: it may overwrite {name}; choose another folder")
 
 
-@dataclass(eq=False, repr=False)
 class SolveJob:
-    """A search in steps; after an interrupt `result` returns what was found.
+    """A search in steps; after an interrupt `result` returns what was found."""
 
-    ``every`` is ``all`` of `solve`; ``name`` and ``start_name`` appear in the result.
-    """
-
-    problem: Problem
-    every: bool = False
-    limit: int | None = LIMIT
-    seconds: float | None = SECONDS
-    exact: bool = False
-    with_flow: bool = False
-    start: Any = None
-    with_critical: bool = False
-    name: str = "problem"
-    start_name: str = "zero"
-    norm: Norm | str | float = "l2"
-
-    search: SelectionList | None = field(default=None, init=False)
-    listed: list[FeasibleSelection] = field(default_factory=list, init=False)
-    known: dict[tuple[int, ...], MaxMargin] = field(default_factory=dict, init=False)  # best-scoring, solved
-    best: list[Best] = field(default_factory=list, init=False)
-    all_best: bool = field(default=False, init=False)
-    is_whole: bool = field(default=False, init=False)
-    critical: CriticalDirections | None = field(default=None, init=False)
-    flow: FlowEnd | None = field(default=None, init=False)
-    decomposition: Decomposition | None = field(default=None, init=False)
-
-    def __post_init__(self) -> None:
+    def __init__(
+        self,
+        problem: Problem,
+        norm: Norm | str | float,
+        *,
+        every: bool,
+        limit: int | None,
+        seconds: float | None,
+        exact: bool,
+        critical: bool,
+        flow: bool,
+        start: Any,
+    ) -> None:
         from hardmax.margin.att_svm import AttentionRows
-        from hardmax.margin.norms import norm
+        from hardmax.margin.norms import norm as norm_of
 
-        self.norm = norm(self.norm)
+        self.problem, self.norm, self.start = problem, norm_of(norm), start
+        self.every, self.limit, self.seconds, self.exact = every, limit, seconds, exact
+        self.with_critical, self.with_flow = critical, flow
+        self.search: SelectionList | None = None
+        self.listed: list[FeasibleSelection] = []
+        self.known: dict[tuple[int, ...], MaxMargin] = {}  # best-scoring, solved
+        self.best: list[Best] = []
+        self.all_best = self.is_whole = False
+        self.critical: CriticalDirections | None = None
+        self.path: Run | None = None
+        self.decomposition: Decomposition | None = None
         if self.norm.name == "l2":
             return
-        self.norm.refuse(AttentionRows(self.problem).constraints([]), self.exact)
-        if self.with_flow:
+        self.norm.refuse(AttentionRows(problem).constraints([]), exact)
+        if flow:
             from hardmax.dynamics.flow import smooth
 
             smooth(self.norm, "log t", mirror=False)  # refuses now what has no flow, not after the search
-        if self.with_critical:
+        if critical:
             raise ValueError(f"`critical=True` supports only norm l2, got norm={self.norm.name!r}")
 
     def run(self, progress: Callable[[int, int], object] | None = None) -> None:
@@ -717,18 +709,18 @@ class SolveJob:
 
             self.critical = critical_directions(self.problem, seconds=self.seconds)
         if self.with_flow:
-            self._follow()
+            from hardmax.dynamics.flow import flow
+
+            self.path = flow(self.problem, start=self.start, norm=self.norm)
         self.is_whole = True
 
-    def result(self) -> SolveResult:
-        """Return what has been found so far."""
-        from hardmax.margin.norms import norm
-
+    def result(self, name: str, start_name: str) -> SolveResult:
+        """Return what has been found so far; the names are those of the problem and of the start."""
         search = self.search
         whole = search is not None and search.status == "complete"
         return SolveResult(
             self.problem,
-            self.name,
+            name,
             tuple(self.listed),
             tuple(self.best),
             self.all_best,
@@ -738,8 +730,8 @@ class SolveJob:
             search.undecided if search else (),
             not self.is_whole,
             self.critical,
-            self.flow,
-            norm(self.norm).name,
+            None if self.path is None else self._end_of(self.path, start_name),
+            self.norm.name,
             self.decomposition,
         )
 
@@ -784,15 +776,13 @@ class SolveJob:
         if time.monotonic() < end and len(self.problem.tokens) - self.problem.n <= MOST_ROWS:
             self.decomposition = decompose(self.problem, self.best[0][0])
 
-    def _follow(self) -> None:
+    def _end_of(self, path: Run, start: str) -> FlowEnd:
         from hardmax._lib.arrays import cosine_distance
-        from hardmax.dynamics.flow import flow
 
-        path = flow(self.problem, start=self.start, norm=self.norm)
         angles = {
             k: cosine_distance(path.p, f.direction)
             for k, f in enumerate(self.listed)
             if path.p.any() and f.direction is not None and math.isfinite(f.max_margin.p_norm)
         }
         nearest = min(angles, key=lambda k: angles[k], default=None)
-        self.flow = FlowEnd(self.start_name, path, nearest, None if nearest is None else angles[nearest])
+        return FlowEnd(start, path, nearest, None if nearest is None else angles[nearest])
