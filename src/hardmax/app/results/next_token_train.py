@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from hardmax import nexttoken
 from hardmax._lib.arguments import check_arguments
-from hardmax._lib.progress import Progress
 from hardmax._lib.result import Result
 from hardmax._lib.terminal import DONE, INTERRUPTED, grid
 from hardmax.app.results.next_token_check import LONGEST, MAX_LENGTH, NAMES
@@ -186,6 +185,9 @@ def train_file(
     'attention has nothing to learn from these sentences; misalignment_kq is undefined before the first step'
     """
     from hardmax._lib import expect
+    from hardmax.nexttoken.analysis import as_sentences
+    from hardmax.nexttoken.model_file import Reached, save
+    from hardmax.nexttoken.training import train
 
     for option, number in (("rate", rate), ("first_rate", first_rate)):
         if number is not None:
@@ -202,46 +204,27 @@ def train_file(
             session().say(f"{name}: {note}")
     elif punctuation != KEEP:
         raise ValueError("`punctuation` requires a file; pass sentences whose tokens are split already")
-    settings = (steps, stage1, rate, first_rate, uniform, repair, anyway, resume, punctuation)
-    job = TrainJob(data, name, Path(out), *settings)
-    with session().progress("training", steps, progress) as bar, session().noted() as interrupted:
-        result = job.run(bar.to, interrupted)
-    for remark in result.remarks:
-        session().say(remark)
-    return result
-
-
-class TrainJob:
-    """A training to be run on sentences; what cannot be trained on is refused when it is made."""
-
-    def __init__(
-        self,
-        data: Any,
-        name: str,
-        model: Path,
-        steps: int = STEPS,
-        stage1: int = STEPS,
-        rate: float | None = None,
-        first_rate: float | None = None,
-        uniform: bool = False,
-        repair: bool = False,
-        anyway: bool = False,
-        resume: bool = False,
-        punctuation: str = KEEP,
-    ) -> None:
-        from hardmax.nexttoken.analysis import as_sentences
-
-        sentences = as_sentences(data)
-        self.name, self.model, self.steps = name, model, steps
-        self.analysis = nexttoken.analyze(sentences, repair=repair)
-        self.samples = nexttoken.Samples.from_trie(self.analysis.trie, uniform=uniform)
-        _refuse(self.analysis, name, anyway)
-        self.settings: dict[str, Any] = {
-            "stage1": stage1,
-            "rate": rate,
-            "first_rate": first_rate,
-            "n": self.analysis.n,
-        }
+    sentences = as_sentences(data)
+    analysis = nexttoken.analyze(sentences, repair=repair)
+    samples = nexttoken.Samples.from_trie(analysis.trie, uniform=uniform)
+    _refuse(analysis, name, anyway)
+    settings = {"stage1": stage1, "rate": rate, "first_rate": first_rate, "n": analysis.n}
+    model, values, after, signed = Path(out), None, 0, 0
+    if resume and model.exists():
+        values, reached = _found(model, Reached.by(train(samples, steps=0, **settings)), steps)
+        after, signed = reached.steps, reached.signed_steps
+    with session().progress("training", steps, progress) as bar, session().noted() as stop:
+        bar.to(after, steps)
+        run = train(samples, steps=steps, start=values, after=after, progress=bar.to, stop=stop, **settings)
+    if run.event:
+        raise ValueError(
+            f"{name}: the stage-2 gradient is exactly 0 after {run.steps:,} steps: the sentences' gradients "
+            "cancel exactly"
+        )
+    reached = Reached.by(run, before=signed)
+    save(model, run.predictor, reached)
+    resume_command = None
+    if reached.steps < steps:
         given = {
             "--steps": (steps, STEPS),
             "--stage1": (stage1, STEPS),
@@ -251,68 +234,33 @@ class TrainJob:
             "--punctuation": (punctuation, KEEP),
         }
         flags = {"--uniform": uniform, "--repair": repair, "--anyway": anyway}
-        self.options = [
-            word for option, (v, usual) in given.items() if v != usual for word in (option, str(v))
-        ]
-        self.options += [option for option, wanted in flags.items() if wanted]
-        self.start: Any = None
-        self.before: Reached | None = None
-        if resume and model.exists():
-            self.start, self.before = self._found()
+        again = ["hardmax", "ntp", "train", name, "--out", str(model), "--resume"]
+        again += [word for option, (v, usual) in given.items() if v != usual for word in (option, str(v))]
+        resume_command = shlex.join([*again, *(option for option, wanted in flags.items() if wanted)])
+    result = NextTokenTraining(run, analysis, str(model), reached, steps, resume_command)
+    for remark in result.remarks:
+        session().say(remark)
+    return result
 
-    def run(
-        self, progress: Progress | None = None, stop: Callable[[], bool] | None = None
-    ) -> NextTokenTraining:
-        """Train and write the model; ``progress`` receives steps done and of all; ``stop`` ends the run."""
-        from hardmax.nexttoken.model_file import Reached, save
-        from hardmax.nexttoken.training import train
 
-        after, signed = (self.before.steps, self.before.signed_steps) if self.before else (0, 0)
-        if progress:
-            progress(after, self.steps)
-        run = train(
-            self.samples,
-            steps=self.steps,
-            start=self.start,
-            after=after,
-            progress=progress,
-            stop=stop,
-            **self.settings,
+def _found(model: Path, wanted: Reached, steps: int) -> tuple[Any, Reached]:
+    """Return the values of W_kq in a model and how far it came, if that is on the way of this command."""
+    from hardmax.nexttoken.model_file import load_reached
+
+    predictor, reached = load_reached(model)
+    if reached is None:
+        raise ValueError(f"`resume`: {model} does not record how it was trained; train without `resume`")
+    differences = reached.differs_from(wanted)
+    if differences:
+        raise ValueError(
+            f"`resume`: {model} was trained with different values of: {', '.join(differences)}; "
+            "pass the same values, or train without `resume`"
         )
-        if run.event:
-            raise ValueError(
-                f"{self.name}: the stage-2 gradient is exactly 0 after {run.steps:,} steps: the sentences' "
-                "gradients cancel exactly"
-            )
-        reached = Reached.by(run, before=signed)
-        save(self.model, run.predictor, reached)
-        again = ["hardmax", "ntp", "train", self.name, "--out", str(self.model), "--resume", *self.options]
-        resume_command = shlex.join(again) if reached.steps < self.steps else None
-        return NextTokenTraining(run, self.analysis, str(self.model), reached, self.steps, resume_command)
-
-    def _found(self) -> tuple[Any, Reached]:
-        """The values of W_kq in MODEL and how far it came, if that is on the way of this command."""
-        from hardmax.nexttoken.model_file import Reached, load_reached
-        from hardmax.nexttoken.training import train
-
-        wanted = Reached.by(train(self.samples, steps=0, **self.settings))
-        predictor, reached = load_reached(self.model)
-        if reached is None:
-            raise ValueError(
-                f"`resume`: {self.model} does not record how it was trained; train without `resume`"
-            )
-        differences = reached.differs_from(wanted)
-        if differences:
-            raise ValueError(
-                f"`resume`: {self.model} was trained with different values of: {', '.join(differences)}; "
-                "pass the same values, or train without `resume`"
-            )
-        if reached.steps > self.steps:
-            raise ValueError(
-                f"`resume`: {self.model} holds {reached.steps:,} steps already; "
-                f"pass `steps={reached.steps}` or more"
-            )
-        return predictor.values, reached
+    if reached.steps > steps:
+        raise ValueError(
+            f"`resume`: {model} holds {reached.steps:,} steps already; pass `steps={reached.steps}` or more"
+        )
+    return predictor.values, reached
 
 
 def _refuse(analysis: Analysis, name: str, anyway: bool) -> None:
