@@ -48,7 +48,7 @@ def run_body(monkeypatch, capsys):
 
     def run(body, *arguments, before=()):
         app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-        app.callback()(commands.hardmax)
+        app.callback()(commands.set_globally)
         monkeypatch.setattr(options, "_load", lambda place: body)
         made, kind = typer_command("try", Command("", ("hardmax try",), metavars={"file": "FILE"}))
         app.command("try", cls=kind)(made)

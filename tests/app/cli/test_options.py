@@ -49,9 +49,12 @@ def test_the_first_page_has_every_command_on_one_line(page):
     assert {name.split()[0] for name in COMMANDS} == set(names)
 
 
-@pytest.mark.parametrize("words", [["solve", "-h"], ["-h"], ["-V"], ["ntp", "-h"]])
+SHORT = ["-h", "-V", "solve -h", "solve -V", "ntp -h", "ntp -V", "ntp check -V", "help", "help ntp check"]
+
+
+@pytest.mark.parametrize("words", SHORT)
 def test_short_options(words, capsys):
-    assert cli.run(words) == 0
+    assert cli.run(words.split()) == 0
     assert capsys.readouterr().err == ""
 
 
@@ -127,3 +130,11 @@ def test_python_has_every_option(name):
     for part in twin(COMMANDS[name]).split(".")[1:]:
         found = getattr(found, part)
     assert found is COMMANDS[name].call or name == "audit"
+
+
+@pytest.mark.parametrize("words", ["-q ntp check", "ntp -q check", "ntp check -q"])
+def test_quiet_works_before_and_behind_the_command(words, capsys, tmp_path):
+    file = tmp_path / "long.txt"
+    file.write_text("a b\nb a\n" + "c " * 100)
+    assert cli.run([*words.split(), str(file)]) in (0, 1, 3)
+    assert capsys.readouterr().err == ""

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, ClassVar
+from typing import ClassVar
 
 import typer
 
-from hardmax import __version__
 from hardmax._lib.terminal import BAD_INPUT, DONE, INTERRUPTED
 from hardmax.app.cli.errors import Interrupted, complain, explain
-from hardmax.app.cli.options import HELP, Command, GroupHelp, Instead, NoColor, Quiet, typer_command
+from hardmax.app.cli.options import HELP, Command, GroupHelp, Instead, NoColor, Quiet, Version, typer_command
 from hardmax.app.cli.output import Output
 
 SEED = {"rng": "--seed"}
@@ -180,20 +179,28 @@ class TopHelp(GroupHelp):
     """The first page."""
 
     title = "Compute where training drives attention, with proofs."
-    options: ClassVar = {**GroupHelp.options, "-V, --version": "Print the version and exit."}
     sections: ClassVar = {
         title: {name: GROUPS[name] if name in GROUPS else COMMANDS[name].summary for name in names}
         for title, names in SECTIONS.items()
     }
 
 
+def set_globally(
+    ctx: typer.Context, quiet: Quiet = False, no_color: NoColor = False, show_version: Version = False
+) -> None:
+    """Note what is set before a command."""
+    ctx.obj.quiet = ctx.obj.quiet or quiet
+
+
 # Plain help: drawing boxes around it would double the time it takes to appear.
 app = typer.Typer(pretty_exceptions_enable=False, rich_markup_mode=None, cls=TopHelp, context_settings=HELP)
+app.callback()(set_globally)
 for _group, _title in GROUPS.items():
     _help = type("InnerHelp", (GroupHelp,), {"title": _title, "sections": {"Commands": _inner(_group)}})
     _app = typer.Typer(
         add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None, cls=_help, help=_title
     )
+    _app.callback()(set_globally)
     for _name in _inner(_group):
         _run, _class = typer_command(_name, COMMANDS[f"{_group} {_name}"])
         _app.command(_name, cls=_class, context_settings=HELP)(_run)
@@ -210,25 +217,6 @@ class CommandSession:
 
     quiet: bool = False
     out: Output | None = None
-
-
-def _print_version(wanted: bool) -> None:
-    if wanted:
-        print(f"hardmax {__version__}", flush=True)
-        raise typer.Exit
-
-
-@app.callback()
-def hardmax(
-    ctx: typer.Context,
-    quiet: Quiet = False,
-    no_color: NoColor = False,
-    show_version: Annotated[
-        bool, typer.Option("--version", "-V", callback=_print_version, is_eager=True)
-    ] = False,
-) -> None:
-    """Compute where training drives attention, with proofs."""
-    ctx.obj.quiet = quiet
 
 
 def call(arguments: Sequence[str]) -> int:
@@ -257,6 +245,8 @@ AGAIN = "interrupted; give the same command again to start over"
 
 def _call(arguments: Sequence[str], session: CommandSession) -> int:
     given = list(arguments) or ["--help"]
+    if given[0] == "help":
+        given = [*given[1:], "--help"]
     try:
         return int(app(args=given, prog_name="hardmax", standalone_mode=False, obj=session) or DONE)
     except typer.TyperException as error:

@@ -22,6 +22,7 @@ from typing import Annotated, Any, ClassVar, Literal
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from hardmax import __version__
 from hardmax._lib.compiling import Compiled
 from hardmax._lib.terminal import DONE
 from hardmax.app.cli.errors import Interrupted
@@ -294,15 +295,23 @@ def _disable_color(wanted: bool) -> None:
         os.environ["NO_COLOR"] = "1"
 
 
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        print(f"hardmax {__version__}", flush=True)
+        raise typer.Exit
+
+
 GLOBAL = {
     "--json": "Print one JSON object instead of text.",
     "-q, --quiet": "Suppress progress and status messages.",
     "--no-color": "Print without colors, as with NO_COLOR.",
     "-h, --help": "Show this page and exit.",
+    "-V, --version": "Print the version and exit.",
 }
 Json = Annotated[bool, typer.Option("--json")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q")]
 NoColor = Annotated[bool, typer.Option("--no-color", callback=_disable_color, is_eager=True)]
+Version = Annotated[bool, typer.Option("--version", "-V", callback=_print_version, is_eager=True)]
 
 
 class CommandHelp(TyperCommand):
@@ -384,8 +393,9 @@ def _section(title: str, rows: Mapping[str, str], column: int | None = None) -> 
 def typer_command(name: str, command: Command) -> tuple[Callable[..., int], type[CommandHelp]]:
     """Return a function with typer's signature, and the class of its help page."""
 
-    def run(*, ctx: typer.Context, as_json: bool, quiet: bool, no_color: bool, **given: Any) -> int:
-        # no_color has done its work in its callback, before the first line is printed
+    def run(*, ctx: typer.Context, as_json: bool, quiet: bool, **given: Any) -> int:
+        for each in ("no_color", "show_version"):  # their callbacks have done the work
+            given.pop(each)
         session = ctx.obj
         session.out = Output(as_json, quiet or session.quiet, command.spoken)
         Compiled.may_say = not session.out.quiet
@@ -397,7 +407,7 @@ def typer_command(name: str, command: Command) -> tuple[Callable[..., int], type
     for flag in command.instead:
         annotation = Annotated[bool, typer.Option(f"--{flag}")]
         own.append(inspect.Parameter(flag.replace("-", "_"), keyword, default=False, annotation=annotation))
-    shared = {"as_json": Json, "quiet": Quiet, "no_color": NoColor}
+    shared = {"as_json": Json, "quiet": Quiet, "no_color": NoColor, "show_version": Version}
     parameters = [
         *own,
         inspect.Parameter("ctx", keyword, annotation=typer.Context),
