@@ -162,9 +162,9 @@ def _():
 
 @message(19, OSError, "^a worker died .*, possibly out of memory; .* with fewer workers")
 def _():
-    future = inside("data.text.workers:Future")()
+    future = inside("data.text.gathering:Future")()
     future.set_exception(inside("_lib.pool:WorkerDied")("exit code 9"))
-    inside("data.text.workers:_answer")(future)
+    inside("data.text.gathering:_answer")(future)
 
 
 @message(21, ValueError, "vacuous because sets holds every token; leave out")
@@ -190,7 +190,7 @@ def _():
 
 @message(25, ValueError, "^a two-layer model cannot be converted to a Problem, .*; use TwoLayer")
 def _():
-    inside("embeddings.minibatch.result:two_layers")()
+    inside("embeddings.two_layer:two_layers")()
 
 
 @message(26, ValueError, "B-FIG-90.json is not a valid record of a figure .*; delete it")

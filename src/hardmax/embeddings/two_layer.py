@@ -281,7 +281,7 @@ class TwoLayerGram:
 
 def two_layers() -> Problem:
     """Where a run of the two-layer model is asked for its problem."""
-    raise ValueError("a two-layer model is no Problem: its keys move with the first layer; use TwoLayer")
+    raise ValueError("a two-layer model cannot be converted to a Problem, since its keys move; use TwoLayer")
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -207,7 +207,7 @@ class Sweep:
             import pyarrow as pa
             import pyarrow.parquet as pq
         except ImportError as error:
-            raise ValueError(f"Parquet needs pyarrow ({error}): {install('export')}") from error
+            raise ImportError(f"Parquet needs pyarrow ({error}): {install('export')}") from error
         types = {name: _arrow_type(pa, kinds) for name, kinds in self._columns().items()}
         mixed = {name for name, kind in types.items() if kind is None}
         schema = pa.schema([(name, kind or pa.string()) for name, kind in types.items()])

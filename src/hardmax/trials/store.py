@@ -383,8 +383,8 @@ class Store:
             if differences and not allow_changes:
                 raise ValueError(
                     f"{self.path} was made by other code: {'; '.join(differences)}. Use another store so "
-                    "that old and new rows do not mix, or pass allow_changes=True; the store keeps which is "
-                    "which"
+                    "that old and new rows do not mix, or pass allow_changes=True; each row records its "
+                    "code"
                 )
             if old["schema"] == WITH_TALLIES:  # in this transaction: a store that is refused stays as it is
                 self.connection.execute("DROP TABLE tallies")

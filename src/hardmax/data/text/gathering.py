@@ -127,7 +127,7 @@ def _answer(asked: Future[Any]) -> Any:
         return asked.result()
     except WorkerDied as death:
         raise OSError(
-            f"a worker ended ({death}), perhaps for want of memory; what is finished is in the cache: "
+            f"a worker died ({death}), possibly out of memory; finished parts are in the cache: "
             "call again, with fewer workers"
         ) from None
 

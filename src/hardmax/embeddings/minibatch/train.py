@@ -551,6 +551,6 @@ def compiled_rule(
             return None, "float64"
         raise ValueError(
             f"eps must be at least {least:g} for training by mini-batches in {kind or 'float32'}, got "
-            f"{rule.eps:g}: the trainer takes roots far below for zero, and 0/0 has no value"
+            f"{rule.eps:g}; smaller values underflow"
         )
     return rule, kind or "float32"

@@ -123,8 +123,7 @@ def read_documents(X: Any, name: str = "X") -> list[Any]:
         odd = next((k for k, each in enumerate(documents) if not isinstance(each, str)), None)
         if odd is not None:
             raise ValueError(
-                f"{name}[{odd}] must be a text as others are, got {documents[odd]!r:.40}; "
-                "give an empty one where there is none"
+                f"{name}[{odd}] must be a string, got {documents[odd]!r:.40}; use '' for missing texts"
             )
         return documents
     for k, each in enumerate(documents):
