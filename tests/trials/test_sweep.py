@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 import hardmax as hm
+from hardmax._lib.progress import Watcher
 from hardmax.trials import work
 from hardmax.trials.backends import Here
 from hardmax.trials.plan import read_plan
 from hardmax.trials.provenance import load, named
-from hardmax.trials.work import Watcher
 
 TASKS = Path(__file__).with_name("tasks.py")
 GRID = {"a": [1, 2.5], "b": ["x", None]}

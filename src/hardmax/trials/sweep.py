@@ -10,7 +10,7 @@ from typing import Any
 
 from hardmax._lib import expect
 from hardmax._lib.arguments import check_arguments
-from hardmax._lib.progress import Progress
+from hardmax._lib.progress import Pace, Progress, Watcher
 from hardmax.trials.backends import Backend, Here, check_place, open_backend
 from hardmax.trials.grid import Grid
 from hardmax.trials.plan import BUILT_IN, built_in_cells
@@ -18,7 +18,7 @@ from hardmax.trials.provenance import Function, identity, named, provenance, ref
 from hardmax.trials.results import Sweep
 from hardmax.trials.spread import BEAT, Flights
 from hardmax.trials.store import Store
-from hardmax.trials.work import FAILED, Batch, First, Job, Pace, Sizes, TrialClock, TrialOutcome, Watcher
+from hardmax.trials.work import FAILED, Batch, First, Job, Sizes, TrialClock, TrialOutcome
 
 MOST = 10**15  # trials of a cell
 WORKERS = 10_000

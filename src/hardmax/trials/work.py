@@ -8,12 +8,12 @@ import pickle
 import sys
 import time
 import traceback
-from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from hardmax._lib.progress import Pace
 from hardmax.trials.grid import RESERVED, Parameters, cell_key, scalar, seeds
 from hardmax.trials.provenance import Function, load, source_hash
 
@@ -195,33 +195,6 @@ LARGEST = 10_000  # trials of a batch whose rows are held in memory
 AT_ONCE = 0.5  # seconds after which a first batch is taken to compile, or to be long
 IDLE = 5.0  # seconds without compiling, for a worker that starts, after which a first batch is just long
 WINDOW = 30.0  # seconds over which the rate is measured
-
-
-class Pace(NamedTuple):
-    """How far a sweep is: counts of trials, finished trials per second, and the seconds that remain.
-
-    ``remaining`` is infinite until a trial is finished. While ``compiling`` only one worker is at work: it
-    compiles the kernels that the others then find.
-    """
-
-    done: int
-    failed: int
-    total: int
-    rate: float
-    remaining: float
-    compiling: bool = False
-
-
-class Watcher(ABC):
-    """A callback of `sweep` that receives the `Pace` instead of two counts."""
-
-    @abstractmethod
-    def see(self, pace: Pace) -> None:
-        """Take note of a finished batch, or of a second in which none ended; an exception stops the sweep."""
-
-    def __call__(self, done: int, total: int) -> None:
-        """Watch something that has only counts."""
-        self.see(Pace(done, 0, total, 0.0, float("inf")))
 
 
 class First:

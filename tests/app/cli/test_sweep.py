@@ -17,11 +17,11 @@ import numpy as np
 import pytest
 
 import hardmax as hm
+from hardmax._lib.progress import Pace
 from hardmax.app import cli
 from hardmax.app.results.sweep import _Watch
 from hardmax.trials import summary
 from hardmax.trials.experiments import built_in, outcomes
-from hardmax.trials.work import Pace
 
 OWN = """
 import math, random, time

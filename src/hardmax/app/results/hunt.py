@@ -16,6 +16,8 @@ from hardmax._lib.extras import install
 from hardmax._lib.result import Result
 from hardmax._lib.terminal import DONE, INCOMPLETE, INTERRUPTED, NOT_AS_EXPECTED
 from hardmax.app.results.session import session
+from hardmax.papers.registry import PAPERS
+from hardmax.trials.provenance import named
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -354,7 +356,6 @@ def hunt(
         raise ValueError("`given` requires `on`")
     from hardmax.papers.hunting.claims import claim_of
     from hardmax.papers.hunting.driving import Drive
-    from hardmax.trials.provenance import named
 
     name = claim if isinstance(claim, str) else named(claim)[1]
     hunted = claim_of(claim if name is None else name, reading, space, loss)
@@ -472,8 +473,6 @@ def catalogue(
         workers: Number of processes; by default one per core.
         progress: Called with the number of statements done and of all statements.
     """
-    from hardmax.papers.registry import PAPERS
-
     entries = [entry for paper in PAPERS.values() for entry in paper.catalogue]
     limit = 60.0 if seconds is None else seconds
     done: list[tuple[Entry, HuntResult]] = []

@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from hardmax._lib.arguments import check_arguments
 from hardmax._lib.result import Result
+from hardmax.papers.ledger import VERDICTS, Row, rows
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
-
-    from hardmax.papers.ledger import Row
 
 STYLES = {"not reproduced": "red", "stand-in only": "yellow", "not run": "dim"}
 
@@ -34,8 +33,6 @@ class LedgerResult(Result):
     @property
     def counts(self) -> dict[str, int]:
         """How many rows have each verdict, in the order of the verdicts."""
-        from hardmax.papers.ledger import VERDICTS
-
         found = Counter(row.verdict for row in self.rows)
         return {verdict: found[verdict] for verdict in VERDICTS}
 
@@ -80,6 +77,4 @@ def ledger(*, paper: Literal["A", "B", "C"] | None = None) -> LedgerResult:
     >>> sorted(hm.ledger().counts)[:2]
     ['not reproduced', 'not run']
     """
-    from hardmax.papers.ledger import rows
-
     return LedgerResult(tuple(row for row in rows() if paper in (None, row.paper)))

@@ -208,7 +208,7 @@ def train_file(
     analysis = nexttoken.analyze(sentences, repair=repair)
     samples = nexttoken.Samples.from_trie(analysis.trie, uniform=uniform)
     _refuse(analysis, name, anyway)
-    settings = {"stage1": stage1, "rate": rate, "first_rate": first_rate, "n": analysis.n}
+    settings: dict[str, Any] = {"stage1": stage1, "rate": rate, "first_rate": first_rate, "n": analysis.n}
     model, values, after, signed = Path(out), None, 0, 0
     if resume and model.exists():
         values, reached = _found(model, Reached.by(train(samples, steps=0, **settings)), steps)

@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from hardmax._lib.arguments import check_arguments
 from hardmax._lib.extras import install
+from hardmax._lib.progress import Pace, Watcher
 from hardmax._lib.result import Result
 from hardmax._lib.terminal import DONE, INCOMPLETE, INTERRUPTED, NOT_AS_EXPECTED, visible
 from hardmax.app.results.session import session, spared, writable
-from hardmax.trials.work import Pace, Watcher
 
 if TYPE_CHECKING:
     from rich.text import Text

@@ -9,6 +9,7 @@ from os import PathLike, fspath
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import hardmax as hm
 from hardmax._lib.arguments import check_arguments
 from hardmax._lib.result import Result
 from hardmax._lib.terminal import spelled
@@ -150,7 +151,6 @@ def train_classifier(
     import numpy as np
 
     from hardmax._lib import expect
-    from hardmax.text import AttentionClassifier
 
     share = expect.nonnegative("held_out", held_out)
     if share >= 1.0:
@@ -186,7 +186,7 @@ def train_classifier(
             ) from None
         own.sort()
         aside, truth = [texts[k] for k in rest], labels[rest]
-    classifier = AttentionClassifier(
+    classifier = hm.text.AttentionClassifier(
         ngram_range=(1, expect.whole("ngrams", ngrams, 1)),
         epochs=epochs,
         top_k=top_k,
@@ -399,9 +399,7 @@ def important(
 
 
 def _loaded(model: Any) -> AttentionClassifier:
-    from hardmax.text import AttentionClassifier
-
-    return AttentionClassifier.load(model) if isinstance(model, str | os.PathLike) else model
+    return hm.text.AttentionClassifier.load(model) if isinstance(model, str | os.PathLike) else model
 
 
 def _meant(model: AttentionClassifier, label: Any) -> Any:
