@@ -179,7 +179,8 @@ class Command:
         except (ValueError, TypeError, ImportError) as error:
             if isinstance(error, TypeError) and not isinstance(error, ValueError):
                 raise  # a mistake of the program: the command line cannot pass wrong types
-            raise type(error)(self.spoken(str(error))) from error if not str(error) else None
+            kind = ImportError if isinstance(error, ImportError) else ValueError  # others may take more
+            raise kind(self.spoken(str(error))) from error if not str(error) else None
         except BrokenPipeError as error:  # not of standard output, and typer would end the process
             raise ConnectionError(f"a process or a connection was lost ({error.strerror})") from error
         finally:
