@@ -372,7 +372,7 @@ def joint_path(
         raise ValueError("problem must have no weights or counts here; repeat its inputs and tokens instead")
     if (rho is None) == (r is None):
         got = "neither" if rho is None else "both"
-        raise ValueError(f"rho, r must be one of the two, got {got}; give rho for |v| <= rho R, or a fixed r")
+        raise ValueError(f"pass exactly one of rho (for |v| <= rho R) and r (a fixed radius), got {got}")
     wanted = np.sort([expect.positive("radii", R) for R in radii])
     if not wanted.size:
         raise ValueError("radii must hold at least one radius, got none")
