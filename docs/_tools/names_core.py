@@ -4,7 +4,7 @@
 ROWS = [
     ("hm.Problem.from_scores(keys, scores)", "hm.Problem(keys, scores)", "the first line everybody types"),
     ("hm.Problem(table, tokens, offsets, head)", "private: Problem._flat", "flat arrays are an inner matter"),
-    ("dataclasses.replace(problem, ...)", "private: problem._with", "Problem has a constructor of its own"),
+    ("dataclasses.replace(problem, ...)", "private: problem._with", "Problem has a new constructor"),
     ("hm.Problem.from_head", "hm.Problem.from_readout", "a head is an attention head"),
     (
         "hm.heads, problem.head, head=",

@@ -53,7 +53,7 @@ function widgetTransport(model) {
   };
 }
 
-// What answers a drag goes first, on a road of its own; what takes longer shares another, one after the other, so
+// What answers a drag goes first, on a separate road; what takes longer shares another, one after the other, so
 // that a page keeps two engines busy at most and the quick one is free when the next question comes.
 const SLOW = ["train", "words", "learn", "needles", "field", "train-others"];
 
