@@ -34,7 +34,7 @@ stamps := $(addprefix $(venv)/.,core-* dev-* docs-* torch-* extras-* rivals-*)
 
 help:
 	@echo "make reproduce   set up and make the papers' figures with their claims: results/index.html"
-	@echo "make check       lint, types and the tests that matter most, in a minute or so"
+	@echo "make check       lint, types, word list and the tests that matter most, in a minute or so"
 	@echo "make test        lint, types, all tests that need no PyTorch, cluster or browser"
 	@echo "make test-extras install PyTorch, transformers, dask, ray, starlette, run the tests that need them, and those in a browser if chromium is there"
 	@echo "make coverage    all tests once more, and the lines that none of them runs"
@@ -65,9 +65,10 @@ test: $(dev)
 	$(pytest) $(spread) -m "not extra"; status=$$?; \
 	wait $$! || status=1; cat build/beside.txt; exit $$status
 
-# For those who are changing code, in a minute or so: what would be worst to break.
+# For those who are changing code, in a minute or so: what would be worst to break, and the word list.
 check: $(dev)
 	@$(python) -m ruff check --quiet . && $(python) -m ruff format --check --quiet .
+	@$(python) docs/_tools/words.py
 	@$(python) -m mypy & $(pytest) $(spread) -m "not extra and not slow" $(matter); status=$$?; wait $$! && exit $$status
 
 # Tracing doubles the time of the tests. Lines inside compiled kernels can only be counted in the run without the
