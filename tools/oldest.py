@@ -11,7 +11,7 @@ from pathlib import Path
 
 PROJECT = Path(__file__).parents[1] / "pyproject.toml"
 EXTRAS = ("text", "export", "hunt")
-# Newer releases of these warn when the oldest versions of our dependencies use them, and a warning is an error.
+# Newer releases of these warn when the oldest of our dependencies use them; a warning is an error.
 ALSO = ("pyparsing==3.1.4",)
 
 
