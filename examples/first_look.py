@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 import hardmax as hm
 
 OUT = Path(__file__).parents[1] / "results"
-BLUE, ORANGE, GRAY = "#0072B2", "#D55E00", "#777777"  # told apart by colour-blind readers too
+BLUE, ORANGE, GRAY = "#0072B2", "#D55E00", "#777777"  # told apart by color-blind readers too
 
 
 def follow_one_problem() -> None:
@@ -33,7 +33,7 @@ def follow_one_problem() -> None:
 
 
 def naive_descent(problem: hm.Problem, steps: int) -> np.ndarray:
-    """Normalised gradient descent with the usual softmax backward in float64."""
+    """Normalized gradient descent with the usual softmax backward in float64."""
     X, gamma = problem.keys.reshape(4, 6, -1), problem.scores.reshape(4, 6)
     p = np.zeros(problem.d)
     for _ in range(steps):

@@ -20,7 +20,7 @@ SIZES = {"desktop": ((1280, 860), 1.25), "phone": ((390, 844), 2.0)}
 
 
 def colors(path: Path, common: int = 192, most: int = 256) -> None:
-    """Fewer colours, a third of the bytes: the commonest as they are, for areas and shadows; the rest spread
+    """Fewer colors, a third of the bytes: the commonest as they are, for areas and shadows; the rest spread
     over what remains, for small marks."""
     from PIL import Image
 

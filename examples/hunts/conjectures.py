@@ -206,7 +206,7 @@ def sign_forgets_the_start(problem: hm.Problem, *, start) -> Outcome:
     one, two = (chosen_in_face(problem, step, x, "linf") for x in (None, np.asarray(start, dtype=float)))
     if one is None or two is None or one[1].selection != two[1].selection:
         return Outcome((Hypothesis("both runs end in one face of a strong selection", False),))
-    small = 0.01 * STEPS / _longest(problem) * 1e-2  # beside the way of a run
+    small = 0.01 * STEPS / _longest(problem) * 1e-2  # next to the way of a run
     if np.abs(start).max() > small:
         return Outcome((Hypothesis("the start is small beside the end", False, float(np.abs(start).max())),))
     off = float(np.abs(one[0] - two[0]).max())

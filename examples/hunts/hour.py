@@ -37,7 +37,7 @@ def theorems():
 
 
 def hunted(job):
-    """Hunt one statement for so many CPU seconds, counted in whole units; a line of the table."""
+    """Hunt one statement for this many CPU seconds, counted in whole units; a line of the table."""
     id, folder, share = job
     begun = time.process_time()
 

@@ -39,7 +39,7 @@ def _beside() -> Path | None:
 
 
 def _of_folder(clone: Path | None, extra: str) -> str:
-    """Short where the user stands in the clone; a clone that is gone is one to be made again."""
+    """Short if the user is in the clone; a clone that is gone is one to be made again."""
     if clone is None or clone == Path.cwd():
         return f".[{extra}]"
     return f"{clone}[{extra}]"

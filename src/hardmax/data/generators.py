@@ -15,7 +15,7 @@ from hardmax.problem import Problem
 def sphere(
     n: int = 4, T: int = 6, d: int = 10, *, rng: int | np.random.Generator, loss: str = "logistic"
 ) -> Problem:
-    """Tokens and head uniform on the unit sphere, labels +-1 with equal chance, keys = tokens (B-FIG-9).
+    """Draw a problem with tokens and readout uniform on the unit sphere, and labels +-1 with equal chance.
 
     >>> import hardmax as hm
     >>> hm.data.sphere(n=4, T=6, d=10, rng=0).keys.shape
@@ -30,7 +30,7 @@ def sphere(
 def gaussian(
     n: int = 4, T: int = 6, d: int = 10, *, rng: int | np.random.Generator, loss: str = "logistic"
 ) -> Problem:
-    """Independent standard normal keys and scores.
+    """Draw a problem with independent standard normal keys and scores.
 
     >>> import hardmax as hm
     >>> hm.data.gaussian(n=2, T=3, d=5, rng=1).n
@@ -43,7 +43,7 @@ def gaussian(
 
 @check_arguments
 def fig9_oracle(d: int, trials: int = 1000) -> Iterator[Problem]:
-    """The random stream behind the expected numbers of B-FIG-9: one sequential generator per d.
+    """Yield the random problems of figure 9 of the max-margin paper, from one generator per d.
 
     >>> import hardmax as hm
     >>> [round(float(p.scores[0]), 6) for p in hm.data.fig9_oracle(d=2, trials=2)]

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from hardmax.dynamics.run import Run
 
-# Okabe and Ito's colours, which stay apart for colour-blind readers; markers say the same once more.
+# Okabe and Ito's colors, which stay apart for color-blind readers; markers say the same once more.
 COLORS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#000000")
 INPUTS = list(zip(COLORS, "os^DvP", strict=True))
 ATTRACTS, OTHER, PATH = "#D55E00", "#999999", "#0072B2"

@@ -21,7 +21,7 @@ from hardmax.problem.selection import chosen_slots, leaders
 
 @check_arguments
 def label_max_margin(problem: Problem, selection: Iterable[int], *, exact: bool = False) -> MaxMargin:
-    """The label SVM on the selected values: the shortest v with Y_i v.x_selected >= 1 (B-DEF-14).
+    """Solve the label SVM on the selected values: the shortest v with Y_i v.x_selected >= 1.
 
     Its margin is the label margin Gamma, its support the inputs (i,) with a tight constraint, also those
     whose multiplier is zero (B-ERR-13).
@@ -43,7 +43,7 @@ def label_max_margin(problem: Problem, selection: Iterable[int], *, exact: bool 
 def relaxed_max_margin(
     problem: Problem, selection: Iterable[int], relax: Collection[int] | None = None, *, exact: bool = False
 ) -> MaxMargin:
-    """The relaxed SVM (10): inputs in the support of the label SVM are separated by 1, the others by 0.
+    """Solve the relaxed SVM (10): inputs in the support of the label SVM are separated by 1, others by 0.
 
     Args:
         problem: with values and labels, unless ``relax`` is given.
@@ -71,7 +71,7 @@ def relaxed_max_margin(
 def interpolated_max_margin(
     problem: Problem, rho: float, selection: Iterable[int] | Literal["best"]
 ) -> InterpolatedMaxMargin:
-    """The rho-interpolated SVM (B-NEW-1) of a selection, or of the "best" feasible one (B-NEW-1b).
+    """Solve the rho-interpolated SVM (B-NEW-1) of a selection, or of the "best" feasible one (B-NEW-1b).
 
     The best selection has the largest label margin; among equals, the risk that falls fastest, compared from
     its slowest term on. Attention is taken to saturate on a feasible selection. Where an input outside the

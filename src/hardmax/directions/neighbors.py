@@ -1,6 +1,6 @@
 """SVM neighbors of a selection, and whether it attracts (B-DEF-12).
 
-A neighbour's row is tight at p_mm, exactly. Rational solutions say which rows are; float solutions enclose
+A neighbor's row is tight at p_mm, exactly. Rational solutions say which rows are; float solutions enclose
 every slack (`hardmax.margin.measure`), and what they leave open is settled in rational arithmetic, up to 200
 rows. Beyond that a verdict may stay open: it is True if every row that could be tight has a positive score
 gap, False if some row that is certainly tight has not, else None.
@@ -48,13 +48,13 @@ class Neighbors:
 
     @property
     def pairs(self) -> tuple[tuple[int, int], ...]:
-        """All neighbours as (i, t)."""
+        """All neighbors as (i, t)."""
         return tuple((i, t) for i, near in enumerate(self.sets) for t in near)
 
 
 @check_arguments
 def neighbors(problem: Problem, chosen: Chosen) -> Neighbors:
-    """The tokens that compete with a selection: (k_selected - k_t).p_mm = 1.
+    """Return the tokens that compete with a selection: (k_selected - k_t).p_mm = 1.
 
     >>> import hardmax as hm
     >>> hm.neighbors(hm.data.example("B-FIG-1b"), [1]).sets
@@ -72,9 +72,9 @@ def neighbors(problem: Problem, chosen: Chosen) -> Neighbors:
 
 @check_arguments
 def score_gap(problem: Problem, chosen: Chosen) -> float:
-    """Least score by which a selected token beats its neighbours; negative if it does not, inf without any.
+    """Return the least score by which a selected token beats its neighbors; inf if it has none.
 
-    Where neighbours are in doubt it is a bound on the side that is known, and nan if not even its sign is.
+    Where neighbors are in doubt it is a bound on the side that is known, and nan if not even its sign is.
 
     >>> import hardmax as hm
     >>> hm.directions.score_gap(hm.data.example("B-FIG-1b"), [1])
@@ -87,7 +87,7 @@ def score_gap(problem: Problem, chosen: Chosen) -> float:
 
 
 class Attraction(Enum):
-    """Whether the direction of a selection attracts training (D-DEF-5).
+    """Whether the direction of a selection attracts training.
 
     The optimal p may fill a face. STRONG: each selected token scores above the others of every row tight
     anywhere on it. WEAK: only above those of the rows tight on all of it, which in l2 does not occur. NO: not
@@ -132,7 +132,7 @@ def attracts(problem: Problem, selection: Any, *, norm: Norm | str | float | Non
     """Return whether training is attracted by a selection: it is feasible and beats its neighbors' scores.
 
     Args:
-        problem: whose tokens are selected.
+        problem: the problem whose tokens are selected.
         selection: one token per input, a run, or a solution of this problem.
         norm: the norm of the max margin, l2 by default, or that of the solution.
 

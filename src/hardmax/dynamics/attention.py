@@ -42,7 +42,7 @@ class Logits(NamedTuple):
 
 
 class Attended(NamedTuple):
-    """What a link returns: predictions, and their derivatives by the logits as logarithms and signs.
+    """Result of a link: predictions, and their derivatives by the logits as logarithms and signs.
 
     >>> import numpy as np, hardmax as hm
     >>> found = hm.dynamics.Attended(np.array([0.5]), np.log([0.25, 0.25]), np.array([1.0, -1.0]))

@@ -1,4 +1,4 @@
-"""Checkpoints that survive a kill: written beside the old one, then renamed over it in one step.
+"""Checkpoints that survive a kill: written next to the old one, then renamed over it in one step.
 
 A file holds all that the next epoch depends on, the losses and snapshots so far, and what identifies the
 training: settings, seed, digests of the corpus and of the start, which must match on resuming.

@@ -52,7 +52,7 @@ from hardmax.margin.norms import norm
 from hardmax.problem.coordinates import Scale
 
 FACTOR = 0.1  # of the learning rate at a milestone
-LARGEST = 1e250  # entries of p above it are a runaway: soon they would be no floats
+LARGEST = 1e250  # entries of p above it are a runaway: soon they would not be floats
 
 # What only Python can evaluate: it fills in the workspace at x and returns what a compiled force would.
 PlainForce = Callable[[Any, np.ndarray, Workspace], int]
@@ -245,7 +245,7 @@ class Trainer:
         self._loop = partial(loop, force, updates)
 
     def _sharing(self, update: Any, offsets: np.ndarray, log_total: float) -> Callable[..., None]:
-        """Return an update that adds up multipliers, over the dual norm of a step in a norm of one's own."""
+        """Return an update that adds up multipliers, over the dual norm of a step in a custom norm."""
         rule, work, totals = self.rules[0], self._work, self._work.totals
 
         def sharing(
@@ -316,7 +316,7 @@ def _update(step: Optimizer) -> CompiledUpdate | None:
 
 
 def damping(epsilon: float, scale: Scale) -> float:
-    """The epsilon of a damped normalisation beside gradients of the scaled problem."""
+    """The epsilon of a damped normalization relative to gradients of the scaled problem."""
     return float(scale.shift(np.array(float(epsilon)), -scale.exponent, "epsilon"))
 
 

@@ -44,7 +44,7 @@ from hardmax.problem.keys import OneHot
 from hardmax.problem.problem import Slots, slots_of
 from hardmax.problem.readouts import Floats, Ints
 
-# Up to this margin e^(2 margin) is a float and the sentences' weights need no exponents of their own.
+# Up to this margin e^(2 margin) is a float and the sentences' weights need no separate exponents.
 PLAIN = 300.0
 
 # A token whose logit exceeds that of o by more than this leaves the edge form, whose terms could then cancel.
@@ -311,7 +311,7 @@ WINDOW = 2**20  # steps whose rates are held at a time, so that memory does not 
 
 
 class EdgeSteps:
-    """The gradient of a next-token problem at any p, and normalised steps from it.
+    """The gradient of a next-token problem at any p, and normalized steps from it.
 
     Where the edge form does not apply, to the problem or at a point, the gradient is that of any problem.
 
@@ -357,7 +357,7 @@ class EdgeSteps:
         return pull_of(settle_at(self.problem, p, self._slots), self.problem.table, self.problem.total)
 
     def descend(self, p: Floats, rate: float, steps: int) -> tuple[int, int]:
-        """Take normalised steps in place: how many, fewer only at a zero gradient, and how many were plain.
+        """Take normalized steps in place: how many, fewer only at a zero gradient, and how many were plain.
 
         The form depends on the point alone, so a run in pieces gives the same bits as one in one go.
         """
@@ -373,7 +373,7 @@ class EdgeSteps:
         piece: int = 0,
         told: Callable[[int], bool] | None = None,
     ) -> StepsTaken:
-        """Take normalised steps of one rate in place, and keep the points that ``record`` names.
+        """Take normalized steps of one rate in place, and keep the points that ``record`` names.
 
         ``told`` is called with the number of steps since the last call, 0 at first, about every ``piece``
         steps; the run ends if it says True.
@@ -407,7 +407,7 @@ class EdgeSteps:
         batch: int,
         watch: object,
     ) -> tuple[np.ndarray, str | None]:
-        """Normalised steps as `train` asks for them: points and event."""
+        """Normalized steps as `train` asks for them: points and event."""
         found = self._taken(p, rule, record)
         return found.points, found.event
 

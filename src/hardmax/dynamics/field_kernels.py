@@ -59,7 +59,7 @@ def fill_force(layout, D, shift, work, F):  # type: ignore[no-untyped-def]
 
 @njit(types.void(FRAME, float64, VECTOR, OUT), cache=True, nogil=True, fastmath=VECTORIZED)
 def _fill_gaps(frame, sigma, z, gaps):  # type: ignore[no-untyped-def]
-    """tau + logit gaps to the top slots at the distance sigma along the heading, and z beside it."""
+    """tau + logit gaps to the top slots at the distance sigma along the heading, and z next to it."""
     exponents, rise, D = frame.exponents, frame.rise, frame.D
     r = D.shape[1]
     later = z[r] if z.size > r else 0.0

@@ -1,6 +1,6 @@
 """What a flow follows: a force, its Jacobian, and the coordinates of one step; see `hardmax.dynamics.flow`.
 
-A field has a state, which is p in coordinates of its own, and on the clock of log t also tau = log t. Each
+A field has a state, which is p in separate coordinates, and on the clock of log t also tau = log t. Each
 step of the integrator is taken by a leg of the field: state = x + sigma heading + z, with the heading of the
 step before. The exponents tau + (k_t - k_top).p, differences of huge numbers, are formed once a leg, in
 extended precision where the machine has it; inside it only their small changes appear, so that the speed is
@@ -43,7 +43,7 @@ SMALL = 64
 # The flow starts where it has moved this far, relative to the scale on which the gradient changes.
 FIRST_MOVE = 1e-10
 
-# A pull this small beside its parts is rounding.
+# A pull this small relative to its parts is rounding.
 NOISE = 1e-14
 
 # Where the slope of mirror flow would be infinite it is about this at most, for numbers of order one.
@@ -86,9 +86,9 @@ class Clock:
 
 
 class _ArcLength(Clock):
-    """Normalised gradient flow, dp/ds = F/|F|.
+    """Normalized gradient flow, dp/ds = F/|F|.
 
-    p grows with s while what is beside its limit relaxes at a rate of order 1: a stiff problem, which an
+    p grows with s while what is off its limit relaxes at a rate of order 1: a stiff problem, which an
     implicit method crosses in steps of the size of s.
     """
 
@@ -278,7 +278,7 @@ class Field(FlowField):
         return ForceLeg(self, x, heading)
 
     def limit(self, x: Any) -> Any | None:
-        """The minimiser at which p has come to rest, by Newton's method; None while it still travels."""
+        """The minimizer at which p has come to rest, by Newton's method; None while it still travels."""
         if not self.is_linear:
             return None
         y = x[: self.r].astype(float)
@@ -305,7 +305,7 @@ class Field(FlowField):
         return np.asarray(self.origin + x[..., : self.r] @ self.basis.T)
 
     def back(self, states: np.ndarray) -> np.ndarray:
-        """p of states; beside log t the digits of float64 are enough."""
+        """p of states; next to log t the digits of float64 are enough."""
         return self.scale.back(self.whole(states.astype(float) if self.clock is LOG_TIME else states))
 
     # -- the force ----------------------------------------------------------------------------------------
@@ -480,7 +480,7 @@ class NormField(Field):
 class _NormLeg(ForceLeg):
     """A step whose length sigma leaves out coordinates that are held fast.
 
-    In the arc length of all of (p, tau) a coordinate that is 1e-8 beside where a force of slope 1e8 pulls it
+    In the arc length of all of (p, tau) a coordinate that is 1e-8 off where a force of slope 1e8 pulls it
     would count as much as all others, and no step could be longer than it takes to settle.
     """
 
@@ -611,7 +611,7 @@ def _signed(x: np.ndarray, power: float) -> np.ndarray:
 class EdgeField(FlowField):
     """A next-token problem along its arc length, -G/|G| on its edges (see `edges.fluxes`).
 
-    The Jacobian is a block per query, plus the rank one of the normaliser that couples them, so a step costs
+    The Jacobian is a block per query, plus the rank one of the normalizer that couples them, so a step costs
     no more than the sentences do.
     """
 

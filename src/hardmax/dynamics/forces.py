@@ -59,8 +59,8 @@ V, EXPONENTS, MOVE, SIZES = range(4)  # rows of Workspace.vectors
 STEP, PAUSE, SAVED, STILL, EMPTY, LOOKING, MARKED, CYCLED = range(8)
 
 CANCELLATION = 1e-12  # of a squared norm from inner products: below it half of the digits are lost
-ROUNDING = 1e-13  # of a sum of signed terms, beside the sum of their sizes
-SMALL = 1e-280  # a coordinate whose terms sum to less, beside the largest, is taken by logs
+ROUNDING = 1e-13  # of a sum of signed terms, relative to the sum of their sizes
+SMALL = 1e-280  # a coordinate whose terms sum to less, relative to the largest, is taken by logs
 REFRESH = 1000  # steps after which logits are formed from the coefficients again: a running sum drifts
 
 
@@ -78,7 +78,7 @@ class ForceLayout(NamedTuple):
     counts: np.ndarray  # (slots,)
     scores: np.ndarray  # (slots,)
     log_weights: np.ndarray  # (n,)
-    labels: np.ndarray  # (n,) labels beside a trained readout; with a Gram matrix the logits at the start
+    labels: np.ndarray  # (n,) labels next to a trained readout; with a Gram matrix the logits at the start
     slope: Any  # log|l'(u)|
     in_log: bool  # whether as a function of log u
     total: float  # what the inputs of a step weigh together
@@ -130,7 +130,7 @@ class CompiledForce(FirstClass):
 def workspace(
     slots: int, n: int, bounds: Any, states: int = 0, totals: np.ndarray | None = None, room: int = 0
 ) -> Workspace:
-    """Return room for so many slots, inputs, blocks of x and numbers in the states of their updates."""
+    """Return room for this many slots, inputs, blocks of x and numbers in the states of their updates."""
     size = bounds[-1]
     work = Workspace(
         np.empty((5, slots)),
@@ -366,7 +366,7 @@ def by_coordinate(layout, p, work):  # type: ignore[no-untyped-def]
 def times(gram, beta, squares, pull):  # type: ignore[no-untyped-def]
     """pull = gram beta; returns beta.pull, and the sum of beta_r^2 |row_r|^2.
 
-    m times the second bounds the first, the square of a length, if nothing cancelled.
+    m times the second bounds the first, the square of a length, if nothing canceled.
     """
     square, uncancelled = 0.0, 0.0
     for r in range(beta.size):
@@ -433,7 +433,7 @@ def by_inner_products(layout, x, work):  # type: ignore[no-untyped-def]
 
 @CompiledForce
 def pair(layout, x, work):  # type: ignore[no-untyped-def]
-    """The force on x = (p, v): attention and a linear readout, each with an exponent of its own."""
+    """The force on x = (p, v): attention and a linear readout, each with a separate exponent."""
     d, offsets, inputs, values = layout.keys.shape[1], layout.offsets, work.inputs, layout.values
     n, scores, p, v = offsets.size - 1, work.slots[SCORES], x[:d], x[d:]
     gaps_to_top(layout.keys, layout.tokens, offsets, p, work.slots[GAPS], work.tops)

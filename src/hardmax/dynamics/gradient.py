@@ -179,7 +179,7 @@ def attended_values(problem: Problem, settled: Settled) -> tuple[np.ndarray, np.
 
 @check_arguments
 def gradient(problem: Problem, p: Any, wrt: Literal["p", "v", "W"] = "p") -> Gradient:
-    """Minus the gradient of the risk by p, by the head v, or by W (where keys are W x), in the log domain.
+    """Return minus the gradient of the loss by p, by the readout v, or by W, in the log domain.
 
     >>> import hardmax as hm
     >>> problem = hm.data.sphere(n=4, T=6, d=10, rng=0)
@@ -250,7 +250,7 @@ def unit(V: np.ndarray, log_scale: float) -> Gradient:
 class Expansion:
     """-gradient = exp(common) V / total; its derivative exp(common) H / total is minus the Hessian (B-DEF-4).
 
-    ``size`` is the length V would have if nothing cancelled; it tells a stationary point from rounding.
+    ``size`` is the length V would have if nothing canceled; it tells a stationary point from rounding.
     """
 
     H: np.ndarray
@@ -308,7 +308,7 @@ def _label_bend(problem: Problem, settled: Settled, D: np.ndarray, common: float
 
 @check_arguments
 def hessian(problem: Problem, p: Any) -> np.ndarray:
-    """Second derivative of the risk by p (B-DEF-4); entries underflow to zero where the risk is flat.
+    """Return the second derivative of the loss by p; entries underflow to zero where the loss is flat.
 
     >>> import hardmax as hm
     >>> problem = hm.Problem([[[1.0], [0.0]]], [[1.0, 0.0]], loss="correlation")

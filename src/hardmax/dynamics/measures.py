@@ -25,7 +25,7 @@ NODES = 24
 
 @check_arguments
 def attention(problem: Problem, p: Any) -> list[np.ndarray]:
-    """Softmax weights s_i of every input.
+    """Return the softmax weights s_i of every input.
 
     >>> import hardmax as hm
     >>> problem = hm.Problem([[[1.0], [0.0]]], [[1.0, 0.0]])
@@ -39,7 +39,7 @@ def attention(problem: Problem, p: Any) -> list[np.ndarray]:
 
 @check_arguments
 def off_top_attention(problem: Problem, p: Any) -> float:
-    """Mean over inputs of the attention not on the top token, without cancellation.
+    """Return the mean over inputs of the attention off the top token, without cancellation.
 
     >>> import hardmax as hm
     >>> problem = hm.Problem([[[1.0], [0.0]]], [[1.0, 0.0]])
@@ -81,7 +81,7 @@ def attended(problem: Problem, p: Any, threshold: float) -> Selection:
 
 @check_arguments
 def soft_sparsity(s: Any) -> float:
-    """Effective number of attended tokens, |s|_1 / |s|_2^2: 1 if one-hot, T if uniform (B-DEF-8).
+    """Return the effective number of attended tokens, |s|_1 / |s|_2^2: 1 if one-hot, T if uniform.
 
     >>> import hardmax as hm
     >>> hm.dynamics.soft_sparsity([0.25, 0.25, 0.25, 0.25])
@@ -97,7 +97,7 @@ def soft_sparsity(s: Any) -> float:
 
 @check_arguments
 def loss(problem: Problem, p: Any) -> float:
-    """Mean loss over the inputs, or the sum of losses with the inputs' weights (B-DEF-1).
+    """Return the mean loss over the inputs, or their weighted sum of losses.
 
     >>> import hardmax as hm
     >>> problem = hm.Problem([[[1.0], [0.0]]], [[1.0, 0.0]], loss="correlation")
@@ -138,7 +138,7 @@ class SignedLog:
 
 @check_arguments
 def excess_loss(problem: Problem, p: Any, selection: Sequence[int]) -> SignedLog:
-    """Risk at p minus the risk of attending to one chosen token per input, in the log domain (B-DEF-5).
+    """Return the loss at p minus the loss of attending to one chosen token per input, in the log domain.
 
     >>> import hardmax as hm
     >>> problem = hm.data.example("B-FIG-8")
@@ -220,7 +220,7 @@ def _signed(x: float, log_scale: float) -> SignedLog:
 
 @dataclass(frozen=True)
 class Smoothness:
-    """Lipschitz constants of the gradient by p: the paper's, and a tighter one (B-DEF-3, B-DEF-3T).
+    """Lipschitz constants of the gradient by p: the paper's, and a tighter one.
 
     >>> import hardmax as hm
     >>> bound = hm.dynamics.smoothness(hm.data.example("B-FIG-1b"))
@@ -234,7 +234,7 @@ class Smoothness:
 
 @check_arguments
 def smoothness(problem: Problem) -> Smoothness:
-    """The paper's L_p, from (v, W, X) if the keys are W x and from (gamma, K) otherwise, and a tighter one.
+    """Return the paper's L_p, from (v, W, X) if the keys are W x, else from (gamma, K), and a tighter one.
 
     Both grow with the square of the keys; where they leave the range of float64 a ValueError says so.
 

@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 Optimizers = Optimizer | tuple[Optimizer, Optimizer] | Mapping[str, Optimizer]
 Record = int | Sequence[int] | None
 STEPS = 1000  # unless the caller says how many
-LARGEST = 1e120  # entries of a factor above it are a runaway: soon those of W would be no floats
+LARGEST = 1e120  # entries of a factor above it are a runaway: soon those of W would not be floats
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,7 +72,7 @@ class Steps:
 
 
 class Model:
-    """What is trained: named ``blocks``, and how steps of an optimizer move them.
+    """The object that is trained: named ``blocks``, and how steps of an optimizer move them.
 
     >>> import hardmax as hm
     >>> model = hm.data.example("B-FIG-3a").joint()
@@ -224,7 +224,7 @@ class Matrix(OfProblem):
 
     The gradient by W is u times the gradient by q = W'u, the attention vector that the tokens see. So W moves
     only along u: W(t) = W(0) + u (q(t) - q(0))' / |u|^2, and q follows descent on p with the tokens as keys
-    and the step times |u|^2; for normalised descent times |u| (B-ERR-17). Other optimizers than these two in
+    and the step times |u|^2; for normalized descent times |u| (B-ERR-17). Other optimizers than these two in
     l2, without eps, do not see |u| alone, and train W itself.
 
     >>> import hardmax as hm
@@ -551,7 +551,7 @@ def _plain_factors(problem: Problem, m: int, batch: int) -> PlainForce:
 
 @dataclass(frozen=True, eq=False)
 class Remainder(SteppedModel):
-    """p = p_fin + r, where r moves by the separable rows alone (D-ALG-2).
+    """p = p_fin + r, where r moves by the separable rows alone.
 
     On data that do not separate, the pulls of bound rows cancel to rounding near p_fin, while those of
     separable rows weigh e^-margin: beyond margins of about 36 the gradient of the whole problem is noise. The

@@ -46,22 +46,22 @@ if TYPE_CHECKING:
 
     from hardmax.dynamics.laws import Forecast
 
-TIE = 1e-9  # of attention logits, beside the largest
+TIE = 1e-9  # of attention logits, relative to the largest
 FLOOR = 1e-20  # attention goes on falling, exponentially in |p|
-LONG = 1000.0  # what happens at log t = 10 would be a vertical line beside the end
+LONG = 1000.0  # what happens at log t = 10 would be a vertical line next to the end
 
 
 @dataclass(frozen=True, eq=False)
 class Run:
-    """What a training leaves, of every model: snapshots of p along a named clock, and what can be measured.
+    """Result of a training: snapshots of p along a named clock, and measurements on them.
 
     ``clock`` is "step", "log t" or another; ``times`` are read off it. ``points`` holds p at each of them, or
     None where only ``observed`` numbers were kept on the way, as for embeddings, whose E is too large;
-    ``final`` is there always. ``event`` says what happened to it, if anything did. These stopped it:
+    ``final`` always exists. ``event`` records what happened to it, or is None. These stop a run:
     "stationary point", "no competing token", "tie", "precision exhausted" (pulls that cancel to rounding),
-    "runaway" (the step that would pass 1e250 is not taken). Through these it went on: "cycle" (p and all that
-    the rule remembers come back, to the bit), "frozen momentum" (at the end, for 100 steps and more, the
-    gradient has had no say). Indices ``at`` count snapshots; -1 is the last. Trainings of other
+    "runaway" (the step that would pass 1e250 is not taken). These do not: "cycle" (p and all that
+    the optimizer remembers repeat bit for bit), "frozen momentum" (the gradient had no effect in the last
+    100 steps or more). Indices ``at`` count snapshots; -1 is the last. Trainings of other
     models extend this class.
 
     >>> import hardmax as hm

@@ -148,7 +148,7 @@ def by_rule(
         found = Trainer(force, layout_of(problem, slots, batch=batch), p, [rule], record, **options)
         watch.run(found, record, lambda: loss(p), problem)
         return found.points, found.event
-    basis = orthonormal_basis(slots)  # moves are no multiples of V: a Gram matrix is no use
+    basis = orthonormal_basis(slots)  # moves are not multiples of V: a Gram matrix is useless
     q = basis.T @ p
     x, layout = q.copy(), layout_of(problem, slots, keys=slots.keys @ basis, batch=batch)
     found = Trainer(force, layout, x, [rule], record, **options)

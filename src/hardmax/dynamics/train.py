@@ -64,7 +64,7 @@ def train(
 ) -> Run | list[Run]:
     """Train a model with an optimizer; a list of models gives a list of runs.
 
-    Each run of a list is the same to the bit whatever the others are. Small problems of one layout run side
+    Each run of a list is bit-for-bit independent of the others. Small problems of one layout run side
     by side in vector registers, which takes about half the time; they agree with a run of their own up to
     rounding, all others to the bit.
 
@@ -74,13 +74,13 @@ def train(
             list of them.
         optimizer: from `hm.optim`, or your own; where a model has two blocks, one for both, a pair, or a
             dict by the names of the blocks.
-        steps: how many to take, 1000 by default.
+        steps: number of steps, default 1000.
         start: p(0), the origin by default; of other models W(0), which is the problem's own W by default, or
             a pair (K, Q), which has no default.
         record: the steps to keep: a list of them, every k-th, or by default about 200; the two ends are
             always kept, and nothing else by default where ``model`` is a list.
         batch: the inputs of a step, all of them by default: with b of them step k sees the inputs k b,
-            ..., k b + b - 1, and after the last input comes the first.
+            ..., k b + b - 1; batches cycle through the inputs in order.
         coordinates: "auto", "primal", "gram" or "qr"; they change the speed only.
         workers: threads for a list of models; all cores by default.
         options: for every model of a problem:
@@ -163,7 +163,7 @@ def _side_by_side(
 
 
 def _train_list(models: list[Any], optimizer: Any, workers: int | None, **options: Any) -> list[Run]:
-    """Train each, with neighbours of one layout side by side."""
+    """Train each, with neighbors of one layout side by side."""
 
     def run(chunk: Sequence[Any]) -> list[Run]:
         found = _side_by_side(chunk, optimizer, **options)

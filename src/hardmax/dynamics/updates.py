@@ -27,7 +27,7 @@ class CompiledUpdate(FirstClass):
 
 @CompiledUpdate
 def nothing(direction, exponents, constants, state, rate, step, move):  # type: ignore[no-untyped-def]
-    """Stand in where a loop takes the move along minus the gradient itself."""
+    """Take the place of an update where a loop takes the move along minus the gradient itself."""
     move[:] = 0.0
 
 
@@ -107,7 +107,7 @@ def mirror(direction, exponents, constants, state, rate, step, move):  # type: i
 
 @inlined()
 def blend(m, s, fade, weight, direction, e):  # type: ignore[no-untyped-def]
-    """A mean m exp(s) that fades by exp(fade), plus weight times sign(direction) exp(e): m and s anew."""
+    """A mean m exp(s) that fades by exp(fade), plus weight times sign(direction) exp(e): m and s again."""
     old, new = s + fade, 0.0
     if direction != 0.0:
         new = math.copysign(weight, direction)
@@ -221,7 +221,7 @@ def adam(direction, exponents, constants, state, rate, step, move):  # type: ign
                     root += damping
                 more = m[j] if ahead == 0.0 else m[j] * math.exp(ahead)
                 move[j] += along * more / root
-            elif epsilon > 0.0:  # beside it v is next to nothing
+            elif epsilon > 0.0:  # next to it v is next to nothing
                 first, second = math.exp(min(s_m[j], 700.0)), math.exp(min(s_v[j], 700.0))
                 move[j] += along * m[j] * first / (root * second + epsilon)
             else:  # the end of a runaway

@@ -43,7 +43,7 @@ NEGLIGIBLE = 2.0**-53
 # log of how much smaller than at the step before the force may be, before the slots are chosen again.
 FALL = 2.0
 
-# Steps that a pool is made for, and the room beside the heading at least.
+# Steps that a pool is made for, and the room next to the heading at least.
 STRIDES, ROOM = 4.0, 0.125
 
 # A pool, and the slots of one step, are worth their copy if they are at most this share of what they are of.
@@ -74,7 +74,7 @@ class _Pool:
     cut: float
 
     def serves(self, x: np.ndarray, move: np.ndarray, cut: float, room: float) -> bool:
-        """Whether a step from x to x + move, with that room beside it, stays within."""
+        """Whether a step from x to x + move, with that room next to it, stays within."""
         start = (x - self.x).astype(float)
         ends = (start, start + move)
         return cut >= self.cut and room <= self.room and all(self._distance(y) <= self.radius for y in ends)
@@ -178,7 +178,7 @@ class WorkingField(Field):
         return 0 < int(np.count_nonzero(kept)) <= share * len(kept)
 
     def kept(self, x: np.ndarray, move: np.ndarray, cut: float, room: float) -> tuple[np.ndarray, np.ndarray]:
-        """Which slots may weigh more than exp(cut) from x to x + move and ``room`` beside; top slots at x."""
+        """Which slots may weigh more than exp(cut) from x to x + move and ``room`` around; top slots at x."""
         start, keys = x.astype(float), self.slots.keys
         ends = np.stack([start, start + move])
         rounding = len(x) * np.finfo(float).eps * float(np.linalg.norm(ends[:, :-1], axis=1).max())

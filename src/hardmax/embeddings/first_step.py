@@ -30,7 +30,7 @@ LARGEST_TABLE = 2**31
 def initial_vectors(
     S: int, d: AnyInteger, *, rng: int | np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """E0 and p0 with independent N(0, 1/d) entries, and v uniform on the unit sphere (A-DEF-4).
+    """Draw E0 and p0 with independent N(0, 1/d) entries, and v uniform on the unit sphere.
 
     >>> import hardmax as hm
     >>> E, p, v = hm.embeddings.initial_vectors(S=5, d=400, rng=0)
@@ -112,7 +112,7 @@ class FirstStepErrors:
 
 @dataclass(frozen=True, eq=False)
 class FirstStep:
-    """E1 and p1 after one full-batch step from E0 and p0, and the errors of Lemma 2 (A-DEF-4, step 2).
+    """E1 and p1 after one full-batch step from E0 and p0, and the errors of Lemma 2.
 
     >>> import hardmax as hm
     >>> corpus = hm.embeddings.assumption_4_corpus(4, 3, rng=0)
@@ -133,7 +133,7 @@ class FirstStep:
 
 @check_arguments
 def take_first_step(corpus: Corpus, E: Any, p: Any, v: Any, first_rate: float) -> FirstStep:
-    """One simultaneous gradient step of size eta0 on E and p, with v fixed.
+    """Take one simultaneous gradient step of size eta0 on E and p, with v fixed.
 
     >>> import hardmax as hm
     >>> corpus = hm.Corpus.from_sequences([[0, 2], [1, 2]], [1, -1])
@@ -194,7 +194,7 @@ def _residuals(corpus: Corpus, a: np.ndarray, point: one_layer.Evaluation) -> tu
 class InfiniteWidth:
     """The first step in the limit of infinite width: K1 = I + c c', a1 = 0, c = (eta0/2) alpha (A-RED-3).
 
-    ``E`` and ``v`` realise it with S + 1 coordinates; p1 is orthogonal to all of them and plays no part.
+    ``E`` and ``v`` realize it with S + 1 coordinates; p1 is orthogonal to all of them and plays no part.
     """
 
     first_rate: float
@@ -237,7 +237,7 @@ def infinite_width(corpus: Corpus, first_rate: float) -> InfiniteWidth:
 
 
 def read_delta(delta: Any) -> float:
-    """The probability with which the initialisation may fail."""
+    """The probability with which the initialization may fail."""
     if not isinstance(delta, Real) or not 0 < float(delta) < 1:
         raise ValueError(f"delta must be a probability between 0 and 1, got {delta!r}")
     return float(delta)

@@ -480,7 +480,7 @@ class _GramLeg(Leg):
         self.velocity = self.speed(0.0, self.heading)
 
     def speed(self, sigma: float, z: np.ndarray) -> np.ndarray:
-        """That beside x."""
+        """That next to x."""
         return self.field.speed(self.x.astype(float) + z)
 
     def tolerance(self, sigma: float) -> float:

@@ -33,7 +33,7 @@ from hardmax.problem import Problem
 
 @dataclass(frozen=True, eq=False)
 class StructuredState:
-    """E and p as [I + noise | (c, rho)] beside a unit vector v; the last row is p."""
+    """E and p as [I + noise | (c, rho)] next to a unit vector v; the last row is p."""
 
     noise: np.ndarray  # (S + 1, S + 1)
     c: np.ndarray  # (S,) E v

@@ -34,7 +34,7 @@ TOLERANCE = 1e-9
 
 @dataclass(frozen=True)
 class TokenSelection:
-    """The tokens of every sequence by score: the highest, the second highest, and the rest (A-DEF-9).
+    """The tokens of every sequence by score: the highest, the second highest, and the rest.
 
     Scores tie within ``tolerance`` times |p| and the longest difference of embeddings in the sequence.
     ``doubtful`` lists (sequence, token) that ten times that tolerance would place in another set. ``gap`` is
@@ -64,7 +64,7 @@ class TokenSelection:
 
 @check_arguments
 def token_selection(corpus: Corpus, E: Any, p: Any, tolerance: float = TOLERANCE) -> TokenSelection:
-    """S_X(p), S2_X(p) and S<_X(p) of every sequence, as sets of distinct tokens; ties are kept.
+    """Return S_X(p), S2_X(p) and S<_X(p) of every sequence, as sets of distinct tokens; ties are kept.
 
     >>> import hardmax as hm
     >>> corpus = hm.Corpus.from_sequences([[0, 2, 2], [1, 2, 2]], [1, -1])
@@ -109,7 +109,7 @@ def pattern_max_margin(
     gram: Any = None,
     exact: bool = False,
 ) -> MaxMargin:
-    """p_hat of a pattern: the shortest p that ties its tokens and lifts them over the others by 1 (A-DEF-11).
+    """Solve for the shortest p that ties the tokens of a pattern and lifts them over the others by 1.
 
     Give the embeddings ``E`` or their inner products ``gram``. A pattern that no p makes is infeasible, with
     proof; one that ties everything asks for nothing and has the solution 0. Its ``selection`` are sets of

@@ -59,7 +59,7 @@ class Thresholds:
 
     @property
     def polynomial(self) -> int:
-        """(88 eta0^2 + 111 eta0 + 2)^8, rounded up where eta0 is no integer."""
+        """(88 eta0^2 + 111 eta0 + 2)^8, rounded up where eta0 is not an integer."""
         return loss_width(self.first_rate)
 
     @property
@@ -105,7 +105,7 @@ def _positive_fraction(first_rate: Any) -> Fraction:
     return Fraction(int(first_rate)) if isinstance(first_rate, Integral) else Fraction(first_rate)
 
 
-# The angle to the limit falls like what is left beside it over |p|, and that is of the size of the values c.
+# The angle to the limit falls like what is left next to it over |p|, and that is of the size of the values c.
 DISTANCE = 1e5
 
 

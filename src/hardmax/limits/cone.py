@@ -1,4 +1,4 @@
-"""Cone-restricted regularisation path: which directions can attract one (B-ALG-2, B-THM-4)."""
+"""Cone-restricted regularization path: which directions can attract one (B-ALG-2, B-THM-4)."""
 
 from __future__ import annotations
 
@@ -84,14 +84,14 @@ def local_path(
     radii: Iterable[float],
     rng: int | np.random.Generator = 0,
 ) -> LocalPath:
-    """The point of least risk in a cone around q, outside of R0 and inside each radius.
+    """Minimize the loss in a cone around q, outside of R0 and inside each radius.
 
     In the plane refined grids over angle and radius find it. Elsewhere a projected gradient method runs from
-    the centre and from ``rng``'s points on the rim of the cone, at the inner, a middle and the outer radius,
+    the center and from ``rng``'s points on the rim of the cone, at the inner, a middle and the outer radius,
     and Newton's method finishes on the outer sphere: a minimum, with no claim to be the global one.
 
     Args:
-        problem: whose risk is minimised.
+        problem: whose risk is minimized.
         q: the axis of the cone.
         mu: its width: p with 1 - cos to q of at most mu.
         R0: the least |p|.
@@ -174,7 +174,7 @@ class _Cone:
         return found
 
     def descend(self, p: np.ndarray, R: float, steps: int) -> np.ndarray:
-        """Steps along the normalised gradient, projected; the step grows with success and shrinks without."""
+        """Steps along the normalized gradient, projected; the step grows with success and shrinks without."""
         problem, slots = self.landscape.problem, self.landscape.slots
         step = 0.1 * float(np.linalg.norm(p))
         for _ in range(steps):

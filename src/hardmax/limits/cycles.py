@@ -76,7 +76,7 @@ def circulation(above: Ints, below: Ints, component: Ints) -> list[int]:
 
 
 def _tree(roots: object, edges: dict[int, list[int]], far: Ints) -> dict[int, int]:
-    """For every node that is no root, the edge by which a search in breadth meets it first."""
+    """For every node that is not a root, the edge by which a search in breadth meets it first."""
     met: dict[int, int] = {}
     start = set(roots)  # type: ignore[call-overload]
     queue = deque(start)

@@ -36,7 +36,7 @@ RESOLVED = 1e-13  # a promised fall below this fraction of the risk cannot be se
 
 @dataclass(frozen=True, eq=False)
 class Finite:
-    """A minimiser ``p`` of the risk on a span, the ``risk`` there, and a ``radius`` proved to hold it.
+    """A minimizer ``p`` of the risk on a span, the ``risk`` there, and a ``radius`` proved to hold it.
 
     For a risk that is not convex it is a local one, and no radius is known (None).
     """
@@ -57,7 +57,7 @@ def restricted(problem: Problem, kept: np.ndarray) -> Problem:
 
 
 def convex_minimum(problem: Problem, S: np.ndarray) -> Finite:
-    """The minimiser over the columns' span of a convex log loss that is coercive there."""
+    """The minimizer over the columns' span of a convex log loss that is coercive there."""
     if not S.shape[1]:
         zero = np.zeros(problem.d)
         return Finite(zero, risk_of(problem, settle_at(problem, zero)), 0.0)
@@ -98,7 +98,7 @@ def _newton(at: Expansion) -> np.ndarray:
 
 
 def _radius(at: Expansion, pulls: np.ndarray, inputs: list[np.ndarray]) -> float:
-    """How far the minimiser can be: infinite if the curvature does not tell.
+    """How far the minimizer can be: infinite if the curvature does not tell.
 
     ``pulls`` are the terms of the gradient, whose sizes bound its rounding. In coordinates in which the
     curvature is the identity.
@@ -136,7 +136,7 @@ class Decomposition:
 
     ``selection`` is one token per input; the row (i, t) asks that it beats token t of input i. Gradient
     descent and flow on the log loss with one label token per input go to ``p_fin`` on the span ``S`` of the
-    ``bound`` rows and to infinity along ``p_mm`` beside it. For other problems all is about p near that
+    ``bound`` rows and to infinity along ``p_mm`` off it. For other problems all is about p near that
     selection (``is_local``): the risk has other valleys, and p_fin is a minimum that flow finds from zero.
     Both halves of the partition are proved: ``witness`` wins the separable rows by 1 and ties the bound ones,
     and the bound rows cancel with the weights ``circulation`` >= 1.
@@ -227,7 +227,7 @@ class Decomposition:
 
     @property
     def p_fin(self) -> np.ndarray | None:
-        """The finite part: the minimiser on S of the risk of the bound rows; None if none was found."""
+        """The finite part: the minimizer on S of the risk of the bound rows; None if none was found."""
         return None if self.finite is None else self.finite.p
 
     @property
@@ -277,7 +277,7 @@ class Decomposition:
 
     @property
     def remainder(self) -> Remainder:
-        """The model of what diverges, for `hm.train` and `hm.flow`: p_fin stays, the rest moves beside it.
+        """The model of what diverges, for `hm.train` and `hm.flow`: p_fin stays, the rest moves next to it.
 
         >>> import hardmax as hm
         >>> found = hm.decompose(hm.data.example("cycle"))
@@ -306,13 +306,13 @@ class Decomposition:
 
 @check_arguments
 def decompose(problem: Problem, selection: Iterable[int] | None = None) -> Decomposition:
-    """What training drives to infinity and what it leaves finite, with a proof (D-THM-11).
+    """Separate the part of p that training drives to infinity from the part that stays finite, with a proof.
 
     With the log loss and one label token per input this is about training from any start. With other scores,
     or with several tokens of a label, it holds near the selection only.
 
     Args:
-        problem: of any head; rows are those of its selection.
+        problem: the problem to decompose.
         selection: one token per input; the best-scoring ones by default, which must not tie.
 
     >>> import hardmax as hm

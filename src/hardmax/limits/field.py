@@ -22,9 +22,9 @@ from hardmax.problem.coordinates import orthonormal_basis
 from hardmax.problem.keys import Dense
 from hardmax.problem.problem import slots_of
 
-TURN = 0.5 * math.pi  # two neighbours on the circle may differ by less than this
+TURN = 0.5 * math.pi  # two neighbors on the circle may differ by less than this
 
-# On a late sphere the rows that count together are independent, and directions between two neighbours are
+# On a late sphere the rows that count together are independent, and directions between two neighbors are
 # positive combinations of theirs: the shorter way between them is the right one unless they are opposite.
 FOLD = 0.99 * math.pi
 EVEN = 4000  # points of the first sphere, besides those around the corners

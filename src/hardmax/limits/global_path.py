@@ -34,7 +34,7 @@ from hardmax.problem.selection import best_tokens, chosen_slots, selected_tokens
 # Starts agree when they end this close, in radians: what B-ALG-1 asks of a path that is to be believed.
 AGREE = 1e-6
 
-# As good as the winner and this far from it, over R: another minimiser, not the same one less well resolved.
+# As good as the winner and this far from it, over R: another minimizer, not the same one less well resolved.
 APART = 1e-3
 
 # Radii of the continuation grow by this factor.
@@ -105,18 +105,18 @@ class RegularizationPath:
 def regularization_path(
     problem: Problem, radii: Iterable[float], *, starts: int = 8, rng: int | np.random.Generator = 0
 ) -> RegularizationPath:
-    """The point of least risk in the ball of each radius, up to a radius of about 1e4 over the margin.
+    """Minimize the loss in the ball of each radius, up to a radius of about 1e4 over the margin.
 
-    The log of the excess risk is minimised by Newton's method from many starts: the directions of up to
+    The log of the excess risk is minimized by Newton's method from many starts: the directions of up to
     ``starts`` feasible p_mm, locally optimal ones first, and of the best-scoring tokens, moved by the offset
     of B-NEW-2 where it exists; as many random directions, followed from small radii to large ones; and the
     winner at the next larger radius, followed back. In the plane a grid over all angles is one more.
 
     Args:
         problem: with fixed scores, of which not all tie.
-        radii: of the balls.
-        starts: how many feasible directions to start from, and random ones.
-        rng: a seed or a Generator, for the random ones.
+        radii: radii of the balls.
+        starts: number of feasible directions, and of random directions, to start from.
+        rng: seed or Generator of the random directions.
 
     >>> import hardmax as hm
     >>> from hardmax.limits import regularization_path
@@ -247,7 +247,7 @@ class _PathSearch:
     def _sharpen(self, R: float, winner: Minimum) -> list[Minimum]:
         """Ends seen from the floor of the winner's own selection.
 
-        Where no p separates the best tokens, the risk may still fall for ever along another selection: flat
+        Where no p separates the best tokens, the risk may still fall forever along another selection: flat
         to the last digit above the common floor, but not above its own.
         """
         problem, lift = self.landscape.problem, self.landscape.lift
@@ -344,9 +344,9 @@ def joint_path(
     starts: int = 6,
     rng: int | np.random.Generator = 0,
 ) -> JointPath:
-    """Least risk over |v| <= r, |p| <= R: r = rho R, or a fixed r (B-ERR-02: the limit depends on which).
+    """Minimize the loss over |v| <= r, |p| <= R with r = rho R or a fixed r; the limit depends on it.
 
-    For a given p the best v is a convex problem, for a given v the best p minimises an excess risk in the log
+    For a given p the best v is a convex problem, for a given v the best p minimizes an excess risk in the log
     domain; the two steps alternate, by Newton's method, from the directions of ``starts`` feasible p_mm, from
     random ones and from the answer at the next smaller radius. Ends are compared by their risk. Where its
     last digits no longer tell them apart (R times the margin above 35 or so), the followed one is kept.
@@ -356,8 +356,8 @@ def joint_path(
         radii: the bounds R on |p|.
         rho: the ratio r/R; one of rho and r.
         r: a fixed bound on |v|.
-        starts: how many feasible directions to start from, and random ones.
-        rng: a seed or a Generator, for the random ones.
+        starts: number of feasible directions, and of random directions, to start from.
+        rng: seed or Generator of the random directions.
 
     >>> import numpy as np, hardmax as hm
     >>> from hardmax.limits import joint_path
@@ -440,7 +440,7 @@ def _alternate(problem: Problem, p: np.ndarray, R: float, r: float) -> _End:
 
 
 def _in_ball(expand: Expand, start: np.ndarray, radius: float) -> np.ndarray:
-    """A local minimiser on the sphere, or inside it where the function falls inwards."""
+    """A local minimizer on the sphere, or inside it where the function falls inwards."""
     end = minimize(expand, start, radius)
     if end.outward > 0.0:
         inside = minimize(expand, end.p, within=radius)

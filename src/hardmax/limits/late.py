@@ -1,4 +1,4 @@
-"""The late phase of training: what is left of p beside p_mm, and the step above which it does not settle.
+"""The late phase of training: the part of p off p_mm, and the step above which it does not settle.
 
 Once every input attends to its selected token, only the support rows d_e (the rows of ATT-SVM that are tight)
 pull, each with the weight c_e exp(-d_e.p), c_e = |l'(gamma_selected)| (gamma_selected - gamma_t). Write
@@ -6,9 +6,9 @@ p = a p_mm + R with R orthogonal to p_mm. Then d_e.p = a + d_e.R, and R descends
 
     F(R) = log sum_e c_e exp(-d_e.R)      within the span of the rows, orthogonal to p_mm:
 
-by gradient descent with the step eta |p_mm| (near w; `LateMap` has it anywhere) if p follows normalised
+by gradient descent with the step eta |p_mm| (near w; `LateMap` has it anywhere) if p follows normalized
 gradient descent (B-NEW-3), by a gradient flow if p follows one, and as its minimum if p is on the
-regularisation path (B-NEW-2). All three end at the same w. The flow is a straight line in log t besides:
+regularization path (B-NEW-2). All three end at the same w. The flow is a straight line in log t besides:
 stationarity of sum_e (t/n) c_e exp(-d_e.p) d_e
 against dp/dlog t = p_mm gives a = log t - log n + F(w) - 2 log|p_mm|. What lies outside the span of the
 support rows is frozen. Where the support rows are independent, w has a closed form, `path_offset`.
@@ -39,10 +39,10 @@ from hardmax.problem import Problem
 
 @check_arguments
 def path_offset(problem: Problem, max_margin: MaxMargin) -> Floats:
-    """The vector w with p(R) = R p_mm/|p_mm| + w + O(1/R) on the regularisation path, orthogonal to p_mm.
+    """Return w with p(R) = R p_mm/|p_mm| + w + O(1/R) on the regularization path, orthogonal to p_mm.
 
     The support rows must be independent with positive multipliers, and each selected token must score above
-    its neighbours: then every support row carries the same weight in the limit, which fixes w.
+    its neighbors: then every support row carries the same weight in the limit, which fixes w.
 
     >>> import hardmax as hm
     >>> problem = hm.data.example("B-FIG-8")
@@ -53,7 +53,7 @@ def path_offset(problem: Problem, max_margin: MaxMargin) -> Floats:
     if max_margin.direction is None or multipliers is None:
         raise ValueError(f"max_margin must have a direction, got none: it is {max_margin.status}")
     near, log_c = support_weights(problem, max_margin.only_l2())
-    # Inputs that stand there several times ask for one row: what they weigh adds up.
+    # Inputs that occur several times require one row: what they weigh adds up.
     D, same = np.unique(max_margin.constraints.rows()[near], axis=0, return_inverse=True)
     firsts = near[[int(np.flatnonzero(same == row)[0]) for row in range(len(D))]]
     log_c = np.array([np.logaddexp.reduce(log_c[same == row]) for row in range(len(D))])
@@ -100,13 +100,13 @@ ZERO = 1e-9
 
 @dataclass(frozen=True, eq=False)
 class LateResidual:
-    """What p leaves beside p_mm late in training, as `late_residual` derives it.
+    """The part of p orthogonal to p_mm late in training, as `late_residual` computes it.
 
-    ``w`` is the minimiser of F, None if F has none; ``status`` says why: "independent" (the hypotheses of
+    ``w`` is the minimizer of F, None if F has none; ``status`` says why: "independent" (the hypotheses of
     B-NEW-2: independent support rows with positive multipliers), "dependent" (dependent rows, but with some
     positive multipliers that give p_mm, so that w exists all the same) or "zero multiplier" (some tight row
-    has to have the multiplier zero: F falls for ever and the residual grows without bound, ever slower).
-    ``eta_c`` is the step above which normalised gradient descent does not settle at w: infinite with one
+    has to have the multiplier zero: F falls forever and the residual grows without bound, ever slower).
+    ``eta_c`` is the step above which normalized gradient descent does not settle at w: infinite with one
     support row, nan without w. Just above it p swings with period 2; farther above, periods may double until
     there is none (`LateMap`).
 
@@ -142,7 +142,7 @@ class LateResidual:
     def predicted_misalignment(self, norm: float, point: Any = None, *, rate: float = 0.0) -> float:
         """Predicted 1 - cos to p_mm at a norm of p.
 
-        ``rate`` is the step of normalised gradient descent; zero stands for the flow and the path. There is
+        ``rate`` is the step of normalized gradient descent; zero stands for the flow and the path. There is
         no prediction (nan) for a rate of eta_c or more, nor for a norm below that of the residual.
         """
         sine = float(lengths(self.residual(point))) / expect.positive("norm", norm)
@@ -192,7 +192,7 @@ class LateResidual:
 
 @dataclass(frozen=True, eq=False)
 class LateComparison:
-    """A trajectory beside the prediction: how far its residual is from w, and 1 - cos at its end.
+    """A trajectory compared with the prediction: distance of its residual to w, and 1 - cos at its end.
 
     ``distances`` are those of the moving part of the residual from w, at every snapshot; ``drift`` is how far
     the frozen part still moved since |p| was half of its last value. ``predicted`` takes the frozen part from
@@ -227,10 +227,10 @@ class LateComparison:
 
 @check_arguments
 def late_residual(problem: Problem, max_margin: MaxMargin) -> LateResidual:
-    """The residual w beside p_mm, its stability threshold and what is frozen (B-NEW-2, B-NEW-3).
+    """Return the late residual w orthogonal to p_mm, its stability threshold and the frozen part.
 
     ``max_margin`` is the solution for a locally optimal selection: each selected token must score above its
-    neighbours, or p does not go there at all.
+    neighbors; otherwise p does not go there.
 
     >>> import hardmax as hm
     >>> from hardmax.margin.att_svm import max_margin
@@ -259,7 +259,7 @@ def late_residual(problem: Problem, max_margin: MaxMargin) -> LateResidual:
     curvatures = np.linalg.eigvalsh(end.hessian)
     steepest = float(curvatures[-1]) if len(curvatures) else 0.0
     eta_c = swing_rate(float(np.linalg.norm(p)), steepest)
-    with np.errstate(over="ignore", under="ignore"):  # of keys beyond 1e154 the curvatures are no floats
+    with np.errstate(over="ignore", under="ignore"):  # of keys beyond 1e154 the curvatures are not floats
         curvatures, w = np.ldexp(curvatures, 2 * power), np.ldexp(span @ z, -power)
     return LateResidual(
         problem, max_margin, status, w, span, curvatures, end.value, math.ldexp(eta_c, -power)
@@ -345,7 +345,7 @@ class LateMap:
         return out
 
     def exponents(self, rates: np.ndarray, start: np.ndarray, skip: int, count: int) -> np.ndarray:
-        """Largest Lyapunov exponent at every rate: how fast neighbours part, per step, on a log scale."""
+        """Largest Lyapunov exponent at every rate: how fast neighbors part, per step, on a log scale."""
         z = np.tile(np.asarray(start, dtype=float), (len(rates), 1))
         for _ in range(skip):
             z = self.step(z, rates)

@@ -3,7 +3,7 @@
 Among the p that lose no row, C = {p : Dp >= 0}, a row is separable if some p wins it, and bound if all tie
 it. Both have certificates in fractions: a p with d_j.p >= 1 on the separable rows and = 0 on the bound ones,
 and a circulation, y >= 1 on the bound rows with sum_j y_j d_j = 0. Cycles of the graph of rows are known
-beforehand, a linear program in floats guesses the rest, and where that is wrong exact contradictions mend it:
+beforehand, a linear program in floats guesses the rest, and where that is wrong exact contradictions fix it:
 rows that cannot all be won cancel with positive weights, so each of them is bound.
 """
 
@@ -135,7 +135,7 @@ def _known(constraints: Constraints) -> tuple[Bools, list[Fraction]]:
 
 
 def _guess(A: Floats, known: Bools) -> Bools | None:
-    """Rows that no p wins by 1 at the optimum of: maximise sum t, Ap >= t, 0 <= t <= 1."""
+    """Rows that no p wins by 1 at the optimum of: maximize sum t, Ap >= t, 0 <= t <= 1."""
     from scipy.optimize import linprog
     from scipy.sparse import csr_array, eye_array, hstack
 

@@ -155,7 +155,7 @@ class Minimum:
 def minimize(
     expand: Expand, start: np.ndarray, radius: float | None = None, *, within: float = math.inf
 ) -> Minimum:
-    """A local minimiser from ``start``, on the sphere of that radius if one is given.
+    """A local minimizer from ``start``, on the sphere of that radius if one is given.
 
     In free space it stops where it leaves the ball of radius ``within``.
     """

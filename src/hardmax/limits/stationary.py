@@ -45,8 +45,8 @@ def stationary_points(
 ) -> list[StationaryPoint]:
     """Stationary points with |p| up to ``radius``, nearest first.
 
-    Far out they lie beside the directions ``corners`` of `CriticalDirections`: tubes around these get grids
-    of their own. Grids get finer until (-1)^index sum to ``total``, if it is given.
+    Far out they are near the directions ``corners`` of `CriticalDirections`: tubes around these get grids
+    each. Grids get finer until (-1)^index sum to ``total``, if it is given.
     """
     found: list[StationaryPoint] = []
     corners = np.reshape(corners, (-1, field.basis.shape[0])) @ field.basis
@@ -129,14 +129,14 @@ def _newton(field: DescentField, start: np.ndarray, radius: float) -> Stationary
     return None
 
 
-# Flows are followed until p is this many times longer than where they began: beside the boundary, too, they
+# Flows are followed until p is this many times longer than where they began: near the boundary, too, they
 # have left it by then.
 FAR = 10.0
 
 
 @check_arguments
 def basin_boundary(problem: Problem, start: Any, other: Any, *, tolerance: float = 1e-6) -> np.ndarray:
-    """The point between two starts at which the basin of the first one's selection ends.
+    """Find the point between two starts at which the basin of the first one's selection ends.
 
     The boundary is itself made of trajectories: from it p goes to no locally optimal direction, which is why
     "gradient descent can only go to locally optimal directions" holds for almost every start at best.

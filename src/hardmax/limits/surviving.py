@@ -20,12 +20,12 @@ ALIVE, GONE = 1e-3, 1e-6  # attention above the first survives, below the second
 
 @dataclass(frozen=True, eq=False)
 class Survivors:
-    """The tokens that p still attends to, and what the conjecture says of them.
+    """The tokens that p still attends to, and the verdict of the conjecture.
 
     ``sets`` are the tokens with attention above 1e-3. If training keeps these, rows from the best of them to
     the others inside a set are bound and rows to the outside separable, p tends to a minimum of the risk
     among the survivors on the bound rows' span (``error`` is the distance to it, None if none is found) and
-    along ``decomposition.p_mm`` beside it (``cosine_distance``, 1 - cos; None if nothing diverges).
+    along ``decomposition.p_mm`` next to it (``cosine_distance``, 1 - cos; None if nothing diverges).
 
     >>> import hardmax as hm
     >>> found = hm.limits.survivors(hm.data.example("cycle"), [7.0, 6.0, -14.0])

@@ -152,7 +152,7 @@ FAMILIES: list[Callable[[Any], Norm | None]] = []  # readers of names that are m
 
 @check_arguments
 def register(own: Norm, check: Ball | None = None) -> Norm:
-    """Make a norm known by its name, wherever a ``norm`` is asked for, and return it.
+    """Register a norm under its name, for every argument ``norm``, and return it.
 
     Args:
         own: the norm; its name must not be that of another norm of hardmax. Your own is replaced.
@@ -173,7 +173,7 @@ def register(own: Norm, check: Ball | None = None) -> Norm:
 
 
 def norm(name: Norm | str | float) -> Norm:
-    """The norm of a name: "l1", "l2", "linf", a power such as "l1.5" or 1.5, or one that was registered.
+    """Return a norm by its name: "l1", "l2", "linf", a power such as "l1.5" or 1.5, or a registered one.
 
     >>> import hardmax as hm
     >>> [hm.margin.norm(name).name for name in ("l2", "frobenius", 3, "l1.50", "1.5")]

@@ -91,9 +91,9 @@ class MaxMargin:
     solution; where a matrix is unknown, p is that matrix read row by row, and ``W`` the matrix itself.
     ``kkt`` is the largest relative residual of primal feasibility, stationarity and complementarity; 0 for
     exact certificates. ``selection`` is what it selects, one token per input, or a `Selection` of sets where
-    several tie; None for a solution of `Constraints`. Where a p is needed, `need` gives it or says why there
-    is none. ``norm`` is the norm that is least; in l1 and linf several p may be optimal: p is the
-    shortest of them in l2, and ``face`` knows all.
+    several tie; None for a solution of `Constraints`. `need` returns p or raises an error with the reason.
+    ``norm`` is the norm that is least; in l1 and linf several p may be optimal: p is the
+    shortest of them in l2, and ``face`` describes all.
 
     >>> import hardmax as hm
     >>> best = hm.max_margin(hm.Constraints.dense([[1.0, 1.0], [1.0, -1.0], [0.5, 1.0]]))

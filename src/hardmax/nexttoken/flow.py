@@ -1,4 +1,4 @@
-"""Stage 2 in the limit of small steps: the normalised gradient flow of its problem, along its arc length."""
+"""Stage 2 in the limit of small steps: the normalized gradient flow of its problem, along its arc length."""
 
 from __future__ import annotations
 

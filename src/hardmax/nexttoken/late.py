@@ -1,8 +1,8 @@
-"""C-THM-ASY: what is left of W_kq beside W_kq* late in stage 2, and what follows from it.
+"""C-THM-ASY: what is left of W_kq orthogonal to W_kq* late in stage 2, and what follows from it.
 
 Late in training a sentence pulls along its tight relations e = (o, x; q) only, with the weight
 omega_e e^(-(A[o,q] - A[x,q])), omega_e = sum pi c_x/c_o over the sentences with query q and token x. Write
-A = c W_kq* + R with R orthogonal to W_kq*. Normalised gradient descent is then gradient descent on the convex
+A = c W_kq* + R with R orthogonal to W_kq*. Normalized gradient descent is then gradient descent on the convex
 
     F(R) = log sum_e omega_e exp(-(R[o,q] - R[x,q])),    with the step eta |W_kq*|,
 
@@ -47,7 +47,7 @@ class Late:
         return float(self.R @ self.R)
 
     def frozen(self, a: Floats) -> Floats:
-        """The part of a late point beside W_kq* that no longer moves."""
+        """The part of a late point orthogonal to W_kq* that no longer moves."""
         beside = self.beside(a)
         return np.zeros(len(beside)) if self.span is None else beside - self.span @ (self.span.T @ beside)
 

@@ -1,7 +1,7 @@
 """The merged model in token-index space: forward pass, losses, gradients of both matrices (C-DEF-GRAD).
 
 A[x, q] = x' W_kq q and B[v, x] = (W_ov x)_v are V x V tables. Here they are dense and B is any table; the
-training of stage 2 itself stands on `direction`, which needs neither.
+training of stage 2 itself uses `direction`, which needs neither.
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ def literal_gradient(samples: Samples, E: Any, W_ov: Any, W_kq: Any) -> Floats:
 
 
 def naive_descent(samples: Samples, B: Any, rate: float, steps: int) -> Floats:
-    """Stage 2 from zero by (6) in token-index space: the V x V table A after ``steps`` normalised steps."""
+    """Stage 2 from zero by (6) in token-index space: the V x V table A after ``steps`` normalized steps."""
     N, V = samples.n, samples.V
     row = np.repeat(np.arange(N), np.diff(samples.offsets))
     count = np.zeros((N, V))

@@ -128,7 +128,7 @@ def _sentence_losses(pairs: Pairs, W_ov: OutputValue, a: Any) -> Floats:
 
 
 def _misread(pairs: Pairs) -> np.ndarray:
-    """Constant sentences that are not continued by n(x): attention cannot mend them, so L* is no limit."""
+    """Constant sentences that are not continued by n(x): attention cannot fix them, so L* is not a limit."""
     samples = pairs.samples
     alone = np.flatnonzero(np.diff(samples.offsets) == 1)
     return pairs.collocation[samples.tokens[samples.offsets[alone]]] != samples.target[alone]

@@ -1,6 +1,6 @@
 """The (token, query) pairs that stage 2 can move, and the sentences as lists of them.
 
-G[x, q] is zero unless x and q occur together in a sentence with query q and another token beside x
+G[x, q] is zero unless x and q occur together in a sentence with query q and another token next to x
 (C-DEF-INDEX), so W_kq is stored as one number per such pair: nothing here grows with |V|^2 or d.
 """
 

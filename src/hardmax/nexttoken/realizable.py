@@ -152,7 +152,7 @@ def _heaviest_paths(x: Ints, y: Ints, count: Ints) -> Ints:
     """The edges x -> y of disjoint paths and cycles with the greatest total count."""
     sources, row = np.unique(x, return_inverse=True)
     images, column = np.unique(y, return_inverse=True)
-    each = np.arange(len(sources))  # every source may also be matched with a column of its own, at no gain
+    each = np.arange(len(sources))  # every source may also be matched with a separate column, at no gain
     return _matched(row, column, count, each, len(images) + each, len(each), len(images) + len(each))
 
 

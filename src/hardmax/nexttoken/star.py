@@ -92,7 +92,7 @@ class KqStar:
     def solution(self) -> MaxMargin:
         """The same as a `MaxMargin` in the pairs' values, with multipliers, interval and certificate.
 
-        Rows are labelled (query, above, below). ``selection`` has, for every sentence of the pairs, the
+        Rows are labeled (query, above, below). ``selection`` has, for every sentence of the pairs, the
         tokens that lead to its next token: several where the collocation is not injective, all of them where
         none does and nothing is asked. Made when asked for; it grows with pairs and relations only.
         """

@@ -42,7 +42,7 @@ REPORT = 2_000_000
 class Training(Run):
     """A run of Algorithm 1: W_ov, and W_kq as one value per pair at every recorded time.
 
-    ``clock`` is "step" for normalised gradient descent and "flow" for its limit of small steps, with times
+    ``clock`` is "step" for normalized gradient descent and "flow" for its limit of small steps, with times
     t so that eta t is the arc length. ``points`` are in extended precision where a flow went far; ``event``
     is "stationary point" where the sentences' pulls cancel. ``signed_steps`` of the steps left the structured
     form. All else that a `hardmax.Run` can say, it says of the problem `Samples.problem(W_ov)`.
@@ -259,11 +259,11 @@ def train(
     progress: Progress | None = None,
     stop: Callable[[], bool] | None = None,
 ) -> Training:
-    """Algorithm 1: ``stage1`` steps of W_ov by C-THM-S1, then ``steps`` normalised steps of W_kq.
+    """Algorithm 1: ``stage1`` steps of W_ov by C-THM-S1, then ``steps`` normalized steps of W_kq.
 
     Rates default to those of the paper's experiment scaled to |V|. ``W_ov`` replaces stage 1, ``start`` (one
     value per pair, or a V x V table) the zero of stage 2, ``n`` the collocation. If ``start`` was reached
-    ``after`` so many steps, only the others are taken: to the same bits as in one go. ``record`` is every how
+    ``after`` steps, only the others are taken: to the same bits as in one go. ``record`` is every how
     many steps to keep, a list of steps, or by default about 60 at equal ratios. ``progress`` is called
     as ``progress(done, total)``; ``stop`` is called now and then, and if it returns true the run ends there.
     """

@@ -262,7 +262,7 @@ class OneHot(Keys):
 
 ENDS = ("first", "last")  # tokens of an input that can be its query
 
-# Keys up to so many numbers are written out for a compiled loop. Beyond, a step takes longer than Python
+# Keys up to this many numbers are written out for a compiled loop. Beyond, a step takes longer than Python
 # needs to call the kernels of products, which do less.
 WRITTEN = 1_000_000
 
@@ -293,7 +293,7 @@ class Products(Keys):
 
     @cached_property
     def exponent(self) -> int:
-        """Of the largest product, which itself may be no float."""
+        """Of the largest product, which itself may not be a float."""
         tops = (np.abs(table).max(axis=1) for table in (self.left, self.right))
         (x, a), (z, b) = (np.frexp(top) for top in tops)
         part, power = np.frexp(x[self.token] * z[self.query])

@@ -176,7 +176,7 @@ class Attention:
 
 
 class Readout:
-    """The base of every readout. One of your own needs a ``loss`` and `attend`; the rest has defaults.
+    """The base of every readout. A custom one needs a ``loss`` and `attend`; the rest has defaults.
 
     >>> import numpy as np, hardmax as hm
     >>> from hardmax.problem.readouts import Readout
@@ -262,7 +262,7 @@ def _vertex(tokens: np.ndarray, offsets: np.ndarray, chosen: np.ndarray) -> Atte
 
 @dataclass(frozen=True, eq=False)
 class Scores(Readout):
-    """Fixed token scores gamma_it, one per slot, and a loss (B-DEF-1a).
+    """Fixed token scores gamma_it, one per slot, and a loss.
 
     >>> import hardmax as hm
     >>> hm.Problem([[[1.0, 0.0], [0.0, 0.0]]], [[1.0, 0.0]]).readout.scores
@@ -289,7 +289,7 @@ class Scores(Readout):
 
 @dataclass(frozen=True, eq=False)
 class LinearReadout(Readout):
-    """Values x, labels Y and a readout v: the score of a token is Y v.x (B-DEF-1). ``v`` may be trained.
+    """Values x, labels Y and a readout v: the score of a token is Y v.x. ``v`` may be trained.
 
     >>> import hardmax as hm
     >>> problem = hm.Problem.from_tokens([[[2.0, 0.0], [0.0, 1.0]]], labels=[-1], readout=[1.0, 0.0])
@@ -323,7 +323,7 @@ class LinearReadout(Readout):
 
 @dataclass(frozen=True, eq=False)
 class NonlinearReadout(Readout):
-    """Values, labels and any differentiable psi: the prediction is Y psi(z), z the attended value (B-DEF-1d).
+    """Values, labels and any differentiable psi: the prediction is Y psi(z), z the attended value.
 
     ``psi`` maps (n, e) to (n,), ``psi_gradient`` maps (n, e) to (n, e).
 

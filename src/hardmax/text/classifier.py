@@ -145,12 +145,12 @@ class AttentionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         class_weight: None, "balanced" or a weight per class.
         early_stopping, validation_fraction, patience: hold out a part, end after this many passes without a
             better score on it, and keep the best.
-        dimension: of the embeddings of the solver "embeddings".
+        dimension: dimension of the embeddings (solver "embeddings" only).
         warm_start: begin where the last fit ended, with its vocabulary.
-        checkpoint: a file that keeps the state after each pass; the same fit goes on from it, bit for bit.
+        checkpoint: a file that keeps the state after each pass; the same fit resumes from it, bit for bit.
         random_state: seed of orders and dropout.
         n_jobs: threads for vectorizing and predicting, all cores by default. Results do not depend on it.
-        verbose: whether each pass is told.
+        verbose: print the loss after each pass.
 
     >>> import hardmax as hm
     >>> texts = ["good film", "a good one", "bad film", "a bad one"] * 5

@@ -1,6 +1,6 @@
 """Compiled loops of the classifier: a pass of training over all texts, predictions, the most telling tokens.
 
-Of a token the loss sees two things: its mass e^a, where a is E p, and one value per class, E v. They stand in
+Of a token the loss sees two things: its mass e^a, where a is E p, and one value per class, E v. They are in
 one row of ``table`` (mass first), so that a token costs one look into memory. A text's score for a class is
 the mean of its tokens' values, each weighed by mass times multiplicity; with one column of values it is the
 log-odds of the second of two classes. The last row of the table is the background, a token that every text
@@ -105,7 +105,7 @@ def one_pass(  # type: ignore[no-untyped-def]
     """One step per text in the given order; returns the sum of the losses met, by weight.
 
     The rates go from ``begin`` to ``end`` times their size. Each token is left out with probability
-    ``dropout``; with ``top`` only so many, the most telling, are kept. ``entropy`` is the strength of the
+    ``dropout``; with ``top`` only this many, the most telling, are kept. ``entropy`` is the strength of the
     penalty on the entropy of the attention. ``squares`` are the sums of squared gradients of Adagrad.
     """
     classes, background, total = table.shape[1] - 1, table.shape[0] - 1, 0.0

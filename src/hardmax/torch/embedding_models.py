@@ -26,7 +26,7 @@ from hardmax.torch.zero_sum import softmax
 def padded(
     data: Corpus | Samples, rows: Sequence[int] | np.ndarray | None = None
 ) -> tuple[torch.Tensor, ...]:
-    """Distinct tokens (B, U) and counts (B, U) of some sequences, or of all; empty places have the count 0.
+    """Return distinct tokens (B, U) and counts (B, U) of some or all sequences; empty places count 0.
 
     Of `Samples` a third array has the last token of each sentence, the query.
 
@@ -59,7 +59,7 @@ class _OfCorpus(nn.Module):  # type: ignore[misc]
 
 
 class OneLayer(_OfCorpus):
-    """softmax(p' E_X') E_X v (A-DEF-1): only E p and E v are formed, never a (B, U, d) array.
+    """softmax(p' E_X') E_X v: only E p and E v are formed, never a (B, U, d) array.
 
     ``scale`` multiplies the logits: a positive number, "1/sqrt(d)", or None for 1, as printed.
 
@@ -86,7 +86,7 @@ class OneLayer(_OfCorpus):
 
 
 class KeyQuery(OneLayer):
-    """softmax(p' W E_X') E_X v (A-DEF-2); ``scale`` as in `OneLayer`.
+    """softmax(p' W E_X') E_X v; ``scale`` as in `OneLayer`.
 
     >>> import torch, hardmax as hm
     >>> corpus = hm.Corpus.from_sequences([[0, 1], [1, 2]], [1, -1])
@@ -160,7 +160,7 @@ def _attend(a: torch.Tensor, c: torch.Tensor, counts: torch.Tensor) -> torch.Ten
 
 
 class TunedPrompt(nn.Module):  # type: ignore[misc]
-    """v' X' softmax(X W' p) (B-DEF-1): a prompt p is tuned, and with it v and W if they require gradients.
+    """v' X' softmax(X W' p): a prompt p is tuned, and with it v and W if they require gradients.
 
     Args:
         p: the prompt, (d,).
@@ -247,7 +247,7 @@ def _predictions(logits: torch.Tensor, values: torch.Tensor, mask: torch.Tensor 
 
 
 class NextToken(nn.Module):  # type: ignore[misc]
-    """W_ov X' softmax(X W_kq q), the logits of the next token, with q the last one (C-DEF-MODEL).
+    """W_ov X' softmax(X W_kq q), the logits of the next token, with q the last one.
 
     Args:
         W_kq: A[x, q] = x' W_kq q over the vocabulary, (V, V).

@@ -17,7 +17,7 @@ from hardmax.torch.embedding_models import NextToken, OneLayer, QueryAttention, 
 
 @check_arguments
 def problem_of(module: nn.Module, batch: Any) -> Problem:
-    """The problem of a module on a batch: its attention weights are what is trained, all the rest is fixed.
+    """Return the problem of a module on a batch: its attention weights are trained, all the rest is fixed.
 
     The point of the module in it is `hm.torch.point_of`: `hm.loss(problem, point)` is the module's loss.
 

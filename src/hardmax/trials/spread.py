@@ -110,8 +110,8 @@ def spread(
         name: the function of parameters and a seed, which it may ignore.
         cells: what it is called with.
         backend: as for `sweep`.
-        address: of the cluster to join.
-        workers: processes, one for each core by default.
+        address: address of the cluster to join.
+        workers: number of processes; default: one per core.
     """
     check_place(backend, address)
     pool = open_backend(backend, Job(name, source_hash(load(name)), False, 0), workers, address)

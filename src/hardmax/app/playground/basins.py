@@ -40,7 +40,7 @@ def field(message: Mapping[str, Any]) -> dict[str, Any]:
     span = number(message, "span", 4.0, 1e-6, 1e6)
     level = int(number(message, "level", 1, 0, FINEST))
     directions = list(hm.attractors(problem, norm=norm, seconds=SOLVE_SECONDS))
-    # the limit of small steps is the same for flow and for normalised descent: one curve, another clock
+    # the limit of small steps is the same for flow and for normalized descent: one curve, another clock
     rate = TRAVEL * span / STEPS
     step = rule("normalized", rate) if name == "flow" else rule(name, rate, norm)
     judge = Judge(problem, step, [each.max_margin.constraints.rows() for each in directions])

@@ -1,1 +1,1 @@
-"""Corpora: labelled sequences of tokens, their statistics, and synthetic ones (paper A)."""
+"""Corpora: labeled sequences of tokens, their statistics, and synthetic ones (paper A)."""

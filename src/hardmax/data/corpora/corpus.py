@@ -1,4 +1,4 @@
-"""Corpus: labelled sequences of tokens, kept as counts, which is all the one-layer model sees (A-DEF-0)."""
+"""Corpus: labeled sequences of tokens, kept as counts, which is all the one-layer model sees (A-DEF-0)."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ def assumption_4_corpus(
     irrelevant: int | None = None,
     rng: int | np.random.Generator,
 ) -> Corpus:
-    """A random corpus that satisfies Assumption 4, every token of its vocabulary in use.
+    """Draw a random corpus that satisfies Assumption 4 and uses every token of its vocabulary.
 
     ``important`` are the numbers of completely positive and completely negative tokens (at most n/2 each,
     which is the default), ``irrelevant`` the number of the others (by default T, or fewer where they do not

@@ -19,7 +19,7 @@ class Assumption4Witness:
 
     ``reason`` is "length" (sequences of different lengths), "none" (no completely positive or negative
     token), "several" (two of them), "repeated" (one, more than once) or "relevant" (a token with alpha != 0
-    beside it).
+    next to it).
 
     >>> import hardmax as hm
     >>> corpus = hm.Corpus.from_sequences(["good film film", "bad bad film"], [1, -1])

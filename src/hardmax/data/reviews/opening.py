@@ -49,7 +49,7 @@ _ORIGIN = {
 
 @check_arguments
 def find_reviews(folder: str | PathLike[str], kind: str) -> tuple[Path, ...]:
-    """The files of "imdb" or "yelp" in a folder, packed or not; a ValueError says where to get them.
+    """Find the files of "imdb" or "yelp" in a folder; a ValueError names where to get them.
 
     >>> import pathlib, tempfile
     >>> import hardmax as hm
@@ -142,7 +142,7 @@ def unpacked_name(name: str) -> str:
 
 @contextmanager
 def damage_named(path: Path) -> Iterator[None]:
-    """A broken archive is the user's to mend."""
+    """A broken archive is the user's to fix."""
     try:
         yield
     except DAMAGE as error:

@@ -45,7 +45,7 @@ def _kinds() -> NDArray[np.uint8]:
     kinds = np.full(256, _WORD, dtype=np.uint8)
     kinds[[0x09, 0x0B, 0x0C, 0x20]] = _SPACE
     kinds[0x1C:0x20] = _ODD
-    kinds[[0x0A, 0x0D]] = _END  # every system's line ends; an empty line between \r and \n is no sentence
+    kinds[[0x0A, 0x0D]] = _END  # every system's line ends; an empty line between \r and \n is not a sentence
     kinds[[0xC2, 0xE1, 0xE2, 0xE3]] = _LEAD
     return kinds
 

@@ -1,4 +1,4 @@
-"""Punctuation marks at the ends of words: kept, as tokens of their own, or left out."""
+"""Punctuation marks at the ends of words: kept, as separate tokens, or left out."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def bare(word: str) -> str:
 
 
 def apart(words: Iterable[str], punctuation: str) -> list[str]:
-    """The words with the marks at their ends kept, as tokens of their own, or left out.
+    """The words with the marks at their ends kept, as separate tokens, or left out.
 
     >>> from hardmax.data.sentences.punctuation import apart
     >>> apart(["(She", "sings.)"], "split"), apart(["Don't,", "--", "stop!"], "strip")

@@ -54,7 +54,7 @@ class Readable(Protocol):
     """What blocks are read from."""
 
     def read(self, size: int, /) -> bytes:
-        """At most so many bytes, none at the end."""
+        """At most this many bytes, none at the end."""
 
 
 def blocks(
@@ -318,7 +318,7 @@ class _Again:
         self._start, self._stream = start, stream
 
     def read(self, size: int) -> bytes:
-        """At most so many bytes, none at the end."""
+        """At most this many bytes, none at the end."""
         if self._start:
             piece, self._start = self._start[:size], self._start[size:]
             return piece
@@ -405,7 +405,7 @@ class _Part:
         self._stream, self._left = stream, stop - start
 
     def read(self, size: int) -> bytes:
-        """At most so many bytes, none at the end."""
+        """At most this many bytes, none at the end."""
         piece = self._stream.read(min(size, self._left))
         self._left -= len(piece)
         return piece

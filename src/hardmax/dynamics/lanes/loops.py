@@ -50,7 +50,7 @@ _PER_LOG_2 = 1.0 / math.log(2.0)
 _SHIFT = 1.5 * 2.0**52  # a number that is added to this is rounded to a whole one
 _C3, _C4, _C5, _C6, _C7, _C8, _C9, _C10, _C11, _C12, _C13 = (1.0 / math.factorial(k) for k in range(3, 14))
 
-# e^-345 is 1e-150: beside one it is nothing, and the product of two such numbers does not underflow, which
+# e^-345 is 1e-150: next to one it is nothing, and the product of two such numbers does not underflow, which
 # would take its time. A coordinate whose terms sum to less than SMALL may have lost some that way; the plain
 # loop, which takes logs, has to do that run.
 FAINT, SMALL = -345.0, 1e-130
@@ -145,7 +145,7 @@ def exp(x, least):  # type: ignore[no-untyped-def]
     end = plus_product(plus_product(_C10, r, _C11), r2, plus_product(_C12, r, _C13))
     q = plus_product(q, r4, plus_product(middle, r4, end))
     near = 1.0 + (r + plus_product(lost, r2, q))
-    deep = x < -700.0  # 2^k itself may be no normal number
+    deep = x < -700.0  # 2^k itself may not be a normal number
     power = power_of_two(where(deep, shifted + 100.0, shifted))
     return where(nothing, 0.0, near * power * where(deep, 2.0**-100, 1.0))
 
@@ -339,7 +339,7 @@ def descend_along(layout, room, plan, gram, row, start, vectors, coefficients): 
         if plan.flag:
             for r in range(m):
                 square = square + load(pull, r) * load(beta, r)
-                bound = bound + absolute(load(beta, r)) * load(sizes, r)  # the length, if nothing cancelled
+                bound = bound + absolute(load(beta, r)) * load(sizes, r)  # the length, if nothing canceled
             end(square < CANCELLATION * bound * bound, CANCELLED, room)
         along, epsilon = rates[k] / roots(square), plan.constants[0]
         if epsilon > 0.0 or not plan.flag:

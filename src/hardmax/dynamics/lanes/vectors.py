@@ -1,7 +1,7 @@
 """Lanes: four numbers side by side as one value of compiled code, one from each of four independent problems.
 
 LLVM has such values for every processor, and holds them in the widest registers there are. Nothing passes
-from one lane to another, so what a lane computes does not depend on what stands beside it. Each operation is
+from one lane to another, so what a lane computes does not depend on its neighbors. Each operation is
 that of float64, rounded; only `plus_product` may round once instead of twice, where the processor can.
 """
 
@@ -178,7 +178,7 @@ def absolute(typing: Any, x: Any) -> Any:
 
 @intrinsic
 def power_of_two(typing: Any, shifted: Any) -> Any:
-    """2^k where k + 1.5 2^52 is given, for whole k from -1022 to 1023: k stands in the last bits of that."""
+    """2^k where k + 1.5 2^52 is given, for whole k from -1022 to 1023: k is in the last bits of that."""
 
     def make(context: Any, builder: Any, signature: Any, given: Any) -> Any:
         def each(number: int) -> Any:

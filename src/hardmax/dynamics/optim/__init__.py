@@ -1,4 +1,4 @@
-"""Optimizer rules: how an optimiser turns minus the gradient into a move. Public as `hm.optim`.
+"""Optimizer rules: how an optimizer turns minus the gradient into a move. Public as `hm.optim`.
 
 A rule sees minus the gradient as ``direction`` times exp(``exponents``), coordinate by coordinate, because at
 large norms the gradient itself underflows. It may keep numbers between steps in ``state``. A custom rule is

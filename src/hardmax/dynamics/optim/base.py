@@ -74,7 +74,7 @@ class Optimizer:
 
     @property
     def by_coordinate(self) -> bool:
-        """Whether each coordinate needs an exponent of its own."""
+        """Whether each coordinate needs a separate exponent."""
         return False
 
     @property

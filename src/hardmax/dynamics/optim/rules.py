@@ -27,7 +27,7 @@ class Mirror(Optimizer):
 
     The dual point xi has p_k = sign(xi_k) |xi_k|^(1/(power - 1)). ``normalized`` steps of xi have length
     ``lr`` in the dual norm. The direction tends to the max margin in l_power at any constant rate
-    (D-THM-3); power 2 is (normalised) gradient descent.
+    (D-THM-3); power 2 is (normalized) gradient descent.
 
     >>> import hardmax as hm
     >>> run = hm.train(hm.data.example("B-FIG-8"), hm.optim.Mirror(0.1, power=3), steps=1000)
@@ -102,7 +102,7 @@ class Steepest(InNorm):
 
     @property
     def constants(self) -> tuple[float, ...]:
-        """The power of the norm, whether steps are normalised, and epsilon."""
+        """The power of the norm, whether steps are normalized, and epsilon."""
         return norm(self.norm).power or 0.0, float(self.normalized), self.damping
 
     def update(
@@ -146,7 +146,7 @@ class GD(Steepest):
 
 @dataclass(frozen=True)
 class Normalized(Steepest):
-    """Normalised descent: steps of length ``lr`` in the ``norm``, right however small the gradient is.
+    """Normalized descent: steps of length ``lr`` in the ``norm``, right however small the gradient is.
 
     ``eps`` is added to the gradient's norm as some public notebooks do; it stalls the path (B-ERR-11) and
     is zero unless asked for. In l2 the direction is right for any constant rate (D-THM-3), in other norms
@@ -185,7 +185,7 @@ class Sign(Steepest):
     """Sign descent: every coordinate moves by ``lr``; a coordinate whose pulls cancel to rounding rests.
 
     Steepest descent in linf. With a constant rate it need not end at the max margin (D-THM-6); ``decay=0.5``
-    mends that.
+    fixes that.
 
     >>> import hardmax as hm
     >>> hm.train(hm.data.example("B-FIG-8"), hm.optim.Sign(0.5), steps=4).p.tolist()
@@ -255,7 +255,7 @@ class Averaged(InNorm):
 
     @property
     def constants(self) -> tuple[float, ...]:
-        """Beta, the power of the norm, whether steps are normalised."""
+        """Beta, the power of the norm, whether steps are normalized."""
         return self.beta, norm(self.norm).power or 0.0, float(self.normalized)
 
     def begin(self, x: np.ndarray) -> np.ndarray:
@@ -292,9 +292,9 @@ class Averaged(InNorm):
 class Momentum(Averaged):
     """Steepest steps along a mean of gradients, m = beta m + (1 - beta) g, in any ``norm``.
 
-    In l2 this is normalised gradient descent with momentum, and not ``normalized`` the heavy ball. With a
+    In l2 this is normalized gradient descent with momentum, and not ``normalized`` the heavy ball. With a
     constant rate above -log(beta)/margin the mean shrinks more slowly than the gradient: the run goes on
-    along it for ever, and says "frozen momentum" (D-THM-7).
+    along it forever, and says "frozen momentum" (D-THM-7).
 
     >>> import hardmax as hm
     >>> problem = hm.data.example("B-FIG-8")
@@ -482,7 +482,7 @@ class Adam(Adaptive):
 class AdamW(Adam):
     """Decoupled weight decay, then a step along the corrected first moment over the root of the second.
 
-    In `train` the moments carry exponents of their own, and ``eps=0`` is allowed: steps are right
+    In `train` the moments carry separate exponents, and ``eps=0`` is allowed: steps are right
     however small the gradient is. Nothing that is proved of gradient descent holds for it.
 
     >>> import hardmax as hm

@@ -1,4 +1,4 @@
-"""Compiled loops of a training step, for float32 and float64: updates of the optimisers, and the pass over a
+"""Compiled loops of a training step, for float32 and float64: updates of the optimizers, and the pass over a
 tile of columns of E.
 
 They share a file because numba's cache looks at one file only: a pass compiled with an older update would
@@ -15,7 +15,7 @@ from numba import boolean, float32, float64, intp, types
 
 from hardmax._lib.compiled import INDEX, OUT_TABLE, TABLE, VECTORIZED, njit
 
-TILE = 1024  # columns at most: p and v of two steps, on so many, stay in the first-level cache
+TILE = 1024  # columns at most: p and v of two steps, on this many, stay in the first-level cache
 TERMS = 8  # of the series for steps without a gradient
 REST = 4 + TERMS  # numbers that sum up such steps: see `extend_rests`
 

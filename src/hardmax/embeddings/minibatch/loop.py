@@ -73,7 +73,7 @@ DIVERGED = "diverged"  # how the event of a training that broke begins
 
 
 class Epochs(NamedTuple):
-    """What a loop leaves beside the model."""
+    """What a loop leaves in addition to the model."""
 
     losses: np.ndarray  # (steps,)
     snapshots: tuple[TokenObservables, ...]
@@ -179,7 +179,7 @@ def run(
         if last or _recorded(epoch):
             kept.append(TokenObservables(corpus, epoch, a, c))
         if path is not None and (last or epoch % plan.checkpoint_every == 0):
-            # An end that is no recorded epoch stays out of the file: a longer training has no such snapshot.
+            # An end that is not recorded stays out of the file: a longer training has no such snapshot.
             lasting = [each for each in kept if _recorded(each.epochs)]
             arrays = {
                 "losses": np.array(losses),

@@ -31,7 +31,7 @@ from hardmax.torch.embedding_models import padded
 
 EPSILON = 1e-5  # of the LayerNorm
 GROUP = 2**21  # numbers that the work on one group of sequences keeps in the cache, about
-BLOCK = 2**17  # numbers that an optimiser step takes at a time
+BLOCK = 2**17  # numbers that an optimizer step takes at a time
 
 
 class TwoLayerModel:

@@ -114,7 +114,7 @@ def factored_point(
     *,
     tolerance: float = 1e-6,
 ) -> FactoredPoint:
-    """Whether factors of W are at a solution of the nuclear-norm problem, at another KKT point, or at none.
+    """Decide whether factors of W solve the nuclear-norm problem, are another KKT point, or neither.
 
     Args:
         problem: one with queries, `Problem.from_queries`.

@@ -69,7 +69,7 @@ def solve_in(constraints: Constraints, name: Norm | str | float, exact: bool = F
 
 @check_arguments
 def solve_by(own: Norm, constraints: Constraints, optimum: Optimum, exact: bool = False) -> MaxMargin:
-    """The solution in a norm from a function that finds p and multipliers; infeasible problems are settled.
+    """Solve in a norm by a function that finds p and multipliers; infeasible problems are settled first.
 
     Args:
         own: the norm.
@@ -191,7 +191,7 @@ def measured_in(
 
 @check_arguments
 def enclose_by(best: MaxMargin, near: Bools | None = None) -> Tight:
-    """Which rows are tight at every optimal p, and which may be at some, by solving with and without them.
+    """Find the rows that are tight at every optimal p, and those that may be, by solving without them.
 
     A row without which the margin is larger is tight everywhere, and one that makes it smaller as an equality
     is tight nowhere. ``near`` are the rows that may be tight, where they are known: then only the first

@@ -11,10 +11,10 @@ import numpy as np
 from hardmax._lib.kernels import kernel
 from hardmax._lib.sorting import sort
 
-# What a byte is: a gap, part of a word (bytes of other alphabets too), or a token of its own.
+# What a byte is: a gap, part of a word (bytes of other alphabets too), or a separate token.
 GAP, WORD, ALONE = 0, 1, 2
 APOSTROPHE, LESS, MORE, SLASH = 39, 60, 62, 47
-LONGEST_TAG = 80  # bytes; what is longer is no tag of HTML, but a text with a sign in it
+LONGEST_TAG = 80  # bytes; what is longer is not a tag of HTML, but a text with a sign in it
 
 _START, _PRIME = np.uint64(0xCBF29CE484222325), np.uint64(0x100000001B3)
 _MIX, _SECOND = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xD6E8FEB86659FD93)
@@ -24,7 +24,7 @@ _SHIFT = np.uint64(58)  # the upper six bits of a mixed key are its shard
 
 
 def byte_kinds() -> np.ndarray:
-    """The kind of each byte: letters and digits, and all that is no ASCII, are words; ! and ? stand alone."""
+    """The kind of each byte: letters and digits, and all that is not ASCII, are words; ! and ? not."""
     kinds = np.zeros(256, np.uint8)
     kinds[128:] = WORD
     for each in b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_":
@@ -107,7 +107,7 @@ def whole_hashes(text, ends, hashes):  # type: ignore[no-untyped-def]
 
 @kernel()
 def pair_keys(numbers, documents, keys, present):  # type: ignore[no-untyped-def]
-    """The key of each two neighbours in a document that both have a number; -1 stands for none."""
+    """The key of each two neighbors in a document that both have a number; -1 stands for none."""
     for i in range(numbers.size - 1):
         if numbers[i] >= 0 and numbers[i + 1] >= 0 and documents[i] == documents[i + 1]:
             keys[i] = (np.uint64(numbers[i]) << _32) | np.uint64(numbers[i + 1])

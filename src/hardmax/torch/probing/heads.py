@@ -368,7 +368,7 @@ class Selected:
 
 @dataclass(frozen=True, eq=False)
 class ProbedHead:
-    """What was found out about one head.
+    """Measurements on one head.
 
     ``all`` is its max-margin problem, ``inner`` that without the first token and the query's own, to which
     many heads give all they do not need; None where too few queries are hard. ``gap`` is the median and

@@ -17,7 +17,7 @@ LEVEL = 0.05  # of p and of the false discovery rate
 
 @dataclass(frozen=True, eq=False)
 class Heads:
-    """What `hm.probe` found: the heads in the order of the model, and the tokens of each text.
+    """The heads that `hm.probe` measured, in the order of the model, and the tokens of each text.
 
     ``ranked`` has the hardest first; `table` a row per head.
 
