@@ -226,7 +226,7 @@ def _():
     hm.playground.serve(host="192.0.2.1", browser=False)
 
 
-@message(32, ValueError, "^lr is too large .* overflows float64 .*; rescale the keys")
+@message(32, ValueError, "^lr is too large .* would overflow float64 .*; rescale the keys")
 def _():
     hm.train(hm.Problem((1e150 * np.array(KEYS)).tolist(), SCORES), hm.optim.GD(1e250), steps=3)
 

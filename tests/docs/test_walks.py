@@ -19,10 +19,11 @@ WALKS = {
 
 # Files outside _lib that a walk calls, and returns to a package already left: on the trace of 0.2, less what
 # has been won since. Sentences and texts are trained by the one core instead of loops of their own, which is
-# seven files and three returns more there, and one file fewer over all.
+# seven files and three returns more there, and one file fewer over all. A flow shares the forces of training,
+# which is one file more.
 LIMITS = {
     "A problem is solved": (29, 9),
-    "Flow, and the margin it tends to": (19, 3),
+    "Flow, and the margin it tends to": (20, 3),
     "Sentences are learned": (36, 9),
     "Texts are learned": (23, 5),
     "A figure is made": (49, 12),

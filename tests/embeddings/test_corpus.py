@@ -14,7 +14,7 @@ import hardmax as hm
 from .conftest import Instance
 
 CORPORA = [f"data.corpora.{name}" for name in ("corpus", "generators", "statistics")]
-MODELS = [f"embeddings.{name}" for name in ("first_step", "key_query", "one_layer", "two_layer")]
+MODELS = [f"embeddings.{name}" for name in ("first_step", "one_layer", "two_layer")]
 
 corpora = st.lists(
     st.tuples(st.lists(st.integers(0, 5), min_size=1, max_size=8), st.sampled_from([-1, 1])),

@@ -34,7 +34,7 @@ def workers_that(monkeypatch):
     [
         ("bad.txt", b"a b\n" * 9 + b"a \xff b\n", "bad.txt: line 10 must be in UTF-8"),
         ("bad.txt.gz", gzip.compress(b"a b\na \xff\n", mtime=0), "bad.txt.gz: line 2 must be in UTF-8"),
-        ("bad.txt.gz", b"a b\n", "bad.txt.gz: the file must be packed"),
+        ("bad.txt.gz", b"a b\n", "bad.txt.gz: cannot decompress the file"),
         ("bad.json", b"[[0.5]]", "bad.json: sentences"),
     ],
 )
@@ -44,9 +44,9 @@ def test_a_backend_names_a_file_as_it_was_given(tmp_path, monkeypatch, workers_t
     (tmp_path / "good.txt").write_text("a b\n")
     (tmp_path / name).write_bytes(content)
     workers_that(lambda part: None)  # no worker could read it, so it is read here
-    with pytest.raises(ValueError, match="must") as local:
+    with pytest.raises(ValueError, match="must|cannot") as local:
         ntp_check("good.txt", name)
-    with pytest.raises(ValueError, match="must") as apart:
+    with pytest.raises(ValueError, match="must|cannot") as apart:
         ntp_check("good.txt", name, backend="dask")
     assert str(apart.value) == str(local.value)
     assert str(apart.value).startswith(words)

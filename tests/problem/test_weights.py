@@ -101,7 +101,7 @@ def test_flow_and_late_phase_with_weights_and_counts():
 
 def test_weights_and_counts_are_checked_and_kept(tmp_path):
     problem = hm.data.example("B-FIG-8")
-    with pytest.raises(ValueError, match="weights must be positive, got 0 at 1; leave out"):
+    with pytest.raises(ValueError, match="weights must be positive, got 0 at index 1"):
         problem.weighted([1.0, 0.0])
     with pytest.raises(ValueError, match="counts"):
         problem.weighted(counts=[1, 2])

@@ -81,7 +81,8 @@ def test_it_shows_itself(model, reviews, tmp_path, shown):
         "important": lambda: model.top_tokens(3),
         "keep": lambda: model.evaluate_top_k(more, k=3),
     }[shown]()
-    assert str(found) == repr(found)
+    assert "\n" not in repr(found)
+    assert "\n" in str(found)
     assert "<pre" in found._repr_html_()
     found.save(tmp_path / "page.html")
     page = (tmp_path / "page.html").read_text()

@@ -131,7 +131,7 @@ class Scale:
             with np.errstate(over="ignore", under="ignore"):
                 x = np.ldexp(x, power)
         if not np.isfinite(x).all():
-            raise ValueError(f"{what} overflows float64 (1.8e308); rescale the keys")
+            raise ValueError(f"{what} would overflow float64 (1.8e308); rescale the keys")
         return x
 
 

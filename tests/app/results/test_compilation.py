@@ -106,7 +106,7 @@ def test_few_functions_of_numba_are_compiled_for_the_first_flow():
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     counted = json.loads(done.stdout.splitlines()[-1])["flow"]
     assert counted["hardmax"] >= 12
-    assert counted["numba"] <= 15  # 72 once
+    assert counted["numba"] <= 16  # 72 once
 
 
 def _kernels():
@@ -118,6 +118,8 @@ def _kernels():
             for each in getattr(node, "decorator_list", ()):
                 name = getattr(each.func if isinstance(each, ast.Call) else each, "id", "")
                 words = {word.arg for word in each.keywords} if isinstance(each, ast.Call) else set()
+                if "inline" in words:  # a part of the kernels that call it
+                    continue
                 if name in ("kernel", "CompiledUpdate") or (name == "njit" and "cache" in words):
                     found.add(f"{module}.{node.name}")
     return found

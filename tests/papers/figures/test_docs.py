@@ -11,7 +11,7 @@ MODULES = ("claims", "figure", "record", "reproduce")
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["_lib.json", "_lib.style", *(f"papers.figures.{each}" for each in MODULES)])
+@pytest.mark.parametrize("name", [*(f"papers.figures.{each}" for each in MODULES)])
 def test_docstrings_run(name):
     """Those of public names are run in tests/test_public_surface.py."""
     module = importlib.import_module(f"hardmax.{name}")

@@ -8,7 +8,7 @@ from hardmax.papers.figures.figure import Setting, recipes
 from hardmax.papers.figures.tables import part
 from hardmax.papers.geometry.figures import adam, cycles, factors, methods, norms, rates
 
-IDS = ("D-FIG-OPTIMISERS", "D-FIG-STEPS", "D-FIG-ADAM", "D-FIG-NORMS", "D-FIG-FACTORS", "D-FIG-CYCLES")
+IDS = tuple(f"D-FIG-{name}" for name in "OPTIMISERS STEPS ADAM NORMS FACTORS CYCLES CLASSES SOFT".split())
 
 
 @pytest.fixture(params=IDS)

@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 import hardmax as hm
 from hardmax._lib.style import BLUE, GREEN, PURPLE, RED
-from hardmax.papers.figures.claims import at_least, at_most, true
-from hardmax.papers.figures.figure import Findings, Setting, recipe
-from hardmax.papers.figures.tables import Tables, part
+from hardmax.papers.figures.figure import Canvas, Findings, Setting, recipe
+from hardmax.papers.figures.tables import Tables, part, stacked
 from hardmax.papers.geometry.figures.methods import deficits, marks, train
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure as Canvas
 
 STEPS = {"quick": 10_000, "paper": 100_000}
 NORMS = {"l2": "Frobenius", "linf": "largest entry", "spectral": "spectral"}
@@ -50,16 +44,8 @@ def draw_classes(tables: Tables, canvas: Canvas) -> None:
     for row, column in np.ndindex(gaps.shape):
         weight = "bold" if column == own[row] else "normal"
         ink = "white" if gaps[row, column] < 0.03 else "black"
-        right.text(
-            column,
-            row,
-            f"{gaps[row, column]:.3f}",
-            color=ink,
-            fontweight=weight,
-            ha="center",
-            va="center",
-            fontsize=7,
-        )
+        look = {"color": ink, "fontweight": weight, "ha": "center", "va": "center", "fontsize": 7}
+        right.text(column, row, f"{gaps[row, column]:.3f}", **look)
     right.set_xticks(range(len(NORMS)), NORMS.values(), fontsize=7)
     right.set_yticks(range(len(METHODS)), METHODS, fontsize=7)
     right.set_title("b  Gap at the end, by norm (own: bold)")
@@ -71,6 +57,13 @@ def draw_classes(tables: Tables, canvas: Canvas) -> None:
     "A linear classifier: each optimizer maximizes the margin in its own norm",
     draw=draw_classes,
     size=(7.0, 2.8),
+    claims="""
+    own-norm | gaps in their own norms of normalized descent, sign descent, Adam and Muon at the end | ≤ 0.04
+    winner | the smallest gap in each norm is that of an optimizer of this norm | its own norm each
+    slow | gap of gradient descent at the end over that of normalized descent, in l2 | ≥ 10
+    labels | samples that each optimizer classifies correctly | 12, 12, 12, 12, 12 ± 0
+    margins | max margins in l2, linf and the spectral norm | 0.295147, 0.758681, 0.348854 ± 1e-6
+    """,
 )
 def fig_classes(setting: Setting) -> Findings:
     """Train one classifier with five optimizers and measure the margin of W in three norms."""
@@ -78,51 +71,29 @@ def fig_classes(setting: Setting) -> Findings:
     problem = hm.Problem.from_classes(X, y)
     best = {norm: hm.max_margin(problem, norm=norm) for norm in NORMS}
     last = STEPS[setting.scale]
-    curves: dict[str, list[np.ndarray]] = {"method": [], "step": [], "gap": []}
+    curves = []
     ends: dict[str, dict[str, float]] = {}
+    correct = []
     for name, (optimizer, _, _) in METHODS.items():
         run = train(problem, optimizer, last, marks(last))
         steps, gaps = deficits(run, best[optimizer.norm])
-        curves["method"].append(np.full(len(steps), name))
-        curves["step"].append(steps)
-        curves["gap"].append(gaps)
+        curves.append({"method": name, "step": steps, "gap": gaps})
         ends[name] = {norm: run.margin_gap(best[norm]) for norm in NORMS}
-        setting.progress((list(METHODS).index(name) + 1) / len(METHODS))
+        correct.append(sum(token == label for token, label in zip(run.selection, y.tolist(), strict=True)))
+        setting.progress(len(correct) / len(METHODS))
     winners = {norm: min(EXACT, key=lambda name: ends[name][norm]) for norm in NORMS}
     own = {name: METHODS[name][0].norm for name in EXACT}
-    prefix = "D-FIG-CLASSES."
-    claims = (
-        at_most(
-            prefix + "own-norm",
-            "gaps in their own norms of normalized descent, sign descent, Adam and Muon at the end",
-            [ends[name][own[name]] for name in EXACT],
-            0.04,
-        ),
-        true(
-            prefix + "winner",
-            "the smallest gap in each norm is that of an optimizer of this norm",
-            all(own[name] == norm for norm, name in winners.items()),
-            winners,
-            "its own norm each",
-        ),
-        at_least(
-            prefix + "slow",
-            "gap of gradient descent at the end over that of normalized descent, in l2",
-            ends["gradient descent"]["l2"] / ends["normalized descent"]["l2"],
-            10.0,
-        ),
-    )
-    tables = {
-        "gaps": {column: np.concatenate(values) for column, values in curves.items()},
-        "ends": {
-            "method": np.repeat(list(METHODS), len(NORMS)),
-            "norm": np.tile(list(NORMS), len(METHODS)),
-            "gap": np.array([ends[name][norm] for name in METHODS for norm in NORMS]),
-        },
+    claims = {
+        "own-norm": [ends[name][own[name]] for name in EXACT],
+        "winner": (all(own[name] == norm for norm, name in winners.items()), winners),
+        "slow": ends["gradient descent"]["l2"] / ends["normalized descent"]["l2"],
+        "labels": correct,
+        "margins": [each.margin for each in best.values()],
     }
+    rows = [{"method": name, "norm": norm, "gap": ends[name][norm]} for name in METHODS for norm in NORMS]
     notes = (
         "Twelve samples of three classes in four dimensions, W from the origin. Sign descent has the rate "
         "0.1/sqrt(t + 1), the others a constant one; Adam has beta2 = 0.99 and epsilon = 0.",
         "The rates of convergence are measured here, not proved.",
     )
-    return Findings(tables, claims, notes)
+    return Findings({"gaps": stacked(curves), "ends": stacked(rows)}, claims, notes)
