@@ -54,7 +54,7 @@ def compare_with_plain_numerics(trials: int = 20, d: int = 100) -> None:
         for name, p in (("plain float64", naive_descent(problem, 1000)), ("hardmax", path.p)):
             target = hm.max_margin(problem, hm.selected_tokens(problem, p))
             cosines[name].append(1 - hm.cosine_distance(p, target))
-    print(f"B-FIG-9 protocol, d={d}, {trials} trials of 1,000 normalised steps:")
+    print(f"B-FIG-9 protocol, d={d}, {trials} trials of 1,000 normalized steps:")
     print("mean correlation with the max-margin direction of the tokens that were selected")
     for name, values in cosines.items():
         print(f"  {name:14s}{np.mean(values):.5f}")

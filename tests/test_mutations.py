@@ -83,7 +83,7 @@ TESTS = (
         ("tests/margin/test_truth.py", "tests/margin/test_fuzz.py", "tests/margin/test_batch.py"),
     ),
     Mutation(
-        "no maximisation over selections: the first feasible one",
+        "no maximization over selections: the first feasible one",
         "directions/joint_margins.py",
         {"return max(limits, key=": "return min(limits[:1], key="},
         (
@@ -101,7 +101,7 @@ STATEMENTS: dict[str, list[tuple[str, str, Text, Text, str]]] = {
         (
             "B-APP-E",
             "B-FIG-9, d = 2, trial 0",
-            "*(other for other in beside if gamma[other] >= gamma[t])",
+            "*(other for other in next to if gamma[other] >= gamma[t])",
             "*()",
             "fails",
         ),
@@ -147,7 +147,7 @@ STATEMENTS: dict[str, list[tuple[str, str, Text, Text, str]]] = {
             "holds",
         ),
         ("B-THM-L1", "random tokens", "POWER = {False: 2,", "POWER = {False: 1,", "fails"),
-        ("B-THM-L1", "random tokens, normalised", "True: 1}", "True: 2}", "fails"),
+        ("B-THM-L1", "random tokens, normalized", "True: 1}", "True: 2}", "fails"),
         (
             "B-THM-L2",
             "equal labels",
@@ -353,7 +353,7 @@ STATEMENTS: dict[str, list[tuple[str, str, Text, Text, str]]] = {
     f"{B}/directions.py": [
         (
             "B-THM-L8",
-            "a high scorer behind the neighbour",
+            "a high scorer behind the neighbor",
             "(min(gap, first.delta, second.delta), gap)",
             "(gap, gap)",
             "fails",

@@ -43,7 +43,8 @@ WORDS = {
     r"\b(centre|centres|metre|metres|grey|artefact|artefacts|catalogue|licence)\b": "American spelling",
 }
 ALLOWED = (
-    re.compile(r"D-FIG-OPTIMISERS"),
+    re.compile(r"D-FIG-OPTIMISERS", re.IGNORECASE),
+    re.compile(r"^\s*[a-z-]+ \| "),  # names of claims, which records keep
     re.compile(r"--catalogue"),
     re.compile(r"read_labelled|Labelled\b"),
     re.compile(r"1 - cos( to p_mm)? beside S"),  # names of measured values

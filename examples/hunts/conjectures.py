@@ -208,7 +208,7 @@ def sign_forgets_the_start(problem: hm.Problem, *, start) -> Outcome:
         return Outcome((Hypothesis("both runs end in one face of a strong selection", False),))
     small = 0.01 * STEPS / _longest(problem) * 1e-2  # next to the way of a run
     if np.abs(start).max() > small:
-        return Outcome((Hypothesis("the start is small beside the end", False, float(np.abs(start).max())),))
+        return Outcome((Hypothesis("the start is small next to the end", False, float(np.abs(start).max())),))
     off = float(np.abs(one[0] - two[0]).max())
     return Outcome(slack=AWAY - off, measured={"apart": off, "ends": (one[0].tolist(), two[0].tolist())})
 
@@ -238,7 +238,7 @@ def cone_from_R_bar(problem: hm.Problem, *, selection, start, factor=1) -> Outco
     known = best.direction is not None and hm.attracts(problem, best).verdict is True
     met = (Hypothesis("locally optimal", known), Hypothesis("a loss with balls", has_balls(problem)))
     if not all(h.holds for h in met) or not len(best.support):
-        return Outcome((*met, Hypothesis("a neighbour competes", known and bool(len(best.support)))))
+        return Outcome((*met, Hypothesis("a neighbor competes", known and bool(len(best.support)))))
     k, q = local_constants(problem, best), best.direction
     across = np.asarray(start) - (np.asarray(start) @ q) * q
     far = factor * k.R_bar * longest_difference(problem) < 1e12

@@ -94,7 +94,7 @@ def test_what_is_missing_or_broken_is_told(tmp_path):
     (tmp_path / "test_batch.bin").unlink()
     write_binary_part = tmp_path / "data_batch_1.bin"
     write_binary_part.write_bytes(bytes(3073 * PER))
-    with pytest.raises(ValueError, match=r"test_batch.bin must be beside the other batches"):
+    with pytest.raises(ValueError, match=r"test_batch.bin must be next to the other batches"):
         cifar10(tmp_path, train=4, test=1)
     broken = tmp_path / "broken"
     broken.mkdir()

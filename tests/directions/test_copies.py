@@ -1,4 +1,4 @@
-"""A token that stands several times in an input (equal key and equal score) is one token."""
+"""A token that occurs several times in an input (equal key and equal score) is one token."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Best-scoring tokens, neighbours, local and global optimality, and directions."""
+"""Best-scoring tokens, neighbors, local and global optimality, and directions."""
 
 from __future__ import annotations
 
@@ -220,7 +220,7 @@ def test_directional_margin_oracle(oracles: dict[str, Any]) -> None:
 
 
 def test_definitions_2_and_3_agree() -> None:
-    """B-DEF-16: at p_mm the directional margin is the margin and the neighbours are the same."""
+    """B-DEF-16: at p_mm the directional margin is the margin and the neighbors are the same."""
     problem = sphere(n=3, T=4, d=3, rng=5)
     for found in selections(problem):
         at = directional_margin(problem, found.direction)

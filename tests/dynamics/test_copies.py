@@ -1,4 +1,4 @@
-"""A token that stands several times in an input is one token with a multiplicity."""
+"""A token that occurs several times in an input is one token with a multiplicity."""
 
 import math
 

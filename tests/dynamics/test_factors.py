@@ -330,7 +330,7 @@ def test_a_peer_trains_W_and_v_together(power):
     assert list(run.selection) == data["printed"][f"{power:g}"]
     if power == 2:
         assert run.p_norms == pytest.approx([0.0, 9.83, 1999.81], rel=1e-3)
-        # D-ERR-9: with the machine epsilon beside the norm of a gradient of 1e-19, W stops for ever.
+        # D-ERR-9: with the machine epsilon next to the norm of a gradient of 1e-19, W stops forever.
         step = hm.optim.Normalized(data["rate"], eps=np.finfo(float).eps)
         stalled = hm.train(problem.joint(), (step, step), steps=data["epochs"], record=[100])
         assert stalled.p_norms[-1] == pytest.approx(data["frobenius_norm_of_W"]["2"], abs=5e-5)

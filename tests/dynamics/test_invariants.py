@@ -160,7 +160,7 @@ def test_kernel_primal_and_qr_trajectories(seed):
         for c in ("primal", "gram", "qr")
     ]
     if paths[0].event is None:
-        # Near a stationary point normalised steps amplify rounding; away from it the three agree.
+        # Near a stationary point normalized steps amplify rounding; away from it the three agree.
         lengths = [hm.gradient(problem, x).log_norm for x in paths[0].points[:-1]]
         if min(lengths) > -30 and np.abs(hm.dynamics.hessian(problem, paths[0].p)).max() < 1:
             np.testing.assert_allclose(paths[1].points, paths[0].points, atol=1e-6)

@@ -1,4 +1,4 @@
-"""Problems side by side in lanes: the exponential, the plain loop, lanes that end, neighbours."""
+"""Problems side by side in lanes: the exponential, the plain loop, lanes that end, neighbors."""
 
 import math
 from dataclasses import replace
@@ -23,7 +23,7 @@ UPDATED = (
     hm.optim.RMSprop(0.1),
     hm.optim.SGD(0.1, momentum=0.9),
 )
-UNSCALED = (0, 5, 6)  # with an epsilon, or not normalised
+UNSCALED = (0, 5, 6)  # with an epsilon, or not normalized
 LOSSES = ("logistic", "exponential", "correlation")
 
 
@@ -127,7 +127,7 @@ def test_the_others_in_a_batch_change_no_bit():
 
 
 def test_a_lane_that_ends_leaves_the_others_alone():
-    """No competitor, a stationary point, and a problem whose inner products cancel, beside two that go on."""
+    """No competitor, a stationary point, and a problem whose inner products cancel, and two that go on."""
     keys = [[[1.0, 0.0], [-1.0, 0.0]], [[0.0, 2.0], [0.0, -2.0]]]
     line = [[[1.0, 0.0], [-1.0, 0.0]], [[-1.0, 0.0], [1.0, 0.0]]]
     going = hm.Problem(keys, [[1.0, 0.0], [0.5, 0.0]])
@@ -185,7 +185,7 @@ def test_updates_agree_over_many_steps():
 
 
 def test_a_lane_of_a_rule_that_ends_leaves_the_others_alone():
-    """No competitor, a stationary point, a cycle, a coordinate that nothing moves, beside two that go on."""
+    """No competitor, a stationary point, a cycle, a coordinate that nothing moves, next to two that go on."""
     keys = [[[1.0, 0.1], [-1.0, 0.3]], [[0.2, 2.0], [0.1, -2.0]]]
     line = [[[1.0, 1.0], [-1.0, -1.0]], [[-1.0, -1.0], [1.0, 1.0]]]
     flat = [[[1.0, 0.0], [-1.0, 0.0]], [[2.0, 0.0], [1.0, 0.0]]]

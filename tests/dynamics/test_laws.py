@@ -55,7 +55,7 @@ def test_the_trap_of_coordinate_descent(part_d, posed):
 
 
 def test_a_point_at_rest_is_no_cycle():
-    """Weight decay holds p at 1/decay for ever: the same state again, and nothing goes round."""
+    """Weight decay holds p at 1/decay forever: the same state again, and nothing goes round."""
     problem = hm.Problem([[[1.0], [0.0]]], [[1.0, 0.0]])
     run = hm.train(problem, optim.AdamW(0.5, (0.0, 0.0), 0.0, weight_decay=1.0), steps=300)
     assert run.p.tolist() == [1.0]

@@ -101,7 +101,7 @@ def test_flow_from_far_on_the_wrong_side():
 
 
 def test_a_twin_of_the_label_is_a_constant():
-    """A token with the label's key and another score takes half of its attention for ever."""
+    """A token with the label's key and another score takes half of its attention forever."""
     problem = hm.Problem([[[1.0], [1.0], [0.0]]], [[1, 0, 0]], loss="log")
     assert hm.loss(problem, [1e3]) == pytest.approx(math.log(2.0), rel=1e-14)
     assert hm.gradient(problem, [1e3]).log_norm == pytest.approx(-1e3 - math.log(2.0), rel=1e-14)

@@ -1,4 +1,4 @@
-"""Training on data that do not separate: growth like log t, swings, and what goes on beside p_fin."""
+"""Training on data that do not separate: growth like log t, swings, and what goes on next to p_fin."""
 
 import json
 import warnings
@@ -58,7 +58,7 @@ def test_normalised_steps_grow_like_log_t(name, rate, found):
 
 @names
 def test_steps_beside_the_finite_part(name, found):
-    """D-ALG-2: exact at any norm; the normaliser, which the oracle drops, moves two-scc by 0.3 percent."""
+    """D-ALG-2: exact at any norm; the normalizer, which the oracle drops, moves two-scc by 0.3 percent."""
     each, rows = found[name], DATA[name]["split"]
     record = [int(row["step"]) for row in rows]
     run = hm.train(each.remainder, hm.optim.Normalized(0.1), steps=record[-1], record=record)
@@ -110,7 +110,7 @@ def test_sign_and_adam_diverge_to_another_direction(case, found):
     for p, norm, deficit in zip(run.points[1:], case["linf_norms"], case["margin_deficit"], strict=False):
         size = np.abs(p).max()
         assert 1 - (rows @ p).min() / (size * best.margin) == pytest.approx(deficit, rel=2e-3)
-        if norm < 700:  # beyond, the oracle's common exponent underflows: 744.3 for ever instead of 1000
+        if norm < 700:  # beyond, the oracle's common exponent underflows: 744.3 forever instead of 1000
             assert size == pytest.approx(norm, rel=2e-3)
     if case["method"] == "sign":
         assert np.abs(run.p).max() == pytest.approx(1000.0, rel=1e-6)

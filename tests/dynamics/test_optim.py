@@ -119,7 +119,7 @@ def test_a_rule_for_each_of_p_and_v():
     turned = hm.train(problem.joint(), {"v": pair[1], "p": pair[0]}, steps=20)
     assert (run.points == turned.points).all()
     assert (run.v_points == turned.v_points).all()
-    assert run.method == "joint normalised gradient descent of p, gradient descent of v"
+    assert run.method == "joint normalized gradient descent of p, gradient descent of v"
     first = hm.gradient(problem, None, wrt="v").vector
     one = hm.train(problem.joint(), pair, steps=1)
     np.testing.assert_allclose(one.v_points[-1], problem.readout.v - 0.01 * first, rtol=1e-14)

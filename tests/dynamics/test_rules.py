@@ -59,7 +59,7 @@ def test_first_steps(part_d, name):
 @pytest.mark.compiled
 @pytest.mark.parametrize("name", DATA)
 def test_deficits_of_long_runs(part_d, name):
-    """Ten thousand steps of 15 optimisers: what is selected, and the deficit, to the oracles' tolerances."""
+    """Ten thousand steps of 15 optimizers: what is selected, and the deficit, to the oracles' tolerances."""
     problem, best = posed(part_d, name), {}
     for known in part_d["vector"][name]["optimisers"]:
         method, chosen = known["method"], tuple(known["selection"])

@@ -1,4 +1,4 @@
-"""Why the log domain is mandatory (B-DEF-5): naive float64 beside ours on the data of B-FIG-9."""
+"""Why the log domain is mandatory (B-DEF-5): naive float64 next to ours on the data of B-FIG-9."""
 
 import numpy as np
 import pytest
@@ -17,7 +17,7 @@ def max_margin_direction(keys, selection):
 
 
 def naive_ngd(X, gamma, steps):
-    """The usual softmax backward in float64, normalised without epsilon."""
+    """The usual softmax backward in float64, normalized without epsilon."""
     p = np.zeros(X.shape[-1])
     for _ in range(steps):
         a = X @ p

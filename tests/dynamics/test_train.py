@@ -88,7 +88,7 @@ def test_batch_is_the_same_to_the_bit_for_any_workers_and_the_single_run_to_roun
 
 
 def test_gram_gives_way_near_a_stationary_point():
-    """At a finite minimiser inner products cancel; the run is finished in coordinates and stays there."""
+    """At a finite minimizer inner products cancel; the run is finished in coordinates and stays there."""
     keys = np.zeros((2, 2, 40))
     keys[0, 0, 0], keys[1, 0, 0] = 1.0, -1.0  # B-ERR-01: both first tokens are best, and opposed
     keys[:, :, 1] = 3.0
@@ -188,7 +188,7 @@ def test_weights_follow_p(nonlinear, normalized):
 
 
 def test_epsilon_stalls_the_path():
-    """B-ERR-11: a damped normalisation stops where the gradient reaches epsilon."""
+    """B-ERR-11: a damped normalization stops where the gradient reaches epsilon."""
     problem = next(hm.data.fig9_oracle(100, 1))
     exact = hm.train(problem, hm.optim.Normalized(1.0), steps=1000)
     damped = hm.train(problem, hm.optim.Normalized(1.0, 2.2e-16), steps=1000)

@@ -85,7 +85,7 @@ def test_keys_of_any_size(among, size):
 @settings(deadline=None, max_examples=15)
 @given(st.integers(0, 2**16), st.sampled_from(KINDS), st.floats(0.0, 1.0), st.floats(-1.0, 1.0))
 def test_what_a_leg_leaves_out_is_below_rounding(seed, kind, along, aside):
-    """At any point of a step, and beside it within its room, the force of the whole is that of the part."""
+    """At any point of a step, and next to it within its room, the force of the whole is that of the part."""
     field = WorkingField(scaled(made(kind, seed), to_one=True), np.zeros(6))
     rng = np.random.default_rng(seed)
     x = np.append(40.0 * rng.normal(size=len(field.start)), 8.0).astype(np.longdouble)

@@ -1,4 +1,4 @@
-"""Selections with ties, max-margin problems of patterns, and which patterns some p realises."""
+"""Selections with ties, max-margin problems of patterns, and which patterns some p realizes."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ def test_oracle_a4(oracles: dict) -> None:
 
 
 def direct(M: np.ndarray, y: np.ndarray) -> tuple[list[Fraction], list[Fraction]]:
-    """Both normalisations of alpha, by definition and in fractions."""
+    """Both normalizations of alpha, by definition and in fractions."""
     n, S = M.shape
     total = int(M.sum())
     counted = [sum((Fraction(int(y[k] * M[k, s])) for k in range(n)), Fraction(0)) / total for s in range(S)]

@@ -72,7 +72,7 @@ def test_in_closed_form():
 
 
 def test_finite_part_to_many_digits():
-    """plane-plus: the minimiser of log(1 + e^-d.p) over the plane, by Newton's method with 40 digits."""
+    """plane-plus: the minimizer of log(1 + e^-d.p) over the plane, by Newton's method with 40 digits."""
     found = hm.decompose(posed("plane-plus"))
     rows = [[float(x) for x in row[:2]] for j, row in rows_of(found).items() if j in found.bound]
     with mpmath.workdps(40):

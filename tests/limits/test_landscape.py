@@ -1,4 +1,4 @@
-"""The batched excess risk against the one of the dynamics, its derivatives, and the minimiser on spheres."""
+"""The batched excess risk against the one of the dynamics, its derivatives, and the minimizer on spheres."""
 
 import numpy as np
 import pytest

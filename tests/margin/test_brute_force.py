@@ -53,7 +53,7 @@ def shortest(rows: list[Row], d: int) -> tuple[Fraction, list[bool]] | None:
 
 
 class Truth:
-    """Every selection, by names without copies: |p|^2, neighbours, local and global optimality."""
+    """Every selection, by names without copies: |p|^2, neighbors, local and global optimality."""
 
     def __init__(self, keys: list[list[Row]], scores: list[list[int]]) -> None:
         d = len(keys[0][0])

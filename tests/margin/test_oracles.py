@@ -40,7 +40,7 @@ def differences(K: list[np.ndarray], alpha: list[int]) -> Constraints:
     ],
 )
 def test_att_svm(paper_b: dict[str, Any], case: str) -> None:
-    """Every selection: feasible exactly where the oracle says so, with its p and its neighbours."""
+    """Every selection: feasible exactly where the oracle says so, with its p and its neighbors."""
     data = paper_b["att_svm"][case]
     K = [np.array(k, dtype=float) for k in data["K"]]
     known = {tuple(s["alpha"]): s for s in data["feasible_selections"]}

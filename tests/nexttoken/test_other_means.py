@@ -148,7 +148,7 @@ def test_the_limit_of_predictions_is_where_the_flow_goes(V, seed, unseen):
 
 @pytest.mark.slow
 def test_a_tie_at_zero_with_a_token_in_between():
-    """C-EXT-1 beside a cycle of its own: p has W_kq* = 0 under q, as c has, which was never compared."""
+    """C-EXT-1 next to a cycle of its own: p has W_kq* = 0 under q, as c has, which was never compared."""
     samples = Samples.from_sentences(["p q q", "r p q p", "q r", "c d", "d c", "r p q p"])
     run = train(samples, steps=40_000, rate=0.05)
     near, far = run.predict("c p q"), run.predict("c p q", limit=True)

@@ -67,7 +67,7 @@ def test_limit(run):
     assert [(a.word, a.weight) for a in told.attended] == [("O", 1.0), ("S", 0.0), ("P", 0.0)]
     best = np.exp(run.W_ov.margin) / (np.exp(run.W_ov.margin) + 3)
     assert told.next(1)[0][1] == pytest.approx(best, rel=1e-12)
-    # S and V are both non-optimal under O, with the same W_kq*: they share by what is left beside it
+    # S and V are both non-optimal under O, with the same W_kq*: they share by what is left next to it
     shared = run.predict("S V O O", limit=True)
     assert shared.attended[0].weight == 1.0
     assert run.predict("S V P", limit=True).rule == "tie"

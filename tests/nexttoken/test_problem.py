@@ -39,7 +39,7 @@ def plain(monkeypatch):
 
 @pytest.mark.parametrize("form", ["edges", "aligned", "table"])
 def test_descent_is_the_trainer(case, form, monkeypatch):
-    """1,000 normalised steps, along edges, by the head without them, and with W_ov as a plain table."""
+    """1,000 normalized steps, along edges, by the head without them, and with W_ov as a plain table."""
     samples, W_ov = case
     if form != "edges":
         plain(monkeypatch)

@@ -1,4 +1,4 @@
-"""Next tokens with soft labels: log-odds, conditional entropy, and the max margin beside them."""
+"""Next tokens with soft labels: log-odds, conditional entropy, and the max margin next to them."""
 
 import math
 

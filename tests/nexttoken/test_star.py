@@ -27,7 +27,7 @@ def star_of(sentences) -> KqStar:
 
 
 def test_an_undecided_answer_is_not_w_kq_star(monkeypatch):
-    """The mended fault: p was taken of a solution whatever its status."""
+    """The fixed fault: p was taken of a solution whatever its status."""
 
     def undecided(constraints, exact=False):
         found = star_solve(constraints)

@@ -141,7 +141,7 @@ def test_one_query_for_all_is_the_problem_of_p():
 
 
 def test_a_query_of_zero_sees_nothing():
-    """All keys of the input coincide: its tokens tie for ever, and no selection of it is feasible."""
+    """All keys of the input coincide: its tokens tie forever, and no selection of it is feasible."""
     tokens = [[[1.0, 2.0], [0.0, 1.0], [2.0, 2.0]], [[1.0, 0.0], [0.0, 1.0]]]
     scores = [[0.0, 1.0, 1.0], [1.0, 0.0]]
     problem = hm.Problem.from_queries(tokens, [[0.0, 0.0], [1.0, 1.0]], scores)

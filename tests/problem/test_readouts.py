@@ -49,7 +49,7 @@ def test_best_and_attracting_are_ordered_differently():
     np.testing.assert_allclose(found, h[0, 0] - h[0], atol=1e-15)
     path = hm.flow(problem, start=10.0 * np.array([1.0, -0.5, -0.5]), until_log_time=20.0)
     assert path.event is None
-    assert path.attention()[0].round(6).tolist() == [0.455771, 0.544229, 0.0]  # between the two, for ever
+    assert path.attention()[0].round(6).tolist() == [0.455771, 0.544229, 0.0]  # between the two, forever
     attracting = [each.selection for each in hm.attractors(problem)]
     assert attracting == [(c,) for c in range(3) if all(h[c, c] > h[c, t] for t in range(3) if t != c)]
 

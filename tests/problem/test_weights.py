@@ -47,7 +47,7 @@ def test_counts_are_copies(seed, size):
 
 
 @given(seed=seeds, size=st.sampled_from([0.0, 1.0, 300.0]))
-@example(seed=85285, size=0.0)  # normalised steps swing about a finite minimum, and double rounding each time
+@example(seed=85285, size=0.0)  # normalized steps swing about a finite minimum, and double rounding each time
 def test_weights_are_repeated_inputs(seed, size):
     rng, keys, scores = drawn(seed)
     times = rng.integers(1, 4, len(SIZES))
@@ -89,7 +89,7 @@ def test_the_risk_with_weights_is_not_divided_by_n():
 
 
 def test_flow_and_late_phase_with_weights_and_counts():
-    """The residual beside p_mm, its floor and the straight line in log t take both into account."""
+    """The residual next to p_mm, its floor and the straight line in log t take both into account."""
     problem = hm.data.example("B-FIG-8").weighted([0.2, 1.7], [3, 1, 1, 5])
     path = hm.flow(problem, until_norm=1e5)
     late = hm.limits.late_residual(problem, hm.max_margin(problem, path.selection))

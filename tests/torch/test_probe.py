@@ -129,7 +129,7 @@ def test_architectures(make):
 
 
 def test_the_lift_is_a_relaxation():
-    """Every distance may have its own matrix, so the margin can only grow beside |W| of the same head."""
+    """Every distance may have its own matrix, so the margin can only grow next to |W| of the same head."""
     torch.manual_seed(0)
     model = llama()
     lifted = prober.probe(model, {"input_ids": IDS}, rotary="lift", **FEW)

@@ -130,7 +130,7 @@ def test_pivoting_finds_the_margin_of_the_solver(seed, m, d):
     assert best.margin <= high * (1 + 1e-9)
     if found.status == "certified":
         assert found.margin == pytest.approx(best.margin, rel=2e-9)
-    else:  # a margin that is tiny beside the rows is left to the exact solver
+    else:  # a margin that is tiny next to the rows is left to the exact solver
         assert best.margin < 1e-2 * np.linalg.norm(A, axis=1).max()
 
 

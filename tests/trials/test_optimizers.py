@@ -1,4 +1,4 @@
-"""The experiment that compares optimisers: its rows are those of single runs, whatever their batch."""
+"""The experiment that compares optimizers: its rows are those of single runs, whatever their batch."""
 
 from pathlib import Path
 

@@ -169,5 +169,5 @@ def read_array(path: str | PathLike[str]) -> np.ndarray:
 
 
 def _quiet() -> warnings.catch_warnings[None]:
-    """numpy warns of headers that it had to mend."""
+    """numpy warns of headers that it had to fix."""
     return warnings.catch_warnings(action="ignore")

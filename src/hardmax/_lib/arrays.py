@@ -119,7 +119,7 @@ def half_squares(rows: np.ndarray, unit: np.ndarray) -> np.ndarray:
 
 @check_arguments
 def cosine_distance(p: Any, other: Any) -> float:
-    """1 - cos between two directions, without the 1e-16 floor of computing a cosine.
+    """Return 1 - cos of the angle between two directions, accurate below 1e-16.
 
     >>> import hardmax as hm
     >>> f"{hm.cosine_distance([1.0, 0.0], [1.0, 1e-10]):.6g}"

@@ -144,7 +144,7 @@ class FirstClass:
 
 @uncounted(float64(VECTOR, VECTOR), fastmath=VECTORIZED)
 def dot(a: np.ndarray, b: np.ndarray) -> float:
-    """a.b, with the freedom to vectorise."""
+    """a.b, with the freedom to vectorize."""
     total = 0.0
     for j in range(a.size):
         total += a[j] * b[j]

@@ -60,7 +60,7 @@ def ids(name: str, x: Any, n: int) -> np.ndarray:
 
 
 def classes(name: str, x: Any, n: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the sorted labels of at least two classes, and for each of n samples the number of its own."""
+    """Return the sorted labels of at least two classes, and the number of the label of each of n samples."""
     given = values(x)
     if given is None or len(given) != n:
         got = "no list" if given is None else f"{len(given)}"

@@ -1,6 +1,6 @@
 """The one way to write a file: whole or not at all, and never through a link.
 
-A draft under a random name beside the target takes its place when it is complete and on the disk. A pipe and
+A draft under a random name next to the target takes its place when it is complete and on the disk. A pipe and
 a character device, such as a terminal or ``>(command)``, cannot be replaced and are written to as they are. A
 link to a file, a disk and a socket are refused.
 """
@@ -149,7 +149,7 @@ def _is_standard(path: Path, found: os.stat_result) -> bool:
 
 
 def _stat(path: Path) -> os.stat_result | None:
-    """What stands at the end of a path; None for nothing, and for a link that leads nowhere."""
+    """What is at the end of a path; None for nothing, and for a link that leads nowhere."""
     try:
         return path.stat()
     except OSError as error:

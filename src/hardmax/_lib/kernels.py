@@ -1,7 +1,7 @@
 """Kernels that are compiled when there is enough for them to do.
 
 Importing numba takes half a second and compiling a kernel several, once per user, so a process that
-asks for little is answered by the same source as plain Python; a command also beside numba, as long as the
+asks for little is answered by the same source as plain Python; a command also next to numba, as long as the
 cache does not have the kernel. Nobody can tell by the result: a kernel that may run either way computes in
 one order only, and both give the same bits.
 """

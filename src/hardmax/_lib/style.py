@@ -1,4 +1,4 @@
-"""One look for all figures: colours by name and a style to draw under."""
+"""One look for all figures: colors by name and a style to draw under."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from importlib.resources import as_file, files
 from threading import RLock
 
-# Okabe and Ito's colours, which stay apart for colour-blind readers; TEAL is their sky blue.
+# Okabe and Ito's colors, which stay apart for color-blind readers; TEAL is their sky blue.
 INK = "#1A1A1A"
 GRAY = "#999999"
 RED = "#D55E00"

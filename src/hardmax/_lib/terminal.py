@@ -155,7 +155,7 @@ def page(table: RenderableType, *, styled: bool | None = False) -> str:
 
 
 def html(table: RenderableType) -> str:
-    """The same page as HTML, with its colours."""
+    """The same page as HTML, with its colors."""
     console = _console(file=io.StringIO(), record=True, force_terminal=True, color_system="truecolor")
     _draw(table, console)
     frame = '<pre style="line-height:normal;white-space:pre;overflow-x:auto">{code}</pre>'

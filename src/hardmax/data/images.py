@@ -57,7 +57,7 @@ def cifar10(folder: str | Path, train: int = 50_000, test: int = 10_000) -> Imag
     except (FileNotFoundError, KeyError) as missing:
         name = Path(str(getattr(missing, "filename", None) or missing.args[0])).name
         raise ValueError(
-            f"{name} must be beside the other batches in {where}, got none; fetch it again"
+            f"{name} must be next to the other batches in {where}, got none; fetch it again"
         ) from missing
     pixels, labels = (np.concatenate([part[k] for part in parts[:-1]])[:train] for k in (0, 1))
     return Images(pixels, labels, parts[-1][0][:test], parts[-1][1][:test], f"{kind} version in {where}")

@@ -341,7 +341,7 @@ class CriticalDirections:
 def critical_directions(
     problem: Problem, *, limit: int = LIMIT, seconds: float | None = None
 ) -> CriticalDirections:
-    """Every direction critical at infinity, in rational arithmetic: attractors and saddles with their index.
+    """List the directions that are critical at infinity, attractors and saddles, in rational arithmetic.
 
     Sets of rows are tried one by one, ``limit`` of them at most and for at most ``seconds``; there are about
     (n T^2)^d of them. Tokens with equal key and score count as one.

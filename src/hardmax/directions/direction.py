@@ -1,4 +1,4 @@
-"""What one direction selects, by which margin, against whom (B-DEF-16); the cone around p_mm (B-THM-L7)."""
+"""Selected tokens, margin and neighbors of one direction; the cone around p_mm (B-THM-L7)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Direction:
 
     ``Gamma`` is the least margin of a selected token over another, ``neighbors`` are the (i, t) that attain
     it, ``delta`` is how much larger the next margin is (inf if there is none). If an input does not select
-    one token, ``unique`` is False, Gamma is 0 and the neighbours are the tied tokens.
+    one token, ``unique`` is False, Gamma is 0 and the neighbors are the tied tokens.
 
     >>> import hardmax as hm
     >>> hm.directions.directional_margin(hm.data.example("B-FIG-1b"), [0.6, 0.8]).selected.tokens
@@ -46,7 +46,7 @@ class Direction:
 
 @check_arguments
 def directional_margin(problem: Problem, q: Any, tolerance: float = RESOLVED) -> Direction:
-    """Selected tokens, margin and neighbours of a direction q that is not zero.
+    """Return selected tokens, margin and neighbors of a direction q that is not zero.
 
     Margins within ``tolerance`` of the least, relative to it, count as least: q is taken to be a computed
     direction, right up to rounding. Copies of a token are one token.
@@ -94,7 +94,7 @@ def in_cone(p: Any, q: Any, mu: float, R: float = 0.0) -> bool:
 
 @dataclass(frozen=True)
 class LocalConstants:
-    """Cone and bounds of Lemma 7, with delta over all non-neighbours (B-ERR-08).
+    """Cone and bounds of Lemma 7, with delta over all non-neighbors (B-ERR-08).
 
     In the cone cos(p, p_mm) >= 1 - mu with |p| >= R_bar there is no stationary point, and for q in the cone
     with |q| = |p_mm|: c avg <= -<grad L(p), q> <= C avg, avg the mean softmax mass off the selected tokens.
@@ -103,9 +103,9 @@ class LocalConstants:
     Theta: float  # margin 1/|p_mm|
     A: float  # largest |k_it| over Theta
     Gamma: float  # largest range of an input's scores
-    gap_least: float  # least score gap to a neighbour
-    gap_most: float  # largest score gap to a neighbour
-    delta: float  # half the least slack of a non-neighbour; inf if there is none
+    gap_least: float  # least score gap to a neighbor
+    gap_most: float  # largest score gap to a neighbor
+    delta: float  # half the least slack of a token that is not a neighbor; inf if there is none
     mu: float
     R_bar: float
     c: float
@@ -125,7 +125,7 @@ class LocalConstants:
 
 @check_arguments
 def local_constants(problem: Problem, chosen: Chosen) -> LocalConstants:
-    """The constants for a locally optimal selection with a neighbour; its solution, or its tokens.
+    """The constants for a locally optimal selection with a neighbor; its solution, or its tokens.
 
     |l'| is taken over [-B, B] with B the largest |score|, which holds every prediction.
     """

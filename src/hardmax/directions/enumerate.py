@@ -62,7 +62,7 @@ class Leaves:
 
     @cached_property
     def inputs(self) -> list[int]:
-        """Inputs with a choice, as the problem orders them; their rows stand in this order."""
+        """Inputs with a choice, as the problem orders them; their rows are in this order."""
         return sorted(self.tree.order)
 
     def of(self, block: NodeBlock) -> Iterator[Leaf]:
@@ -153,7 +153,7 @@ class Leaves:
         return self._own_gaps[i, t]
 
     def _row_order(self) -> Ints:
-        """Where the rows of each input, in the problem's order, stand in the order of the search."""
+        """Where the rows of each input, in the problem's order, are in the order of the search."""
         order = self.tree.order
         sizes = {i: len(self.tree.others[i]) - 1 for i in order}
         first = dict(zip(order, np.cumsum([0, *(sizes[i] for i in order)]).tolist(), strict=False))
@@ -639,15 +639,15 @@ def selections(
     There may be T^n of them; the result is a list that fills as it is iterated.
 
     Args:
-        problem: whose tokens are selected.
+        problem: the problem whose tokens are selected.
         among: "best" for the selections of best-scoring tokens alone, the infeasible ones included, each
             with its Farkas vector.
         limit: stop after this many feasible selections.
         seconds: stop after this time.
-        min_margin: leave out smaller margins.
-        top: give that many of the largest margins, best first.
+        min_margin: leave out selections with a smaller margin.
+        top: return this many of the largest margins, best first.
         progress: called as ``progress(done, total)``.
-        norm: of the max-margin solutions, as for `max_margin`; other norms than l2 take longer.
+        norm: norm of the max-margin solutions, as for `max_margin`; other norms than l2 take longer.
 
     >>> import hardmax as hm
     >>> found = hm.selections(hm.data.example("B-FIG-1b"))
@@ -679,13 +679,13 @@ def attractors(
     WEAK ones, in other norms than l2.
 
     Args:
-        problem: whose tokens are selected.
+        problem: the problem whose tokens are selected.
         limit: stop after this many feasible selections.
         seconds: stop after this time.
-        min_margin: leave out smaller margins.
-        top: give that many of the largest margins, best first.
+        min_margin: leave out selections with a smaller margin.
+        top: return this many of the largest margins, best first.
         progress: called as ``progress(done, total)``.
-        norm: of the max-margin solutions, as for `max_margin`; other norms than l2 take longer.
+        norm: norm of the max-margin solutions, as for `max_margin`; other norms than l2 take longer.
 
     See also: `hm.attracts` for one selection, `hm.selections` for all that are feasible.
 

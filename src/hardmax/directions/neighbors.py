@@ -82,7 +82,7 @@ def score_gap(problem: Problem, chosen: Chosen) -> float:
     """
     best = solution(problem, chosen)
     if best.slack is None:
-        raise ValueError(f"max_margin has no p, so there are no neighbours: it is {best.status}")
+        raise ValueError(f"max_margin has no p, so there are no neighbors: it is {best.status}")
     return known_gap(best, row_gaps(problem, best))
 
 
@@ -234,5 +234,5 @@ def tight_rows(best: MaxMargin) -> np.ndarray:
 
 def _tight(best: MaxMargin) -> Tight:
     if best.slack is None:
-        raise ValueError(f"max_margin has no p, so there are no neighbours: it is {best.status}")
+        raise ValueError(f"max_margin has no p, so there are no neighbors: it is {best.status}")
     return best.decided.enclosure

@@ -3,7 +3,7 @@
 With tau = log t the flow reads dp/dtau = F = t (-grad L). Late in training p grows linearly in tau, because
 the factor t and the vanishing gradient balance; so an implicit method takes geometrically growing steps, and
 t = e^(10,000,000) is a matter of a second. A general stiff solver sees rounding noise in exponents of that
-size and stalls; here each step is taken in coordinates of its own, see `hardmax.dynamics.fields`.
+size and stalls; here each step is taken in separate coordinates, see `hardmax.dynamics.fields`.
 
 A field gives a force, a solver for its Jacobian, and the slots to visit: all of them, the edges of next-token
 data, or in large problems those that still weigh anything (`hardmax.dynamics.working`).
@@ -77,23 +77,23 @@ def flow(
     mirror: bool = False,
     **options: Any,
 ) -> Run:
-    """Gradient flow of p, to whichever of its ends comes first.
+    """Integrate gradient flow until a stopping criterion is met.
 
     It stops earlier at a finite limit (event "stationary point"). If the end still has inputs that do not
     select one token, the event is "tie".
 
     Args:
-        model: a `Problem`, or `decomposition.remainder`, whose p_fin stays: what diverges flows beside it, at
+        model: a `Problem`, or `decomposition.remainder`, whose p_fin stays: the rest flows next to it, at
             any norm, and ends and lengths are those of what diverges.
         clock: "log t" for gradient flow dp/dt = -gradient, whose time outgrows any float; "arc length" for
-            normalised gradient flow, dp/ds = -gradient/|gradient|: the same curve with the length s as time,
-            the limit of normalised descent for small steps, s = rate times steps.
-        until_norm: a norm of p; 1e6 if no end is given.
-        until_log_time: a log t, on that clock.
-        until_length: an arc length, on that clock.
-        until_cosine_distance: a direction and the 1 - cos to it to fall below.
-        record: the arc lengths to keep, on that clock; every step of the integrator by default.
-        start: p(0), the origin by default.
+            normalized gradient flow, dp/ds = -gradient/|gradient|: the same curve with the length s as time,
+            the limit of normalized descent for small steps, s = rate times steps.
+        until_norm: stop at this norm of p; 1e6 if no criterion is given.
+        until_log_time: stop at this log t (clock "log t" only).
+        until_length: stop at this arc length (clock "arc length" only).
+        until_cosine_distance: (direction, tolerance); stop when 1 - cos to the direction is below it.
+        record: arc lengths of snapshots (clock "arc length" only); default: every step of the integrator.
+        start: initial p; default: the origin.
         norm: the norm in which it is steepest descent with infinitely small steps, "l2" or another power in
             (1, inf) such as "l3" or 1.5: dp/dt = |g|* d, with g minus the gradient and d the step of norm 1
             that gains most. ``until_norm`` stays the length of p in l2.
@@ -146,7 +146,7 @@ def flow(
         field.scale.point(np.array(until_norm), "until_norm")  # refuses one that is out of range
     times, points, event = follow(field, p, stops, last, record)
     kind = "mirror" if mirror and ball is not None else "gradient"
-    method = f"{kind} flow" if clock == "log t" else "normalised gradient flow"
+    method = f"{kind} flow" if clock == "log t" else "normalized gradient flow"
     path = Run(problem, clock, times, points.astype(np.float64), event, method=method)
     if event is None and path.p.any() and not path.selection.is_unique:
         path = replace(path, event="tie")
@@ -197,7 +197,7 @@ def _point(field: FlowField, x: Any) -> np.ndarray:
 
 
 def along_arc(problem: Problem, p: np.ndarray) -> FlowField:
-    """What normalised gradient flow follows: edges where that form is exact, else the problem as it is."""
+    """What normalized gradient flow follows: edges where that form is exact, else the problem as it is."""
     edges = edges_of(problem)
     if edges is not None:
         return EdgeField(problem, edges, p)

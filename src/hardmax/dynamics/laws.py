@@ -36,9 +36,9 @@ def swing_rate(size: float, curvature: float) -> float:
 
 @check_arguments
 def critical_rate(best: MaxMargin) -> float:
-    """The constant rate above which normalised steepest descent swings about p_mm (D-THM-5; in l2 B-NEW-3).
+    """Return the constant rate above which normalized steepest descent swings about p_mm (D-THM-5, B-NEW-3).
 
-    Below it p settles. Above it p swings for ever; the direction is then still right in l2, in other powers
+    Below it p settles. Above it p swings forever; the direction is then still right in l2, in other powers
     it is not. The rate is infinite with one support row, and nan where the law says nothing: support rows
     that depend on each other, a tight row with multiplier zero, or in powers above 2 a p_mm with a zero.
 
@@ -87,7 +87,7 @@ def _support(best: MaxMargin) -> tuple[np.ndarray, np.ndarray] | None:
 
 @check_arguments
 def mirror_onset(best: MaxMargin, rate: float) -> float:
-    """The step at which normalised mirror descent begins to swing (D-THM-5); its direction stays right.
+    """Return the step at which normalized mirror descent begins to swing (D-THM-5).
 
     Below power 2 the steps of p grow with p, so that this comes at any rate; above 2 it never comes.
 
@@ -108,7 +108,7 @@ def mirror_onset(best: MaxMargin, rate: float) -> float:
 
 @check_arguments
 def freezing_rate(best: MaxMargin, beta: float) -> float:
-    """The constant rate above which momentum before normalised steps may freeze, -log(beta)/margin (D-THM-7).
+    """Return the constant rate above which momentum may freeze, -log(beta)/margin (D-THM-7).
 
     Below it freezing is impossible; that the direction is right does not follow.
 
@@ -122,7 +122,7 @@ def freezing_rate(best: MaxMargin, beta: float) -> float:
 
 @check_arguments
 def adam_limit(betas: tuple[float, float]) -> float:
-    """The most by which margins can grow in a step of Adam without epsilon: -log(beta2)/2, or -log(beta1).
+    """Return the largest growth of margins in a step of Adam without epsilon: -log(beta2)/2, or -log(beta1).
 
     >>> import hardmax as hm
     >>> round(hm.limits.adam_limit((0.9, 0.999)), 8)
@@ -141,7 +141,7 @@ def _paced(rate: float, margin: float) -> float:
 
 @check_arguments
 def adam_growth(rate: float, margin: float, betas: tuple[float, float] = (0.9, 0.999)) -> float:
-    """By how much the margins of the rows grow in a late step of Adam without epsilon (D-THM-9).
+    """Return the growth of the margins in a late step of Adam without epsilon (D-THM-9).
 
     The root x of x = rate margin (1 - beta1)/(1 - beta1 e^x) sqrt((1 - beta2 e^2x)/(1 - beta2)), infinite if
     there is none: Adam runs away (`runaway_rate`). With beta2 a little above beta1^2 there can be three, of
@@ -169,7 +169,7 @@ def adam_growth(rate: float, margin: float, betas: tuple[float, float] = (0.9, 0
 
 @check_arguments
 def adam_waiting(rate: float, margin: float, betas: tuple[float, float] = (0.9, 0.999)) -> float:
-    """After how many steps Adam without epsilon forgets its early gradients and turns to linf (D-THM-9).
+    """Return the steps after which Adam without epsilon forgets early gradients and turns to linf (D-THM-9).
 
     Much before, it is gradient descent with a fixed preconditioner. ``margin`` is that in linf.
 
@@ -186,7 +186,7 @@ def adam_waiting(rate: float, margin: float, betas: tuple[float, float] = (0.9, 
 
 @check_arguments
 def runaway_rate(margin: float, betas: tuple[float, float] = (0.9, 0.999)) -> float:
-    """The constant rate above which Adam without epsilon runs away; infinite if beta1^2 < beta2 (D-THM-9b).
+    """Return the constant rate above which Adam without epsilon runs away; infinite if beta1^2 < beta2.
 
     ``margin`` is that in linf.
 
@@ -239,13 +239,13 @@ class RateWarning(UserWarning):
 
 @dataclass(frozen=True, eq=False)
 class Forecast:
-    """What theory expects of a rule, late, if it selects what ``best`` is the max margin of.
+    """Expected late behavior of an optimizer that selects the tokens of ``best``.
 
     ``threshold`` is the constant rate above which the direction is lost, infinite if there is none, nan if
     none is known, and ``law`` where that is stated. ``swing`` is the rate above which p swings about its
     direction, ``onset`` the step at which mirror descent begins to; ``growth`` is by how much the margins of
     the rows grow in a step, ``waiting`` how long Adam remembers its beginning. What does not concern the rule
-    is nan. A ``rate`` that is no constant is nan too: thresholds say nothing of it.
+    is nan. A ``rate`` that is not constant is nan too: thresholds say nothing of it.
 
     >>> import hardmax as hm
     >>> print(hm.limits.forecast(hm.data.example("B-FIG-8"), hm.optim.Adam(0.1, (0.9, 0.99), eps=0.0)))
@@ -326,7 +326,7 @@ class Forecast:
 
 @check_arguments
 def forecast(problem: Problem, optimizer: Optimizer, selection: Any = None) -> Forecast:
-    """What theory expects of a rule at its rate, if it comes to select these tokens.
+    """Forecast the late behavior of an optimizer at its rate, if it selects these tokens.
 
     The selection decides thresholds and times; what a run will select is not known before. `Run.forecast`
     asks once more, for what it did select.

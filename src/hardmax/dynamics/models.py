@@ -560,7 +560,7 @@ class Remainder(SteppedModel):
     >>> import hardmax as hm
     >>> parts = hm.decompose(hm.data.example("cycle"))
     >>> hm.train(parts.remainder, hm.optim.Normalized(lr=0.1), steps=100).method
-    'normalised gradient descent beside p_fin'
+    'normalized gradient descent with p_fin fixed'
     """
 
     decomposition: Decomposition
@@ -600,4 +600,4 @@ class Remainder(SteppedModel):
         p_fin = self.decomposition.p_fin
         assert p_fin is not None, "a problem has a late one only with its p_fin"
         points = np.asarray(run.points) + p_fin
-        return replace(run, source=self.problem, points=points, method=f"{run.method} beside p_fin")
+        return replace(run, source=self.problem, points=points, method=f"{run.method} with p_fin fixed")

@@ -67,7 +67,7 @@ class Run:
     >>> import hardmax as hm
     >>> path = hm.train(hm.data.example("B-FIG-1a"), hm.optim.Normalized(0.1), steps=1000)
     >>> path
-    Run(normalised gradient descent to step = 1000, |p| = 99.8044, event=None)
+    Run(normalized gradient descent to step = 1000, |p| = 99.8044, event=None)
     >>> path.selection
     (0,)
     """

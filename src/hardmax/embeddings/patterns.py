@@ -64,7 +64,7 @@ class TokenSelection:
 
 @check_arguments
 def token_selection(corpus: Corpus, E: Any, p: Any, tolerance: float = TOLERANCE) -> TokenSelection:
-    """Return S_X(p), S2_X(p) and S<_X(p) of every sequence, as sets of distinct tokens; ties are kept.
+    """Return Return S_X(p), S2_X(p) and S<_X(p) of every sequence, as sets of distinct tokens; ties are kept.
 
     >>> import hardmax as hm
     >>> corpus = hm.Corpus.from_sequences([[0, 2, 2], [1, 2, 2]], [1, -1])

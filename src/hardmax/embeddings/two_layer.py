@@ -57,9 +57,9 @@ class TwoLayerGradients(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class TwoLayer:
-    """The two-layer model by its LayerNorm: ``epsilon`` beside the variance, gain and bias if it has them.
+    """The two-layer model by its LayerNorm: ``epsilon`` added to the variance, gain and bias if it has them.
 
-    The paper says nothing about these; the default is no gain and no bias, as its equation is written.
+    The paper says nothing about these; the default has no gain and no bias, as its equation is written.
     ``first_scale`` multiplies the logits E_r.E_s of the first softmax, ``scale`` those E' p of the readout: a
     positive number, "1/sqrt(d)", or None for 1, as printed.
     """

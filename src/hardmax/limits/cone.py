@@ -101,7 +101,7 @@ def local_path(
     >>> import hardmax as hm
     >>> from hardmax.limits import local_path
     >>> path = local_path(hm.data.example("B-FIG-1b"), [-1.0, -1.1], mu=2e-4, R0=20.0, radii=[50.0, 1000.0])
-    >>> path.norms.round(6).tolist(), path.sign.tolist()    # its neighbours score higher: it stays behind
+    >>> path.norms.round(6).tolist(), path.sign.tolist()    # its neighbors score higher: it stays behind
     ([20.0, 20.0], [-1.0, -1.0])
     """
     axis = problem.vector("q", q)

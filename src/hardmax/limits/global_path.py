@@ -121,7 +121,7 @@ def regularization_path(
     >>> import hardmax as hm
     >>> from hardmax.limits import regularization_path
     >>> opposed = hm.Problem([[[1.0], [0.0]], [[-1.0], [0.0]]], [[1, 0], [2, 0]])
-    >>> path = regularization_path(opposed, [10.0])     # no p separates the best tokens: a finite minimiser
+    >>> path = regularization_path(opposed, [10.0])     # no p separates the best tokens: a finite minimizer
     >>> path.points.round(4).tolist(), path.interior.tolist()
     ([[-0.6921]], [True])
     """

@@ -83,7 +83,7 @@ def support_weights(problem: Problem, max_margin: MaxMargin) -> tuple[Ints, Floa
     gaps = row_gaps(problem, max_margin)[near]
     if (gaps <= 0).any():
         raise ValueError(
-            "max_margin must be of a locally optimal selection, got one with a neighbour that scores as high"
+            "max_margin must be of a locally optimal selection, got one with a neighbor that scores as high"
         )
     labels = [cast(tuple[int, int], max_margin.constraints.label(int(j))) for j in near]
     inputs = np.array([i for i, _ in labels], dtype=np.intp)

@@ -178,8 +178,8 @@ def analyze(data: Dataset, *, repair: bool = False) -> Analysis:
     >>> from hardmax.nexttoken import analyze
     >>> [(v.kind, v.count) for v in analyze(["A B", "B C"]).violations]
     [('missing_collocation', 1)]
-    >>> mended = analyze(["A B", "B C"], repair=True)
-    >>> mended.realizable, mended.words(mended.repaired), mended.words(mended.n)
+    >>> fixed = analyze(["A B", "B C"], repair=True)
+    >>> fixed.realizable, fixed.words(fixed.repaired), fixed.words(fixed.n)
     (True, ['C'], ['B', 'C', 'A'])
     """
     sentences = as_sentences(data)

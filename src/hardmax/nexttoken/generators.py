@@ -130,7 +130,7 @@ def generate(
     multiplicity: int = 1,
     rng: int | np.random.Generator,
 ) -> Generated:
-    """C-ALG-GEN: a random realizable dataset with one chain for each first token.
+    """Draw a random realizable dataset with one chain for each first token.
 
     `permutation` is ``cycle`` (one of all tokens), ``derangement`` (no token follows itself) or ``uniform``.
     The lag of a query is 0 with probability `lag0`, otherwise uniform on 1..`max_lag`. Chains have at most
@@ -209,7 +209,7 @@ _NAMED = {
 
 @check_arguments
 def named_sentences(name: str) -> Sentences:
-    """The raw sentences of an example: C-EX-1, C-CEX-P2, C-ERR-02, C-ERR-06, C-EXT-1 to 3 or C-FIG-2.
+    """Return the raw sentences of an example: C-EX-1, C-CEX-P2, C-ERR-02, C-ERR-06, C-EXT-1 to 3, C-FIG-2.
 
     C-EX-1 is the paper's Example 1; C-FIG-2 the data of figure 2, `generate(rng=0)`. The others each
     break one assumption, except C-ERR-06, which is realizable.

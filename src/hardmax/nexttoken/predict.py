@@ -75,7 +75,7 @@ def _decided(n: NDArray[np.int64], some: list[int], reason: str) -> Regenerated:
     return Regenerated(following.pop(), "unique", tuple(some), reason)
 
 
-# Logits this close, beside their size, are a tie: exact ones differ by rounding only.
+# Logits this close, relative to their size, are a tie: exact ones differ by rounding only.
 TIE = 1e-12
 
 
@@ -91,11 +91,11 @@ class AttendedToken:
 
 @dataclass(frozen=True, eq=False)
 class Prediction:
-    """What a model says to a sentence.
+    """The prediction of a model for a sentence.
 
     ``probabilities`` has one entry per token, ``attended`` the sentence's tokens by falling weight. ``rule``
     is "tie" if several next tokens are equally probable, "ambiguous" if the orders do not decide and only
-    weights do, else "unique"; ``reason`` says why in a sentence.
+    weights do, else "unique"; ``reason`` gives the reason.
 
     >>> from hardmax.nexttoken import Samples
     >>> from hardmax.nexttoken.training import train
@@ -182,7 +182,7 @@ class Predictor:
         """The next token of a sentence, given as words in a string, a list of words, or a list of numbers of
         tokens in ``vocabulary``.
 
-        With ``limit`` stage 2 has gone on for ever: attention is on the tokens with the largest W_kq* only.
+        With ``limit`` stage 2 has gone on forever: attention is on the tokens with the largest W_kq* only.
 
         >>> from hardmax.nexttoken import Samples
         >>> from hardmax.nexttoken.training import train

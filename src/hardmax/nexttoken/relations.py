@@ -47,7 +47,7 @@ TYPES = ("optimal", "non_optimal", "confused", "non_comparable")
 
 @dataclass(frozen=True, eq=False)
 class Orders:
-    """C-DEF-ORDER: relation k reads ``above[k] >_query[k] below[k]``, sorted and each once.
+    """The orders under all queries: relation k is ``above[k] >_query[k] below[k]``, sorted and each once.
 
     ``witness[k]`` is the first sample that gives it, as a place of `SortedText`.
 

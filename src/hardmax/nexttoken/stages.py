@@ -160,9 +160,9 @@ class PairGradient:
 
 
 class StageTwo:
-    """Stage 2 on one dataset with one W_ov: the gradient at any point, and normalised steps from it.
+    """Stage 2 on one dataset with one W_ov: the gradient at any point, and normalized steps from it.
 
-    The edge form is tried first. It does not apply if W_ov is no multiple of W_ov*, if a sentence has no
+    The edge form is tried first. It does not apply if W_ov is not a multiple of W_ov*, if a sentence has no
     token with n(x) = next token, or several, or where a flux changes sign (Assumption 3 violated).
     """
 
@@ -179,7 +179,7 @@ class StageTwo:
         self.pairs, self.W_ov = pairs, W_ov
         self.problem = pairs.samples.problem(W_ov)
         if (self.problem.log_weights[pairs.sample] != pairs.log_weight).any():
-            # A frequency of e^-100,000,000 (C-ERR-06) is no float; its logarithm takes its place.
+            # A frequency of e^-100,000,000 (C-ERR-06) is not a float; its logarithm takes its place.
             log_weights = self.problem.log_weights.copy()
             log_weights[pairs.sample] = pairs.log_weight
             vars(self.problem)["log_weights"] = log_weights
@@ -208,7 +208,7 @@ class StageTwo:
         return self.direction(a).gradient
 
     def descend(self, a: Floats, rate: float, steps: int) -> tuple[int, int]:
-        """Take normalised steps in place, switching form by itself: how many, and how many of them signed.
+        """Take normalized steps in place, switching form by itself: how many, and how many of them signed.
 
         They are fewer than asked for at a gradient of exactly zero only.
         """
@@ -216,7 +216,7 @@ class StageTwo:
         return found.taken, found.plain
 
     def train(self, a: Floats, rate: float, record: Any, **told: Any) -> StepsTaken:
-        """Take normalised steps in place and keep the points that ``record`` names; see `EdgeSteps.train`."""
+        """Take normalized steps in place and keep the points that ``record`` names; see `EdgeSteps.train`."""
         self._p[: self.pairs.P] = a
         found = self.steps.train(self._p, rate, record, **told)
         a[:] = self._p[: self.pairs.P]

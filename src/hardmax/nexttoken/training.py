@@ -81,7 +81,7 @@ class Training(Run):
     ) -> Training:
         """The run with values of the pairs at each time; the problem is made when it is asked for."""
         source = partial(pairs.samples.problem, W_ov) if stage is None else stage.problem
-        name = "normalised gradient descent" if clock == "step" else "normalised gradient flow"
+        name = "normalized gradient descent" if clock == "step" else "normalized gradient flow"
         return cls(
             source,
             clock,

@@ -50,7 +50,7 @@ def differences(slots: Slots) -> Differences:
     """To each input's first token, or, where inputs share tokens a lot, all to one token of the table."""
     firsts, sizes = slots.offsets[:-1], np.diff(slots.offsets)
     n, M = len(firsts), len(slots.tokens)
-    if (slots.tokens[1:] <= slots.tokens[:-1]).any():  # else no token stands in two inputs
+    if (slots.tokens[1:] <= slots.tokens[:-1]).any():  # else no token occurs in two inputs
         used, place = np.unique(slots.tokens, return_inverse=True)
         if len(used) - 1 < M - n:
             return Differences(used[1:], np.full(len(used) - 1, used[0]), (place - 1) % len(used))

@@ -90,7 +90,7 @@ class LossFunction:
     def decreases(self, lo: float, hi: float) -> bool:
         """Whether l falls everywhere on [lo, hi], as its values on a grid show.
 
-        Between neighbours the values must fall where the slope says that a fall is to be seen, and rise
+        Between neighbors the values must fall where the slope says that a fall is to be seen, and rise
         nowhere by more than rounding. One number (lo = hi) stands for a small interval around it.
 
         >>> import numpy as np, hardmax as hm
@@ -158,7 +158,7 @@ def _built_in(name: str) -> LossFunction:
 
 
 def as_loss(loss: str | LossFunction) -> LossFunction:
-    """The built-in loss of that name, or the loss itself; the log loss has a head of its own."""
+    """The built-in loss of that name, or the loss itself; the log loss has a separate readout."""
     if loss is LOG or loss == "log":
         raise ValueError(
             'loss must be a function of any prediction here, got "log", which is for scores of 0 and 1; make '

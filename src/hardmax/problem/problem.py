@@ -102,7 +102,7 @@ def slots_of(problem: Problem) -> Slots:
 
 @dataclass(frozen=True, eq=False, init=False, repr=False)
 class Problem:
-    """Inputs i = 1..n, each a list of tokens with keys, and a readout that scores them (B-DEF-1).
+    """Inputs i = 1..n, each a list of tokens with keys, and a readout that scores them.
 
     Inputs may differ in length. The arrays are flat: slot l of all inputs in a row is row ``tokens[l]`` of
     ``keys``, and input i has the slots ``offsets[i]:offsets[i+1]``. ``counts`` are multiplicities of tokens,
@@ -110,9 +110,9 @@ class Problem:
 
     Args:
         keys: (n, T, d), or n arrays (T_i, d).
-        scores: one number per token (B-DEF-1a).
+        scores: one number per token.
         loss: a name, or a `LossFunction`. With "log" scores are 1 on the tokens of an input's label and 0
-            elsewhere, and the loss is minus the log of the attention on the label (D-DEF-7).
+            elsewhere, and the loss is minus the log of the attention on the label.
 
     See also: `from_values`, `from_tokens`, `from_queries`, `from_classes`, `from_psi`, `from_gram`,
     `from_readout`, `load`.
@@ -323,7 +323,7 @@ class Problem:
 
     @classmethod
     def from_readout(cls, keys: Any, readout: Readout) -> Problem:
-        """Keys (n, T, d), or n arrays (T_i, d), and a readout of your own, see `hm.readouts.Readout`.
+        """Keys (n, T, d), or n arrays (T_i, d), and your own readout, see `hm.readouts.Readout`.
 
         Row l of the readout's tables belongs to the l-th token, counted through all inputs.
 
@@ -438,7 +438,7 @@ class Problem:
 
     @cached_property
     def log_weights(self) -> np.ndarray:
-        """log of every input's weight beside `total`."""
+        """log of every input's weight relative to `total`."""
         return np.zeros(self.n) if self.weights is None else np.log(self.weights)
 
     def average(self, x: np.ndarray) -> float:
@@ -526,7 +526,7 @@ class Problem:
     def groups(self) -> np.ndarray:
         """For every slot the slot that names its token: the lowest of its input with the same key and score.
 
-        A token that stands several times in an input is one token with a multiplicity. Equal means equal to
+        A token that occurs several times in an input is one token with a multiplicity. Equal means equal to
         the last bit; keys with different scores stay apart (B-ERR-15). Where the scores move with the
         attention, equal values stand for equal scores.
 

@@ -64,7 +64,7 @@ class Selection(tuple[int | tuple[int, ...], ...]):
 
 @check_arguments
 def selected_tokens(problem: Problem, q: Any, tolerance: float = 1e-9) -> Selection:
-    """Tokens with the largest k.q of each input (B-DEF-16); they tie within ``tolerance`` of the sizes.
+    """Return the tokens with the largest k.q of each input; they tie within ``tolerance`` of the sizes.
 
     Copies of a token (equal key and equal score) are one token, named by the lowest index.
 
@@ -75,7 +75,7 @@ def selected_tokens(problem: Problem, q: Any, tolerance: float = 1e-9) -> Select
     """
     need_problem(problem)
     q = problem.vector("q", q)
-    q = np.ldexp(q, -exponent(q))  # the length of q is no part of the question
+    q = np.ldexp(q, -exponent(q))  # the length of q does not matter here
     length, sets = np.linalg.norm(q), []
     for start, tokens, groups in zip(
         problem.offsets, problem.split(problem.tokens), problem.split(problem.groups), strict=False
@@ -88,7 +88,7 @@ def selected_tokens(problem: Problem, q: Any, tolerance: float = 1e-9) -> Select
 
 @check_arguments
 def best_tokens(problem: Problem) -> Selection:
-    """The tokens with the best score of each input; copies of a token are one, named by the lowest index.
+    """Return the tokens with the best score of each input; copies of a token count once, by the lowest index.
 
     Where scores move with the attention, best is the token with the largest prediction by itself.
 
@@ -106,7 +106,7 @@ def best_tokens(problem: Problem) -> Selection:
 
 @check_arguments
 def is_best(problem: Problem, selection: Any) -> bool:
-    """Whether every input selects one of its best-scoring tokens; tokens, or the MaxMargin of a selection.
+    """Return whether every input selects one of its best-scoring tokens.
 
     >>> import hardmax as hm
     >>> hm.directions.is_best(hm.data.example("B-FIG-8"), [0, 1])
@@ -126,7 +126,7 @@ def chosen_tokens(chosen: Any) -> Any:
 
 
 def leaders(problem: Problem, selection: Iterable[int] | Selection) -> tuple[int, ...]:
-    """A selection by the names of its tokens: the lowest index of a token that stands several times."""
+    """A selection by the names of its tokens: the lowest index of a token that occurs several times."""
     slots = problem.groups[_slots(problem, selection)]
     return tuple((slots - problem.offsets[:-1]).tolist())
 

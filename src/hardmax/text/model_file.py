@@ -74,7 +74,7 @@ def _digest(head: np.ndarray, arrays: Arrays) -> bytes:
 
 
 def load(path: str | PathLike[str]) -> AttentionClassifier:
-    """Read what `save` wrote; a damaged file, or one of another version, is told in a sentence."""
+    """Read what `save` wrote; a damaged file, or one of another version, is refused with a message."""
     foreign = f"{path} must be a model that AttentionClassifier.save wrote, got another file"
     with refused(foreign):
         arrays = read_arrays(path)

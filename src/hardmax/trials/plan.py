@@ -239,7 +239,7 @@ def _own(path: Path, function: Any, allow: Sequence[str]) -> str:
         if where and not allowed:
             raise ValueError(
                 f"function: a file alone may not choose a module to run; if you trust {where!r}, pass "
-                f"it in `allow`, or put the function into a file beside this one, 'file.py:name'"
+                f"it in `allow`, or put the function into a file next to this one, 'file.py:name'"
             )
     try:
         loaded = load(function)

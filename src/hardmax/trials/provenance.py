@@ -93,7 +93,7 @@ def _load_module(name: str) -> ModuleType:
 def _load_file(path: Path) -> ModuleType:
     """The module in a file, with its folder on the path as when Python runs the file."""
     if not path.is_file():
-        raise ValueError(f"{path}: no such file; 'FILE.py:name' names a function of yours in it")
+        raise ValueError(f"{path}: no such file; 'FILE.py:name' names your function in it")
     path = path.resolve()
     name = f"{path.stem}_{hashlib.blake2b(str(path).encode(), digest_size=4).hexdigest()}"
     spec = importlib.util.spec_from_file_location(name, path)

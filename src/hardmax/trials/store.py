@@ -76,7 +76,7 @@ def _object(what: str, text: Any) -> dict[str, Any]:
     try:
         value = parse_json(text)
     except NotJson as error:
-        raise DamagedStore(f"{what} is no JSON: {error}") from None
+        raise DamagedStore(f"{what} is not JSON: {error}") from None
     if not isinstance(value, dict):
         raise DamagedStore(f"{what} is a {type(value).__name__} instead of an object")
     return value
@@ -322,7 +322,7 @@ class Store:
                 try:
                     values[key] = parse_json(text)
                 except (NotJson, TypeError) as error:
-                    raise DamagedStore(f"{key} is no JSON: {error}") from None
+                    raise DamagedStore(f"{key} is not JSON: {error}") from None
                 if key in META and not META[key](values[key]):
                     kind = type(values[key]).__name__
                     raise DamagedStore(f"{key} is {kind} and not what a sweep writes there")

@@ -67,15 +67,15 @@ def sweep(
         rng: root of all seeds, which the store keeps.
         batched: the function takes several trials of a cell at once.
         backend: "local", "dask" or "ray"; these two start a cluster on this machine, or join another.
-        address: of the cluster to join.
-        workers: processes, one for each core by default.
+        address: address of the cluster to join.
+        workers: number of processes; default: one per core.
         batch: trials in a batch; by default as many as take about half a second. Results do not depend on it.
         retries: how often a trial whose worker died is tried again.
         progress: called as ``progress(done, total)`` after each batch, and every second while none ends;
             ``done`` includes failed trials. An exception that it raises stops the sweep.
-        data_files: what the function reads, so that a change of it is noticed.
+        data_files: files that the function reads; the sweep refuses to resume if they change.
         retry_failed: run failed trials of the store again.
-        allow_changes: go on although code, libraries or data files changed.
+        allow_changes: continue although code, libraries or data files changed.
 
     >>> import random
     >>> import hardmax as hm

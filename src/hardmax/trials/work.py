@@ -119,15 +119,13 @@ def call(function: Function, batched: bool, parameters: Parameters, seed: int) -
 
 
 def checked(row: Any, parameters: Parameters) -> dict[str, Any]:
-    """A row as plain scalars under names of its own."""
+    """A row as plain scalars under separate names."""
     if not isinstance(row, Mapping):
         raise ValueError(f"a trial must return a dict of scalars, got {type(row).__name__}")
     found = {}
     for name, value in row.items():
         if not isinstance(name, str) or name in RESERVED or name in parameters:
-            raise ValueError(
-                f"a trial must name its results by texts of its own, not {name!r}, which is taken"
-            )
+            raise ValueError(f"a trial must name its results by new texts, not {name!r}, which is taken")
         scalar("the name of a result", name)
         found[name] = scalar(f"result {name!r}", value)
     return found

@@ -28,7 +28,7 @@ def validated():
 
 @pytest.fixture
 def ntp(capsys):
-    """A command of `ntp`: its exit code, and what it printed and said beside it."""
+    """A command of `ntp`: its exit code, and what it printed and said next to it."""
 
     def run(*arguments):
         code = cli.run(["ntp", *map(str, arguments)])

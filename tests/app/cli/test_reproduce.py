@@ -44,7 +44,7 @@ def table(monkeypatch):
     enter("C-FIG-91", true("C-FIG-91.all", "tokens [0]", True, "x" * 90, "many"), notes=("give --data DIR",))
     enter("B-FIG-92", at_least("B-FIG-92.cos", "cosine", float("nan"), 0.9))
 
-    @recipe("B-FIG-93", "for ever", draw=draw)
+    @recipe("B-FIG-93", "forever", draw=draw)
     def interrupted(setting):
         raise KeyboardInterrupt
 

@@ -397,7 +397,7 @@ def test_the_tour_by_keyboard_alone(opened):
         titles.append(page.locator("h1").inner_text())
     assert titles == [
         "Two basins",
-        "Normalised against plain",
+        "Normalized against plain",
         "Adam chooses another token",
         "The usual gradient lies",
         "Sentences that cannot be learnt",

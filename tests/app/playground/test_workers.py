@@ -1,4 +1,4 @@
-"""Engines in processes: deadlines, deaths, compiling beside them, and the status that the page shows."""
+"""Engines in processes: deadlines, deaths, compiling next to them, and the status that the page shows."""
 
 import json
 import os

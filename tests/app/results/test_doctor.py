@@ -188,7 +188,7 @@ def test_json_obeys_its_schema(capsys):
 
 
 def test_text_and_exit_code(monkeypatch, capsys):
-    found = DoctorReport((Finding("good", True, "1.0"), Finding("bad [one]", False, "mend it")))
+    found = DoctorReport((Finding("good", True, "1.0"), Finding("bad [one]", False, "fix it")))
     monkeypatch.setattr(diagnosis, "doctor", lambda: found)
     assert cli.run(["doctor"]) == found.exit_code == 1
-    assert capsys.readouterr().out == "ok   good       1.0\nFAIL bad [one]  mend it\n"
+    assert capsys.readouterr().out == "ok   good       1.0\nFAIL bad [one]  fix it\n"

@@ -234,7 +234,7 @@ def test_refusals(tmp_path: Path, stopwords: Path, monkeypatch: pytest.MonkeyPat
         ("max_tokens must be an integer of at least 1", {"max_tokens": 0}),
         ("workers must be", {"workers": 0}),
         ("tokenizer must be 'words', a function, or a WordPiece vocabulary", {"tokenizer": "nowhere.txt"}),
-        ("is no WordPiece vocabulary", {"tokenizer": stopwords}),
+        ("is not a WordPiece vocabulary", {"tokenizer": stopwords}),
         ("tokenizer must be the name of a file or a function", {"tokenizer": 5}),
         ("stopwords must be a file of words", {"stopwords": "nowhere.txt"}),
     ]

@@ -26,7 +26,7 @@ def ragged_corpus() -> hm.Corpus:
 def torch_run(
     corpus: hm.Corpus, start: Any, make: Any, batch: int, epochs: int, milestones: Any
 ) -> list[Any]:
-    """(E, p, v) after every epoch, by autograd, position by position, with torch's optimiser and schedule.
+    """(E, p, v) after every epoch, by autograd, position by position, with torch's optimizer and schedule.
 
     The order of the sequences is the trainer's, found from the seed that rng=5 gives after no other draw.
     """

@@ -39,7 +39,7 @@ def uneven() -> Instance:
 
 
 def gradients(at: Instance, monkeypatch: pytest.MonkeyPatch) -> tuple[float, np.ndarray]:
-    """Loss and gradient of the stack [E; p; v], as they reach the optimiser."""
+    """Loss and gradient of the stack [E; p; v], as they reach the optimizer."""
     seen: list[np.ndarray] = []
     monkeypatch.setattr(two_layer_step, "update_adamw", lambda x, g, *_: seen.append(g.copy()))
     with two_layer_step.TwoLayerModel(at.E, at.p, at.v, AdamW(0.1), "float64", 1) as model:
@@ -84,7 +84,7 @@ def test_groups_are_of_similar_size() -> None:
 
 
 def torch_run(at: Instance, batch: int, epochs: int, seed: int) -> list[np.ndarray]:
-    """[E; p; v] after every epoch by autograd on padded batches with torch's optimiser and schedule."""
+    """[E; p; v] after every epoch by autograd on padded batches with torch's optimizer and schedule."""
     from hardmax.torch import TwoLayer, padded
 
     model = TwoLayer(at.E, at.p, at.v)

@@ -88,7 +88,7 @@ def options_of(id: str, problem: hm.Problem, seed: int) -> dict[str, Any]:
     asked = {p.name: given[p.name] for p in parameters if p.default is p.empty and p.name in given}
     if id == "B-THM-6":
         asked["rho"] = given["rho"]
-    if id == "B-THM-L8":  # a neighbour of p, so that both select the same more often than not
+    if id == "B-THM-L8":  # a neighbor of p, so that both select the same more often than not
         asked["q"] = asked["p"] + 0.1 * given["q"]
     return {**asked, **LIGHTER.get(id, {})}
 

@@ -121,7 +121,7 @@ def test_no_verdict_depends_on_how_the_data_is_written(move: Callable[..., Any],
         other = hm.Problem(other_keys, other_scores)
         after = check_statement(id, other, **moved, **LIGHTER.get(id, {}))
         if move is copied and id in ("B-THM-L10", "B-ASM-B"):
-            continue  # a copy is a neighbour of its own direction and a second best token as the paper counts
+            continue  # a copy is a neighbor of its own direction and a second best token as the paper counts
         assert after.verdict == before.verdict, (id, seed, before, after)
 
 

@@ -218,7 +218,7 @@ def test_the_radius_of_theorem_3_is_that_of_its_whole_proof():
         problem = hm.data.gaussian(n=2, T=3, d=4, rng=seed)
         for each in list(attractors(problem))[:3]:
             found = check_statement("B-THM-3", problem, selection=each.selection)
-            if found.verdict == "not applicable":  # no neighbour
+            if found.verdict == "not applicable":  # no neighbor
                 continue
             assert found.verdict == "holds"
             assert found.paper_verdict in ("holds", "undecided")  # the latter where R0 is out of reach

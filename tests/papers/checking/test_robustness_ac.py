@@ -55,7 +55,7 @@ def verdict(id: str, subject: Any, **options: Any) -> str:
     except ValueError as refusal:
         # numpy's own errors name no argument of ours
         return "refused" if re.search("must|expected", str(refusal)) else str(refusal)
-    # what is proved cannot fail, whatever the data, and nothing is said to fail without a proof
+    # what is proved cannot fail, whatever the data, and nothing fails without a proof
     assert found.verdict != "fails"
     assert found.paper_verdict != "fails" or check_statement(id, subject, reading="paper", **given).proof
     return found.verdict

@@ -133,7 +133,7 @@ def test_two_layers_must_be_far_below_one(one_layer_case):
 
 
 def test_a_control_with_a_lower_loss_is_drawn_whole(one_layer_case):
-    """As one layer was beside two at the paper's rate."""
+    """As one layer was next to two at the paper's rate."""
     tables = training_tables([one_layer_case, replace(one_layer_case, name="control")])
     losses = tables["losses"]
     losses["loss"][losses["case"] == "control"] *= 1e-3

@@ -89,7 +89,7 @@ def test_without_torch_images_are_replaced_and_the_remedy_told(tmp_path, monkeyp
 @pytest.mark.extra
 @pytest.mark.slow
 def test_the_vision_transformer_on_images_of_a_folder(tmp_path, monkeypatch):
-    """Ten classes of coloured squares in the binary format, a tiny protocol; figures share a training."""
+    """Ten classes of colored squares in the binary format, a tiny protocol; figures share a training."""
     pytest.importorskip("torch", reason="the vision transformer needs PyTorch: make test-extras")
     from hardmax.papers.max_margin.figures.vision import training
 

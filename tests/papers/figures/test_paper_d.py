@@ -8,7 +8,10 @@ from hardmax.papers.figures.figure import Setting, recipes
 from hardmax.papers.figures.tables import part
 from hardmax.papers.geometry.figures import adam, cycles, factors, methods, norms, rates
 
-IDS = tuple(f"D-FIG-{name}" for name in "OPTIMISERS STEPS ADAM NORMS FACTORS CYCLES CLASSES SOFT".split())
+IDS = tuple(
+    f"D-FIG-{name}"
+    for name in ["OPTIMISERS", "STEPS", "ADAM", "NORMS", "FACTORS", "CYCLES", "CLASSES", "SOFT"]
+)
 
 
 @pytest.fixture(params=IDS)
@@ -116,7 +119,7 @@ def test_a_larger_step(monkeypatch):
 
 
 def test_a_smaller_rate_on_a_cycle(monkeypatch):
-    """At a tenth of the rate normalised steps are not late yet, and sign descent has not gone astray."""
+    """At a tenth of the rate normalized steps are not late yet, and sign descent has not gone astray."""
     slow = {name: type(rule)(rule.lr / 10) for name, rule in cycles.RULES.items() if name != "Adam"}
     monkeypatch.setattr(cycles, "RULES", slow | {"Adam": hm.optim.GD(0.01, norm="linf")})
     assert {"sign", "astray", "order"} <= fails("D-FIG-CYCLES")

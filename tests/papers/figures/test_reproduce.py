@@ -36,7 +36,7 @@ def test_a_picture_that_cannot_be_drawn_leaves_its_numbers(table, tmp_path):
 
 
 def test_an_interrupt_keeps_what_is_done(table, tmp_path):
-    @recipe("B-FIG-93", "for ever", draw=lambda tables, canvas: None)
+    @recipe("B-FIG-93", "forever", draw=lambda tables, canvas: None)
     def compute(setting):
         raise KeyboardInterrupt
 

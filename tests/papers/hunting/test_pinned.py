@@ -150,7 +150,7 @@ NOTHING = {"kind": "problem", "options": {}}
             },
             "not applicable",
         ),
-        # tight rows without a multiplier: beside S the angle falls like (log log t)/log t
+        # tight rows without a multiplier: next to S the angle falls like (log log t)/log t
         (
             "D-CONJ-5",
             {
@@ -207,7 +207,7 @@ NOTHING = {"kind": "problem", "options": {}}
             },
             "holds",
         ),
-        # a margin of 1e-6: swings of the size of a step are rounding beside |p|
+        # a margin of 1e-6: swings of the size of a step are rounding next to |p|
         (
             "B-NEW-3",
             {
@@ -315,7 +315,7 @@ NOTHING = {"kind": "problem", "options": {}}
             },
             "not applicable",
         ),
-        # beyond the critical rate normalised descent swings for ever
+        # beyond the critical rate normalized descent swings forever
         (
             "B-THM-2M",
             {

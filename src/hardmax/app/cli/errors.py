@@ -49,7 +49,7 @@ def explain(error: OSError) -> str:
             return f"{what}; free some space, also where numba keeps compiled kernels (NUMBA_CACHE_DIR)"
         return f"{error.filename}: {what}; free some space or choose another place"
     if error.filename is None:
-        return f"{what}; mend that and run the command again"
+        return f"{what}; fix that and run the command again"
     return f"{os.fsdecode(error.filename)}: {what}; check the path and its permissions"
 
 

@@ -81,7 +81,7 @@ def _plane(state: Mapping[str, Any]) -> list[str]:
 
 
 def _basins(state: Mapping[str, Any], norm: str) -> list[str]:
-    """The coloured field, if the page shows one."""
+    """The colored field, if the page shows one."""
     name = state.get("field")
     if name is None:
         return []
@@ -184,7 +184,7 @@ QUESTIONS: dict[str, Asked] = {
 
 @check_arguments
 def answer(message: Mapping[str, Any]) -> dict[str, Any]:
-    """The answer to a question; a ValueError says in a sentence what is wrong with it.
+    """The answer to a question; a ValueError states what is wrong with it.
 
     >>> from hardmax.app.playground.engine import answer
     >>> found = answer({"ask": "solve", "problem": {"keys": [[[1, 0], [0, 0]]], "scores": [[1, 0]]}})

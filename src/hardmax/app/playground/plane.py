@@ -42,7 +42,7 @@ RULES = ("flow", *STEPS_BY_NAME)
 
 
 def rule(name: str, rate: float, norm: str = "l2") -> Optimizer:
-    """The step rule by its name in the page; the norm is that of normalised descent."""
+    """The step rule by its name in the page; the norm is that of normalized descent."""
     return STEPS_BY_NAME[name](rate, norm)
 
 

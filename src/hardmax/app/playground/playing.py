@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @check_arguments
 def play(problem: Any = None) -> Playground:
-    """The playground in a notebook cell: drag tokens, watch attention choose.
+    """Show the playground in a notebook cell: drag tokens, watch attention choose.
 
     ``problem`` is a planar `Problem` or a file of one, a list of sentences, or a link that the page gave;
     without it the guided tour begins. It needs the extra ``play``; outside notebooks the command

@@ -1,4 +1,4 @@
-"""The messages between page and engine: JSON objects, versioned; what is none is refused in one sentence.
+"""The messages between page and engine: JSON objects, versioned; others are refused with a message.
 
 A question is ``{"v": 1, "ask": NAME, ...}``, its answer ``{"v": 1, "ok": true, "answer": {...}, "cpu": ms}``
 or ``{"v": 1, "ok": false, "error": "a sentence"}``. docs/how-to/playground.md lists the questions.
@@ -90,7 +90,7 @@ def one_of(message: Mapping[str, Any], name: str, usual: str, known: tuple[str, 
 
 
 def listed(given: Any, name: str, most: int) -> list[Any]:
-    """A list of at least one and at most so many things."""
+    """A list of at least one and at most ``most`` things."""
     if not isinstance(given, list) or not given:
         raise ValueError(f"{name} must be a list with something in it, got {given!r:.40}")
     if len(given) > most:

@@ -64,12 +64,12 @@ def tour(message: Mapping[str, Any] | None = None) -> dict[str, Any]:
         (
             "Two basins",
             "The same three tokens, but the one at the origin now scores 0. A second direction attracts: "
-            "starts in its basin keep a worse token for ever.",
+            "starts in its basin keep a worse token forever.",
             plane_state(named("B-FIG-1b"), starts=_AROUND),
         ),
         (
-            "Normalised against plain",
-            "Both end in the same direction. Plain gradient descent needs time e^t for what normalised "
+            "Normalized against plain",
+            "Both end in the same direction. Plain gradient descent needs time e^t for what normalized "
             "descent does in t: slide the time to e^1,000,000 and see how far flow has come.",
             plane_state(named("B-FIG-8"), rules=["flow", "gd", "normalized"], starts=[[-1.0, -1.0]]),
         ),
@@ -81,7 +81,7 @@ def tour(message: Mapping[str, Any] | None = None) -> dict[str, Any]:
         ),
         (
             "The usual gradient lies",
-            "Away from the centre the softmax is saturated. Grey needles: the exact direction of training. "
+            "Away from the center the softmax is saturated. Gray needles: the exact direction of training. "
             "Red: what the usual backward in float32 gives there; a dot is a gradient lost to zero.",
             plane_state(saturated, field=None, needles=True),
         ),

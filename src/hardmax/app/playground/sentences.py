@@ -115,7 +115,7 @@ def _trained(sentences: tuple[str, ...]) -> Training:
     analysis = _mended(sentences)
     if not analysis.legal:
         kinds = ", ".join(each.kind.replace("_", " ") for each in analysis.violations)
-        raise ValueError(f"sentences must be realizable to be learnt, got {kinds}; mend what the list names")
+        raise ValueError(f"sentences must be realizable to be learnt, got {kinds}; fix what the list names")
     samples = nexttoken.Samples.from_sentences(list(sentences))
     # where no sentence goes on after two different words, attention has nothing to learn
     steps = STEPS if analysis.teaches_attention else 0

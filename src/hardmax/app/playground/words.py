@@ -1,4 +1,4 @@
-"""Words (paper A): labelled texts become a corpus, training moves every word in the plane of E p and E v."""
+"""Words (paper A): labeled texts become a corpus, training moves every word in the plane of E p and E v."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def texts_of(message: Mapping[str, Any]) -> tuple[list[list[str]], list[int]]:
 
 
 def kept_of(message: Mapping[str, Any]) -> tuple[list[str], list[int]]:
-    """The texts of the words that stand in at least ``least`` of them, and their labels."""
+    """The texts of the words that occur in at least ``least`` of them, and their labels."""
     words, labels = texts_of(message)
     least = int(number(message, "least", 2, 1, 1000))
     spread = Counter(word for text in words for word in set(text))
@@ -47,7 +47,7 @@ def kept_of(message: Mapping[str, Any]) -> tuple[list[str], list[int]]:
     pairs = [(text, y) for text, y in pairs if text]
     if len({y for _, y in pairs}) < 2:
         raise ValueError(
-            f"texts must share words: none stands in {least} texts of both labels; add more texts"
+            f"texts must share words: none occurs in {least} texts of both labels; add more texts"
         )
     return [" ".join(text) for text, _ in pairs], [y for _, y in pairs]
 

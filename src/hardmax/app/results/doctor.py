@@ -111,7 +111,7 @@ def doctor() -> DoctorReport:
 
 
 def versions() -> list[Finding]:
-    """Return one finding for Python, hardmax, and each package that the numerics stand on."""
+    """Return one finding for Python, hardmax, and each package that the numerics use."""
     python = Finding("python", sys.version_info >= (3, 11), f"{platform.python_version()} ({sys.executable})")
     own = Finding("hardmax", True, f"{__version__} ({Path(__file__).parents[2]})")
     return [python, own, *(_package(*each) for each in PACKAGES.items())]

@@ -1,4 +1,4 @@
-"""`hunt`: a counterexample to a claim, shrunk and proved; and the catalogue of false printed statements."""
+"""`hunt`: a counterexample to a claim, shrunk and proved; and the catalog of false printed statements."""
 
 from __future__ import annotations
 
@@ -171,7 +171,7 @@ class HuntResult(Result):
             lines.append(f"tried {self.instances} instances in {self.tries} units ({said or 'none'})")
             lines.append(f"of the space {where}; {self.search}")
         if self.verdict.startswith("nothing") and not self.words.get("holds"):
-            lines.append("the claim could not be tested, so this is no evidence for it")
+            lines.append("the claim could not be tested, so this is not evidence for it")
         if self.refusal:
             part = "each was" if self.words.get("refused") == self.instances else "some were"
             lines.append(f"{part} refused: {self.refusal}")
@@ -492,7 +492,7 @@ def catalogue(
 
 
 def hunt_entry(entry: Entry, seconds: float, rng: int = 0, workers: int | None = None) -> HuntResult:
-    """Hunt one printed statement of the catalogue, as printed."""
+    """Hunt one printed statement of the catalog, as printed."""
     from hardmax.papers.checking.check import STATEMENTS
 
     reading: Any = "paper" if entry.claim in STATEMENTS.places else "corrected"

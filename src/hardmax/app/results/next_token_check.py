@@ -82,7 +82,7 @@ NAMES = {
 }
 COUNTED = {
     "nondeterministic": "sentences with several next tokens",
-    "missing_collocation": "tokens without a next token of their own",
+    "missing_collocation": "tokens without a separate next token",
     "not_injective": "tokens that several tokens lead to",
     "unreachable": "samples in which no token leads to the next one",
     "confused": "tokens under a query that are both above and below others",
@@ -242,7 +242,7 @@ class NextTokenReport(Result):
         """Whether there is no violation; None if what was not read may decide."""
         if self.is_whole:
             return self.analysis.realizable
-        # more sentences may mend the other kinds: a token that begins none yet may begin one later
+        # more sentences may fix the other kinds: a token that begins none yet may begin one later
         torn = any(each.kind == "nondeterministic" for each in self.analysis.violations)
         return False if torn else None
 

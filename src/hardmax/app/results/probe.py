@@ -91,7 +91,7 @@ class ProbeResult(Result):
         ]
 
     def findings(self, kind: str = "all") -> list[str]:
-        """What there is to say, a sentence each: every word about closeness is beside random heads."""
+        """What there is to say, a sentence each: every word about closeness is relative to random heads."""
         heads, found = self.heads, self.heads.summary(kind)
         hard = sum(head.hard_share >= 0.5 for head in heads.heads if head.measured)
         lines = [f"{hard} of {len(heads.heads)} heads are hard for half of their queries or more"]

@@ -221,7 +221,7 @@ class SolveResult(Result):
 
 
 def repeated(problem: Problem) -> list[tuple[tuple[int, int], int]]:
-    """The tokens (i, t) that stand several times in an input, by their lowest index, and how often."""
+    """The tokens (i, t) that occur several times in an input, by their lowest index, and how often."""
     import numpy as np
 
     leaders, counts = np.unique(problem.groups, return_counts=True)

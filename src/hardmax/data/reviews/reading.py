@@ -194,7 +194,7 @@ def _cells(
 ) -> Iterator[ReviewRow]:
     for line, row in rows:
         if len(row) != width:
-            raise ValueError(f"line {line} must have {width} columns, got {len(row)}; mend or delete the row")
+            raise ValueError(f"line {line} must have {width} columns, got {len(row)}; fix or delete the row")
         content = row[text]
         if not content.isascii():
             _check_encoding(content, line)
@@ -231,11 +231,11 @@ def _objects(stream: io.BufferedReader) -> Iterator[tuple[int, dict[str, Any]]]:
             found = reading.parse_json(decoded)
         except reading.NotJson as error:
             raise ValueError(
-                f"line {line} must be one JSON object, got none ({error}); mend or delete the line"
+                f"line {line} must be one JSON object, got none ({error}); fix or delete the line"
             ) from None
         if not isinstance(found, dict):
             raise ValueError(
-                f"line {line} must be one JSON object, got {decoded.strip():.40}; mend or delete it"
+                f"line {line} must be one JSON object, got {decoded.strip():.40}; fix or delete it"
             )
         yield line, found
 
@@ -438,7 +438,7 @@ def _rows_of(
 def read_labelled(
     path: str | PathLike[str], *, text: str | None = None, label: str | None = None
 ) -> Iterator[Labelled]:
-    """The texts of a file, a folder or an archive with their labels as written, whatever they mean.
+    """Read the texts of a file, a folder or an archive with their labels as written.
 
     Files, ``text`` and ``label`` are those of `read_reviews`. A number in a text, as "Stars: 4.0", is read as
     that number.
@@ -485,7 +485,7 @@ def read_reviews(
     label: str | None = None,
     label_map: Mapping[Any, int | None] | None = None,
 ) -> ReviewReader:
-    """The reviews of a file, a folder or an archive, one at a time.
+    """Read the reviews of a file, a folder or an archive, one at a time.
 
     CSV, JSON lines, Parquet and the Stanford folders are told apart by their content and names, also inside
     tar and zip archives, and unpacked from gzip, bzip2 or xz on the way. ``text`` and ``label`` name the

@@ -121,7 +121,7 @@ class Distinct:
 
 
 class Making:
-    """Distinct sentences in the making: text after text is added, each with numbers of its own."""
+    """Distinct sentences in the making: text after text is added, each with separate numbers."""
 
     def __init__(self, max_length: int | None) -> None:
         self.max_length = max_length

@@ -149,7 +149,7 @@ class Source:
     rng: int
 
     def key(self) -> str:
-        """What the chunks depend on; where the files lie is no part of it."""
+        """What the chunks depend on; where the files are is not part of it."""
         settings = {
             "files": digest_of_files(self.paths),
             "text": self.text,

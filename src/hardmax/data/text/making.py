@@ -65,7 +65,7 @@ def read_vocabulary(path: str | PathLike[str]) -> dict[str, int]:
         ) from None
     pieces = [line.rstrip("\r") for line in content.removesuffix("\n").split("\n")]
     if "[UNK]" not in pieces:
-        raise ValueError(f"{path} is no WordPiece vocabulary: a line [UNK], for unknown words, is missing")
+        raise ValueError(f"{path} is not a WordPiece vocabulary: a line [UNK], for unknown words, is missing")
     return {piece: number for number, piece in enumerate(pieces)}
 
 
@@ -195,7 +195,7 @@ def count(
 ) -> Counted:
     """Count tokens, leaving out those after the first ``most`` of a review and then the rare ones.
 
-    The cut comes first, as a part of tokenising: a model that takes so many tokens takes the first ones of
+    The cut comes first, as a part of tokenizing: a model that takes this many tokens takes the first ones of
     the text, and a token is rare or not in what is left to learn from. ``vocabulary`` may grow while the
     tokens are read.
     """
@@ -247,7 +247,7 @@ _READING = 0.7
 
 @dataclass(frozen=True, eq=False)
 class TextCorpus:
-    """Reviews as a `Corpus`, with ``places`` (where each stood among all reviews read) and a ``report``.
+    """Reviews as a `Corpus`, with ``places`` (the index of each among all reviews read) and a ``report``.
 
     >>> import pathlib, tempfile
     >>> import hardmax as hm
@@ -332,7 +332,7 @@ def text_corpus(
     workers: int | None = None,
     progress: Progress | None = None,
 ) -> TextCorpus:
-    """Labelled reviews to a Corpus as in paper A (A-DATA-6): one result whatever the number of ``workers``.
+    """Turn labeled texts into a Corpus as in paper A; the result does not depend on ``workers``.
 
     HTML is stripped and letters lower-cased, punctuation removed, stop words left out (scikit-learn's, or
     those of the file ``stopwords``), words stemmed (Porter) unless ``stem`` is false. ``tokenizer`` is
@@ -340,7 +340,7 @@ def text_corpus(
     them, to its tokens. Finished work is cached.
 
     Args:
-        paths: file or files of labelled reviews, as `hardmax.data.read_reviews` takes them.
+        paths: file or files of labeled reviews, as `hardmax.data.read_reviews` takes them.
         text, label: names of the columns.
         label_map: meaning of each label: 1, -1, or None to skip the review.
         char_range: shortest and longest raw text to keep, in characters.
@@ -552,7 +552,7 @@ VOCABULARIES = ("bert-base-uncased-vocab.txt", "bert-base-uncased/vocab.txt", "v
 
 @check_arguments
 def imdb_corpus(folder: str | PathLike[str], **settings: Any) -> TextCorpus:
-    """IMDB as in paper A: all 50,000 reviews of the file in ``folder``, tokens of bert-base-uncased.
+    """Read IMDB as in paper A: all 50,000 reviews of the file in ``folder``, tokens of bert-base-uncased.
 
     The WordPiece vocabulary bert-base-uncased-vocab.txt is looked for in the folder too; without it the
     tokens are stems, and the report says so. ``settings`` are those of `text_corpus`: ``max_tokens=512`` for
@@ -572,7 +572,7 @@ def imdb_corpus(folder: str | PathLike[str], **settings: Any) -> TextCorpus:
 
 @check_arguments
 def yelp_corpus(folder: str | PathLike[str], **settings: Any) -> TextCorpus:
-    """Yelp as in paper A: reviews of 1000 to 1500 characters, 3 stars left out, 50,000 of them drawn.
+    """Read Yelp as in paper A: reviews of 1000 to 1500 characters without 3 stars, 50,000 of them drawn.
 
     The rest is as in `imdb_corpus`; ``rng`` chooses another draw where there are more than 50,000.
 

@@ -2,7 +2,7 @@
 
 Steepest descent in a norm takes, of all moves as long, the one that gains most. Momentum, Signum and Muon
 take it along a mean of past gradients, SGD is a heavy ball, and Adam, AdamW and RMSprop divide by a mean of
-squared gradients. Means carry exponents of their own: with that of the gradient they would overflow once they
+squared gradients. Means carry separate exponents: with that of the gradient they would overflow once they
 shrink at different rates. So steps are right however small the gradient is, also without an epsilon.
 """
 
@@ -154,15 +154,15 @@ class Normalized(Steepest):
 
     >>> import hardmax as hm
     >>> hm.train(hm.data.example("B-FIG-8"), hm.optim.Normalized(0.1), steps=10)
-    Run(normalised gradient descent to step = 10, |p| = 0.944391, event=None)
+    Run(normalized gradient descent to step = 10, |p| = 0.944391, event=None)
     >>> hm.train(hm.data.example("B-FIG-8"), hm.optim.Normalized(0.1, norm="l3"), steps=10)
-    Run(normalised gradient descent in l3 to step = 10, |p| = 0.96328, event=None)
+    Run(normalized gradient descent in l3 to step = 10, |p| = 0.96328, event=None)
     """
 
     eps: float = 0.0
     norm: str = "l2"
 
-    title: ClassVar[str] = "normalised gradient descent"
+    title: ClassVar[str] = "normalized gradient descent"
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -35,7 +35,7 @@ from hardmax.embeddings.one_layer import by_block, evaluate, pulls_at, starting_
 from hardmax.embeddings.two_layer import TwoLayer
 
 REMEMBERED = 128  # steps whose p, v and scalars are kept; then all rows are brought up to date
-NARROW = 128  # columns of a tile at least, where there are so many
+NARROW = 128  # columns of a tile at least, where there are this many
 PAGE = 2**12  # bytes
 BLOCKS = ("E", "p", "v")
 
@@ -518,7 +518,7 @@ def one_layer_measures(corpus: Corpus, a: np.ndarray, c: np.ndarray, scale: floa
 
 
 # A second moment below the normal numbers is taken for zero: its root, corrected, must not be
-# seen beside epsilon.
+# seen next to epsilon.
 LEAST_EPSILON = {"float32": 1e-12, "float64": 1e-140}
 
 

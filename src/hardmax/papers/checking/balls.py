@@ -16,7 +16,7 @@ from hardmax.papers.checking.proof import at_precision, balls, largest, middle, 
 from hardmax.problem import Problem
 from hardmax.problem.losses import LOSSES
 
-Ball = Any  # flint.arb, which has no types of its own
+Ball = Any  # flint.arb, which has no types
 
 # name -> value, |slope| and second derivative, for the losses that come with the package
 FORMULAS: dict[str, tuple[Any, Any, Any]] = {

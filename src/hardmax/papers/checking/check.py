@@ -122,11 +122,11 @@ class Hypothesis:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What the function of a statement hands back; the verdict follows from it by one rule.
+    """The result of the function of a statement; the verdict follows from it.
 
     ``slack`` is how far the claim is from failing, in units of its bound: negative exactly if it fails.
     ``proof`` says what makes a negative slack more than a measurement: the arithmetic in which the witness
-    was evaluated again, or the certificate that shows another limit. Without one nothing is said to fail;
+    was evaluated again, or the certificate that shows another limit. Without one nothing fails;
     a slack that is a Fraction or a ball (`flint.arb`) is its own proof, except of a limit.
     ``paper_slack`` and ``paper_proof`` are the same for the paper's own wording where that differs from the
     corrected one, and ``paper_vacuous`` says that this wording claims nothing here although the corrected one
@@ -161,11 +161,11 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Statement:
-    """A lemma, theorem, assumption or conjecture: its label says how it is known, its kind what refutes it.
+    """A lemma, theorem, assumption or conjecture; ``label`` is how it is known, ``kind`` what refutes it.
 
     A *finite* statement is an inequality at given data: it fails where its witness and its hypotheses stand
     in rational or ball arithmetic. A *limit* fails only by a proof that the limit is another one; being far
-    from it is no such proof, however late. An *existential* statement ("from some radius on") never fails.
+    from it is not such a proof, however late. An *existential* statement ("from some radius on") never fails.
 
     ``data`` is the kind of data that a hunt draws ("scores", "tokens", "queries", "labels", "corpus" or
     "sentences"), ``draws`` are the options that it draws with them, and ``hunt`` the options that it fixes.
@@ -190,7 +190,7 @@ class Statement:
 
 @dataclass(frozen=True)
 class Check:
-    """The verdict on one statement for one problem, with everything it rests on.
+    """The verdict on one statement for one problem, with its evidence.
 
     ``verdict``: "holds" or "fails" (every hypothesis is met), "vacuous" (met, but the claim says nothing
     here), "not applicable" (a hypothesis is not met) or "undecided"; of a conjecture, which is never said to
@@ -258,7 +258,7 @@ def statement(
     draws: tuple[str, ...] = (),
     hunt: Mapping[str, Any] | None = None,
 ) -> Callable[[Callable[..., Outcome]], Callable[..., Outcome]]:
-    """Enter the decorated function, from a problem to an Outcome, into the table under ``id``.
+    """Register the decorated function, from a problem to an Outcome, as a statement under ``id``.
 
     >>> import hardmax as hm
     >>> from hardmax.papers.checking.check import Outcome, statement

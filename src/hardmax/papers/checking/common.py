@@ -28,7 +28,7 @@ def log_spread(problem: Problem) -> float:
     gaps = gaps[gaps > 0]
     if not gaps.size:
         return 0.0
-    # slopes at far scores are no floats, their logarithms are
+    # slopes at far scores are not floats, their logarithms are
     slopes = problem.loss.log_slopes(np.linspace(problem.scores.min(), problem.scores.max(), 101))
     return math.log(gaps.max()) - math.log(gaps.min()) + float(np.ptp(slopes))
 
@@ -69,7 +69,7 @@ def unit_length(problem: Problem) -> float:
 
 
 def with_copies(problem: Problem, sets: Iterable[Iterable[int]]) -> list[tuple[int, ...]]:
-    """Sets of tokens with every copy of theirs: a token that stands several times loses nothing to itself."""
+    """Sets of tokens with every copy of theirs: a token that occurs several times loses nothing to itself."""
     whole = []
     for leaders, inside in zip(problem.split(problem.groups), sets, strict=True):
         kept = {int(leaders[t]) for t in inside}

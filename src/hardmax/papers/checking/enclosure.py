@@ -13,7 +13,7 @@ If for x = d_t of every low t, and for x = d_b - d_r of every high b,
     d_t . x >= 0 for all low t   and   (u - g_r) d_r . x > sum of q_b C |d_b . x| over all high b,
 
 then x . p' > 0 for all of them: margins over low tokens grow, every q_b falls, u rises, and so the same
-holds for ever. As d_t . p' is at least a multiple of s_t, these margins grow without bound, and those over
+holds forever. As d_t . p' is at least a multiple of s_t, these margins grow without bound, and those over
 high tokens exceed the margin over r by -log q_b: all attention goes to a.
 """
 

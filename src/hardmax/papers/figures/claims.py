@@ -14,10 +14,10 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Claim:
-    """What a figure must show: ``expected`` in words, ``measured`` as found, and whether they agree.
+    """A claim about a figure: ``expected`` in words, the ``measured`` value, and whether they agree.
 
-    ``paper`` is the paper's own number or wording where there is one to set beside ours. ``stand_in`` says
-    that the claim is about data that stand in for the paper's, and so is no evidence about those.
+    ``paper`` is the paper's own number or wording where there is one to compare with ours. ``stand_in`` says
+    that the claim is about data that stand in for the paper's, and so is not evidence about those.
 
     >>> from hardmax.papers.figures.claims import at_least
     >>> at_least("B-FIG-1a.cos", "cosine to p_mm after 1,000 steps", 0.9998, 0.9997).holds
@@ -76,7 +76,7 @@ def near(
 
 
 def true(id: str, text: str, holds: Any, measured: Any, expected: str, *, paper: str | None = None) -> Claim:
-    """A claim that is no comparison of numbers: ``expected`` says in words what ``holds`` tested."""
+    """A claim that is not a comparison of numbers: ``expected`` says in words what ``holds`` tested."""
     return Claim(id, text, expected, measured, bool(holds), paper)
 
 
@@ -155,7 +155,7 @@ def failed(claims: Sequence[Claim]) -> list[Claim]:
 
 
 def _least(measured: Any) -> float:
-    """The least value; nan if there is none or any is nan, so that no claim holds for want of data."""
+    """The least value; nan if there is none or any is nan, so that no claim holds for lack of data."""
     values = np.asarray(measured, dtype=float)
     return float(values.min()) if values.size else float("nan")
 

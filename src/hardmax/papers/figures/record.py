@@ -1,6 +1,6 @@
-"""Record: what is kept of a figure that was made, as a JSON file beside its pictures, and read back.
+"""Record: what is kept of a figure that was made, as a JSON file next to its pictures, and read back.
 
-The report is made of the records in a folder, so figures made at different times stand on one page, each
+The report is made of the records in a folder, so figures made at different times are on one page, each
 with the run that made it.
 """
 
@@ -154,7 +154,7 @@ class FigureRun:
 class ClaimRecord:
     """A claim with what was measured as JSON can hold it.
 
-    ``status`` is "measured", or says what was found where that is no finite number.
+    ``status`` is "measured", or says what was found where that is not a finite number.
     """
 
     id: str
@@ -184,7 +184,7 @@ class ClaimRecord:
 
 @dataclass(frozen=True)
 class Record:
-    """One figure that was made: its claims and what is to be said beside it, or why it could not be made.
+    """One figure that was made: its claims and the notes on it, or why it could not be made.
 
     ``files`` are names in the record's folder. ``error`` is None, or a sentence; then there are no files and
     no claims, and ``trace`` says where in the program it happened, unless the error explains itself.

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from hardmax.papers.figures.tables import Tables
 
 
-WIDE = 5.0  # inches: a picture this wide stands above its claims, a narrower one beside them
+WIDE = 5.0  # inches: a picture this wide is above its claims, a narrower one next to them
 POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"  # no script, whatever the texts hold
 PIXELS = 120  # of the page for an inch of the picture
 
@@ -94,7 +94,7 @@ def _header(records: list[Record]) -> str:
     seconds = sum(record.seconds for record in records)
     held = _tag("b", f"{_mark(good)} {escape(tally(records))}", class_=_tone(good))
     about = (
-        f"{count(len(records), 'figure')}, made in {_time(seconds)}. Each stands beside what is claimed "
+        f"{count(len(records), 'figure')}, made in {_time(seconds)}. Each is next to what is claimed "
         "about it: what is expected, what was measured, and the paper’s own number where it prints one."
     )
     return _tag(

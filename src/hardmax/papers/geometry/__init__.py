@@ -10,12 +10,12 @@ ERRATA = {
     "D-ERR-2": "Coordinate descent with a constant step need not reach the max margin in l1, nor even grow.",
     "D-ERR-3": "Adam tends to the max margin in linf only late, without epsilon, at rates that are not too "
     "large, and on full batches.",
-    "D-ERR-4": "Momentum before normalisation changes the direction if the rate is above -log(beta)/margin.",
-    "D-ERR-5": "Which tokens are selected depends on the optimiser, not only the direction for given tokens.",
+    "D-ERR-4": "Momentum before normalization changes the direction if the rate is above -log(beta)/margin.",
+    "D-ERR-5": "Which tokens are selected depends on the optimizer, not only the direction for given tokens.",
     "D-ERR-6": "Rows outside strongly connected components may be bound too, if embeddings are dependent.",
-    "D-ERR-7": "Normalised steps on data that do not separate grow like log t in l2, and go astray in linf.",
-    "D-ERR-8": "Muon on the factors of W minimises its spectral norm, not the nuclear one.",
-    "D-ERR-9": "A tiny constant added to the norm of the gradient stops normalised descent.",
+    "D-ERR-7": "Normalized steps on data that do not separate grow like log t in l2, and go astray in linf.",
+    "D-ERR-8": "Muon on the factors of W minimizes its spectral norm, not the nuclear one.",
+    "D-ERR-9": "A tiny constant added to the norm of the gradient stops normalized descent.",
 }
 
 # Printed statements that are known to be false and can fail on finite data: what a hunter has to find.

@@ -85,7 +85,7 @@ class Candidate(Protocol):
         """What the claim is about: a problem, a corpus or sentences."""
 
     def moved(self, rng: np.random.Generator, ranges: Ranges) -> Self:
-        """A neighbour by one discrete move: copy, tie, drop, negate, round."""
+        """A neighbor by one discrete move: copy, tie, drop, negate, round."""
 
     def shrunk(self, ranges: Ranges) -> Iterator[Self]:
         """Simpler ones, the most drastic first."""

@@ -32,7 +32,7 @@ Word = Literal[
     "refuted", "suspected", "doubtful", "holds", "vacuous", "undecided", "not applicable", "refused"
 ]
 
-# What the search minimises where there is no slack: the further from an applicable claim, the more.
+# What the search minimizes where there is no slack: the further from an applicable claim, the more.
 VACUOUS, UNDECIDED, UNMET, REFUSED = 2.0, 3.0, 10.0, 1000.0
 
 

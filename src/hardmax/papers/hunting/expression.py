@@ -214,7 +214,7 @@ class Expression:
 
 
 def parse(text: str) -> Expression:
-    """A line as a conjecture; a ValueError says what may stand in one."""
+    """A line as a conjecture; a ValueError lists what one may contain."""
     if len(text) > LONGEST:
         raise ValueError(f"a conjecture must be one line of at most {LONGEST} characters, got {len(text)}")
     claim, given, condition = text.partition(" given ")

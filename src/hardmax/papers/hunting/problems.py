@@ -102,7 +102,7 @@ class ProblemCandidate:
     # discrete moves
 
     def moved(self, rng: np.random.Generator, ranges: Ranges) -> ProblemCandidate:
-        """A neighbour by one move."""
+        """A neighbor by one move."""
         moves: list[Callable[[np.random.Generator], ProblemCandidate]] = [
             self._copied,
             self._tied,
@@ -239,7 +239,7 @@ class ProblemCandidate:
         for q in DENOMINATORS:
             for factor in (1.0, 2.0, 4.0):
                 yield self.at(rounded(factor * x, q))
-        for i in range(self.n):  # a shift of an input's keys, or scores, is no change to most claims
+        for i in range(self.n):  # a shift of an input's keys, or scores, does not change most claims
             for t in range(len(self.tokens[i])):
                 moved = [part - (part[t] if j == i else 0) for j, part in enumerate(self.tokens)]
                 yield replace(self, tokens=tuple(moved))

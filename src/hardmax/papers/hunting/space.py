@@ -21,12 +21,12 @@ RANGES: dict[str, Ranges] = {
     "sentences": {"n": (2, 5), "T": (2, 5), "V": (2, 5)},
 }
 
-KNOWN = ("selection", "p", "q", "start", "rho", VALUES)  # what can be drawn beside the data
+KNOWN = ("selection", "p", "q", "start", "rho", VALUES)  # what can be drawn in addition to the data
 
 
 @dataclass(frozen=True)
 class Space:
-    """Kind of data, ranges of its sizes, and what is drawn beside it: selections, vectors, numbers.
+    """Kind of data, ranges of its sizes, and what is drawn in addition: selections, vectors, numbers.
 
     >>> import numpy as np
     >>> from hardmax.papers.hunting.space import Space, read_ranges
@@ -83,7 +83,7 @@ def _given(name: str, made: Any, rng: np.random.Generator) -> Any:
         return rng.integers(-1, 2, size=made.size[2]).astype(float)
     if name == "rho":
         return float(rng.choice([0.25, 0.5, 1.0, 2.0, 4.0]))
-    if name == "q" and "p" in made.options:  # a neighbour of p, so that both select the same more often
+    if name == "q" and "p" in made.options:  # a neighbor of p, so that both select the same more often
         return made.options["p"] + 0.3 * rng.normal(size=made.d)
     vector: np.ndarray = rng.normal(size=made.d)
     return vector

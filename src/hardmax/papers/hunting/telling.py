@@ -90,7 +90,7 @@ def _text(candidate: WordsCandidate) -> str:
 
 
 def read(claim: HuntedClaim, file: Path, given: Mapping[str, Any]) -> Candidate:
-    """The data of a file as a candidate, and what the claim is told beside it."""
+    """The data of a file as a candidate, and what the claim receives in addition."""
 
     subject = read_subject(claim.space.family, file)
     options = {k: np.array(v, dtype=float) if k in (*VECTORS, VALUES) else v for k, v in given.items()}

@@ -263,7 +263,7 @@ _STATEMENTS = (
         aliases=("4.3",),
         comments="A-THM-5S needs neither Lemma 6 nor Lemma 19 nor the limit's existence.",
     ),
-    _statement("Lemma 6", "a direction that selects every token is no limit", "A-LEM-6"),
+    _statement("Lemma 6", "a direction that selects every token is not a limit", "A-LEM-6"),
     _statement("Lemma 7", "gradients in closed form", "A-LEM-7", aliases=("A.1",)),
     _statement("Lemma 8", "the gradient along a direction, by pairs", "A-LEM-8", aliases=("A.2",)),
     _statement("Lemma 9", "what makes the direction converge", "A-LEM-9", aliases=("A.3",)),

@@ -45,7 +45,7 @@ def _statement(
 ITEMS: tuple[LedgerItem, ...] = (
     _figure(
         "Figure 1(a)",
-        "one input, equal other scores: every start goes to the globally best direction; normalised descent, "
+        "one input, equal other scores: every start goes to the globally best direction; normalized descent, "
         "step 0.1, 1,000 steps, logistic loss",
         "the same; six starts",
         "the printed tokens; scores and starts from the public notebooks",
@@ -82,7 +82,7 @@ ITEMS: tuple[LedgerItem, ...] = (
     ),
     _figure(
         "Figure 3(b)",
-        "one input is no support vector: p goes to the relaxed direction",
+        "one input is not a support vector: p goes to the relaxed direction",
         "the same",
         "the printed tokens, completed from the public notebook",
         "B-FIG-3b",
@@ -97,7 +97,7 @@ ITEMS: tuple[LedgerItem, ...] = (
     ),
     _figure(
         "Figure 4",
-        "normalised descent saturates sooner than constant steps, and |p| grows faster",
+        "normalized descent saturates sooner than constant steps, and |p| grows faster",
         "the same, steps 0.1 and 1, 200 steps",
         "the data of figure 1(c)",
         "B-FIG-4",
@@ -146,7 +146,7 @@ ITEMS: tuple[LedgerItem, ...] = (
     ),
     _figure(
         "Figure 9(b)",
-        "distribution of the least score gap to a neighbour",
+        "distribution of the least score gap to a neighbor",
         "the same protocol, exact arithmetic",
         DRAWN,
         "B-FIG-9b",
@@ -167,12 +167,12 @@ ITEMS: tuple[LedgerItem, ...] = (
         "with the small constant of the notebooks added to the gradient's norm, in float64",
         DRAWN,
         (ClaimEvidence("B-FIG-9a.damped", QUICK),),
-        "B-ERR-11: the number measures that constant; exact normalised descent gives 0.9999 and more.",
+        "B-ERR-11: the number measures that constant; exact normalized descent gives 0.9999 and more.",
     ),
     LedgerItem(
         "B",
         "Appendix E, below 1 %",
-        "a neighbour scores higher in less than 1 % of the problems",
+        "a neighbor scores higher in less than 1 % of the problems",
         "the same count",
         DRAWN,
         (ClaimEvidence("B-FIG-9b.negative", QUICK), ClaimEvidence("B-FIG-10.below-zero", QUICK)),
@@ -188,7 +188,7 @@ ITEMS: tuple[LedgerItem, ...] = (
     LedgerItem(
         "B",
         "Appendix E, close to zero",
-        "where a neighbour scores higher, its score is typically only slightly higher",
+        "where a neighbor scores higher, its score is typically only slightly higher",
         "gaps above -0.01 and of -0.05 or less, among the negative ones of the control stream",
         DRAWN,
         (ClaimEvidence("B-FIG-10.not-close-to-zero", QUICK, contradicts=True),),
@@ -206,7 +206,7 @@ ITEMS: tuple[LedgerItem, ...] = (
     LedgerItem(
         "B",
         "Appendix E, ATT-SVM'",
-        "where a neighbour scores higher, ATT-SVM' is the better proxy",
+        "where a neighbor scores higher, ATT-SVM' is the better proxy",
         "checked as B-APP-E",
         "trials of figure 9 with a negative gap",
         (CheckEvidence("B-APP-E"),),
@@ -216,10 +216,10 @@ ITEMS: tuple[LedgerItem, ...] = (
     _statement("Assumption C", "attention that is lost costs label margin", "B-ASM-C"),
     _statement("Assumption D", "less lost attention means less risk", "B-ASM-D"),
     _statement("Definition 1", "scores, best tokens, the globally best direction", "B-THM-L4"),
-    _statement("Definition 2", "neighbours and locally best directions", "B-THM-3", "B-THM-4"),
-    _statement("Definition 3", "directional neighbours and margins", "B-THM-L9"),
+    _statement("Definition 2", "neighbors and locally best directions", "B-THM-3", "B-THM-4"),
+    _statement("Definition 3", "directional neighbors and margins", "B-THM-L9"),
     _statement("Lemma 1", "training W is training p", "B-THM-L1"),
-    _statement("Theorem 1", "the regularisation path tends to the globally best direction", "B-THM-1"),
+    _statement("Theorem 1", "the regularization path tends to the globally best direction", "B-THM-1"),
     _statement("Lemma 2", "that direction exists for equal labels", "B-THM-L2"),
     _statement("Theorem 2", "descent diverges; with one input its direction converges", "B-THM-2"),
     _statement("Lemma 3", "the key covariance to first order", "B-THM-L3"),
@@ -244,8 +244,8 @@ ITEMS: tuple[LedgerItem, ...] = (
     ),
     _statement("Lemma 8", "the larger margin wins far out", "B-THM-L8"),
     _statement("Theorem 8", "the path with several best tokens", "B-THM-8", "B-THM-8N"),
-    _statement("Lemma 9", "a direction whose neighbours score higher is beaten by finite points", "B-THM-L9"),
-    _statement("Lemma 10", "at most d directional neighbours", "B-THM-L10"),
+    _statement("Lemma 9", "a direction whose neighbors score higher is beaten by finite points", "B-THM-L9"),
+    _statement("Lemma 10", "at most d directional neighbors", "B-THM-L10"),
     _statement("Lemma 11", "Lemma 2 in the appendix: all labels 1, v in the range of W'", "B-THM-L2"),
     LedgerItem(
         "B",

@@ -86,7 +86,7 @@ ITEMS: tuple[LedgerItem, ...] = (
         (FigureEvidence("C-FIG-1"),),
     ),
     _statement("Example 2", "a sentence that was not seen is continued by its optimal token", "C-THM-3"),
-    _statement("Algorithm 1", "two stages of normalised descent from zero", "C-THM-S1", "C-LEM-5"),
+    _statement("Algorithm 1", "two stages of normalized descent from zero", "C-THM-S1", "C-LEM-5"),
     _statement(
         "Proposition 1", "stage 1 converges in direction, 1 - cos at most of order log t / t", "C-PROP-1"
     ),

@@ -1,4 +1,4 @@
-"""A row of the ledger: what a paper prints, what we have beside it, and the verdict that follows."""
+"""A row of the ledger: what a paper prints, what we have, and the verdict that follows."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class LedgerItem:
     evidence: tuple[Evidence, ...]
     differs: str = ""
     aliases: tuple[str, ...] = ()
-    comments: str = ""  # what a reader must know that is no change
+    comments: str = ""  # what a reader must know that is not a change
     stand_in: tuple[str, str] | None = None  # ours and data where nothing but a stand-in is stored
 
     def row(self, stored: Stored) -> Row:

@@ -9,7 +9,7 @@ ERRATA = {
     "C-ERR-01": "The collocation is not shown to be injective, and it must be.",
     "C-ERR-02": "Assumption 1 does not ask that a sentence reaches its next token, and it must.",
     "C-ERR-03": "The printed token types overlap: a non-comparable token is optimal and non-optimal too.",
-    "C-ERR-04": "A non-comparable token may stand in the data: the query whose only sentence is itself.",
+    "C-ERR-04": "A non-comparable token may occur in the data: the query whose only sentence is itself.",
     "C-ERR-05": "Proposition 2's formula is right for one optimal token per query and wrong for several.",
     "C-ERR-06": "The factor N in Theorem 1 must be 1/min pi; the counterexample is formal.",
     "C-ERR-07": "Proposition 1 has the constant 5 in the text and 12 in the appendix; the cosine is 1.",
@@ -22,7 +22,7 @@ ERRATA = {
     "C-ERR-13": "Assumption 3 says something else in words than in its formula; the formula is meant.",
     "C-ERR-14": "Lemma 5's induction must be on the masses of tokens, not on positions.",
     "C-ERR-15": "The cosine of the gradient with W_kq* does not always exceed the least optimal weight.",
-    "C-ERR-16": "Only the direction of W_kq converges; a residual beside W_kq* stays.",
+    "C-ERR-16": "Only the direction of W_kq converges; a residual orthogonal to W_kq* stays.",
     "C-ERR-17": "Theorem 3's second part needs one non-comparable type, and no token that outweighs it.",
     "C-ERR-18": "The experiment is a millionth of the length that the theorems ask for, and its rate is a "
     "transient.",
@@ -36,7 +36,7 @@ CATALOGUE = (
     Entry("C-ERR-04", "C-ERR-04", "a non-comparable token never stands with its query", (2, 5, 2)),
     Entry("C-COR-1", "C-ERR-09", "margins of W_ov are at most 3 Delta", (2, 5, 2)),
     Entry("C-THM-P2", "C-ERR-05", "W_kq* has the printed columns for any n", (5, 14, 5)),
-    Entry("C-THM-3", "C-ERR-17", "x_0 decides however often others stand there", (4, 13, 4)),
+    Entry("C-THM-3", "C-ERR-17", "x_0 decides however often others occur", (4, 13, 4)),
 )
 
 PAPER = Paper(

@@ -13,7 +13,7 @@ ERRATA = {
     "A-ERR-5": "At infinite width Lemma 19's condition cannot be met where p_hat.v = 0: some pattern with "
     "ties is at least as short. At its finite widths nothing is proved.",
     "A-ERR-6": "Constants in the proof of Lemma 19: a factor T - 1, the initial values, a maximum.",
-    "A-ERR-7": "Constraints need not be tight: the closed form in the proof of Lemma 3 may be no solution.",
+    "A-ERR-7": "Constraints need not be tight: the closed form in the proof of Lemma 3 may be wrong.",
     "A-ERR-8": "Problem (18) drops the ties of problem (9), and its solution may select other tokens.",
     "A-ERR-9": "The equations Mp = 1 in the proof of Lemma 3 may contradict each other.",
     "A-ERR-10": "Lemma 13 needs important tokens to have the larger values; its width does not give that.",

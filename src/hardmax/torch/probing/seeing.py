@@ -158,7 +158,7 @@ CLOSE = 2e-3  # between attention weights recomputed in float64 and those of a f
 COARSE = 5e-2  # of a model in half precision
 ZERO = "its weights are zero: it looks at all tokens alike"
 NORMALIZED = "queries and keys are normalized, so its logits are not bilinear"
-OTHER = "its attention is no softmax of x.Wz, of rotated queries and keys, or of x.Wz with position terms"
+OTHER = "its attention is not a softmax of x.Wz, of rotated queries and keys, or of x.Wz with position terms"
 
 
 def heads_of(

@@ -1,1 +1,1 @@
-"""The figures of part D: which direction each optimiser takes, and when."""
+"""The figures of part D: which direction each optimizer takes, and when."""

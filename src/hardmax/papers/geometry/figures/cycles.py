@@ -1,4 +1,4 @@
-"""D-FIG-CYCLES: where labels contradict, normalised steps slow down, sign and Adam go astray (D-THM-8)."""
+"""D-FIG-CYCLES: where labels contradict, normalized steps slow down, sign and Adam go astray (D-THM-8)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ RULES = {
     "sign": hm.optim.Sign(0.1),
     "Adam": hm.optim.Adam(0.01, (0.9, 0.99), eps=0.0),
 }
-SPLIT = "normalised, split"
+SPLIT = "normalized, split"
 LOOKS: dict[str, dict[str, Any]] = {
     "normalised": {"color": BLUE},
     SPLIT: {"color": GREEN},
@@ -63,17 +63,17 @@ def draw_cycles(tables: Tables, canvas: Canvas) -> None:
     finite | p_fin of cycle and two-scc | {listed(np.concatenate([*FINITE.values()]))} ± 1e-9
     diverging | p_mm of cycle and two-scc | {listed(np.concatenate([*DIVERGING.values()]))} ± 1e-9
     certified | what is bound and what separates is proved | certified
-    norms | |p| of normalised steps on cycle after 1,000 and 10,000 | 5.59, 7.45 ± 0.01
+    norms | |p| of normalized steps on cycle after 1,000 and 10,000 | 5.59, 7.45 ± 0.01
     slope | its growth in a decade over |p_mm| log 10 | 1.0 ± 0.02
     sign | deficit of sign descent after 1,000 steps: 0.495 on cycle, 0.966 on two-scc | 0.495, 0.966 ±
         0.005
     astray | deficits of sign descent and of Adam at the end, cycle | ≥ 0.45
     order | the same on two-scc: the order between components is not learnt | ≥ 0.7
-    split | 1 - cos to p_mm beside the finite part after all steps, times steps squared | ≤ 60.0
+    split | 1 - cos to p_mm orthogonal to the finite part after all steps, times steps squared | ≤ 60.0
     """,
 )
 def fig_cycles(setting: Setting) -> Findings:
-    """Three rules on data with a finite part, and the first of them beside that part."""
+    """Three rules on data with a finite part, and the first of them with that part fixed."""
     last = STEPS[setting.scale]
     record = marks(last)
     curves = []
@@ -120,6 +120,6 @@ def fig_cycles(setting: Setting) -> Findings:
         "One cycle is the data set cycle: the label is a and not b three times, b and not a once, and once a "
         "and not c. Two cycles are the data set two-scc.",
         "The max margin is the one in the rule's own norm that ties the bound rows.",
-        "Beside p_fin: hm.train(hm.decompose(problem).remainder, ...).",
+        "With p_fin fixed: hm.train(hm.decompose(problem).remainder, ...).",
     )
     return Findings(tables, claims, notes)

@@ -18,7 +18,7 @@ STEPS = {"quick": 10_000, "paper": 100_000}
 MUON = {"quick": 1000, "paper": 100_000}  # a rule of matrices is not compiled
 DATA = {"w33": 3, "w44": 4}  # with the columns of K and Q
 RULE = hm.optim.Normalized(0.03, decay=0.5)
-WAYS: dict[str, tuple[Any, str]] = {  # the rule of the factors, and the norm of W that it should minimise
+WAYS: dict[str, tuple[Any, str]] = {  # the rule of the factors, and the norm of W that it should minimize
     "joint": (RULE, "nuclear"),
     "block": ((RULE, RULE), "nuclear"),
     "Muon": (hm.optim.Spectral(0.03, decay=0.5), "spectral"),
@@ -81,7 +81,7 @@ def draw_factors(tables: Tables, canvas: Canvas) -> None:
     """,
 )
 def fig_factors(setting: Setting) -> Findings:
-    """Factors trained in three ways from one small start, and with one column; W by itself beside them."""
+    """Factors trained in three ways from one small start, and with one column; W by itself next to them."""
     spectra = []
     tokens: dict[tuple[str, str], tuple[int, ...]] = {}
     found: dict[tuple[str, str], tuple[np.ndarray, np.ndarray]] = {}
@@ -136,7 +136,7 @@ def fig_factors(setting: Setting) -> Findings:
     notes = (
         "The data sets are w33 in (a) and w44 in (b). Rate 0.03/sqrt(t + 1) from small random K and Q; one "
         "column of K and Q gives W of rank one.",
-        "W itself: normalised gradient descent of W, which minimises its Frobenius norm. At quick scale Muon "
+        "W itself: normalized gradient descent of W, which minimizes its Frobenius norm. At quick scale Muon "
         "takes 1,000 steps: a rule of matrices is not compiled.",
     )
     return Findings(tables, claims, notes, seed=0)

@@ -1,4 +1,4 @@
-"""What the figures of part D share: steps to record, deficits along a run, and a colour for every norm."""
+"""What the figures of part D share: steps to record, deficits along a run, and a color for every norm."""
 
 from __future__ import annotations
 

@@ -92,7 +92,7 @@ def _balls(panel: Axes, tables: Tables) -> None:
     steady | the word of every other selection is the same in all norms | 1 2, 2 0, 2 1, 2 2
     margins | margins of (1, 1) and (0, 2) in the five norms | {listed(list(MARGINS.values()))} ± 1e-9
     monotone | margins grow with the power: least step | ≥ -1e-12
-    random | 27 of 60 problems in the plane and 33 of 60 in space (the spec's counts, of draws of its own)
+    random | 27 of 60 problems in the plane and 33 of 60 in space (the spec's counts, of other draws)
         are likely shares | 0.45 and 0.55 in the intervals
     often | lower ends of the intervals, d = 2, 3, 4 | ≥ 0.1
     """,

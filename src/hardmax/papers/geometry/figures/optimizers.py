@@ -1,4 +1,4 @@
-"""D-FIG-OPTIMISERS: every optimiser goes to the max margin of its own norm, and may select other tokens."""
+"""D-FIG-OPTIMISERS: every optimizer goes to the max margin of its own norm, and may select other tokens."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ PALE = "#DDDDDD"
 
 @dataclass(frozen=True)
 class Method:
-    """An optimiser of the figure: its rule, and how its line is drawn."""
+    """An optimizer of the figure: its rule, and how its line is drawn."""
 
     step: hm.optim.Optimizer
     dashes: tuple[float, ...] = ()
@@ -68,7 +68,7 @@ def draw_optimizers(tables: Tables, canvas: Canvas) -> None:
 
 
 def _timeline(panel: Axes, selections: Table, span: tuple[float, float]) -> None:
-    """A bar for every method, coloured by what is selected; its names are the legend of the other panels."""
+    """A bar for every method, colored by what is selected; its names are the legend of the other panels."""
     colors = {"0 2": BLUE, "0 1": RED}
     frame = panel.get_yaxis_transform()
     for height, name in enumerate(reversed(METHODS)):
@@ -91,7 +91,7 @@ def _timeline(panel: Axes, selections: Table, span: tuple[float, float]) -> None
 
 
 def _look(name: str) -> dict[str, Any]:
-    """Colour by norm, dashes by method."""
+    """Color by norm, dashes by method."""
     method = METHODS[name]
     line = (0, method.dashes) if method.dashes else "-"
     return {"color": method.color or COLORS[method.step.norm], "linestyle": line, "linewidth": 1.0}

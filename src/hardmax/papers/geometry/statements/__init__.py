@@ -1,1 +1,1 @@
-"""The statements of part D: norms, optimisers, queries and factors, data that do not separate."""
+"""The statements of part D: norms, optimizers, queries and factors, data that do not separate."""

@@ -1,5 +1,5 @@
 """Linear classifiers and next tokens with soft labels: the gradient bounds the margin (D-THM-13), logits tend
-to log-odds (D-THM-14), and beside them W follows a max margin (D-THM-15).
+to log-odds (D-THM-14), and next to them W follows a max margin (D-THM-15).
 """
 
 from __future__ import annotations

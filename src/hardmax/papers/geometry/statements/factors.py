@@ -38,7 +38,7 @@ def sizes(K: np.ndarray, Q: np.ndarray) -> np.ndarray:
 
 @statement(
     "D-THM-1",
-    "What factors minimise",
+    "What factors minimize",
     "Over all K Q' = W the least (|K|^2 + |Q|^2)/2 and the least max(|K|, |Q|)^2 are the nuclear norm of W, "
     "and the least max(|K|_op, |Q|_op)^2 is its spectral norm.",
     kind="finite",

@@ -40,9 +40,9 @@ GROWN = 1e-6  # least relative growth of p meanwhile
 
 @statement(
     "D-THM-7",
-    "Momentum before normalisation freezes",
+    "Momentum before normalization freezes",
     "With a rate below -log(beta)/margin the mean of gradients cannot outlive them. A run far above it "
-    "freezes: it goes along a constant direction for ever, whose margins exceed -log(beta)/rate.",
+    "freezes: it goes along a constant direction forever, whose margins exceed -log(beta)/rate.",
     kind="limit",
     label="derived",
     errata=("D-ERR-4",),
@@ -156,7 +156,7 @@ def adam_runs_away(
     """Two runs, 2 percent below and above the rate, from where it is late: at a margin of 40 or more.
 
     From the origin p may run away below it too, while other rows fall faster than those of the margin; what
-    happens there is told beside it.
+    happens there is reported too.
     """
     best = separable(problem, "linf", selection)
     limit = runaway_rate(best.margin, betas)

@@ -50,7 +50,7 @@ def two_tokens(problem: Problem) -> Hypothesis:
 def certificate_of_a_run(
     problem: Problem, *, power: float = 2.0, rate: float | None = None, steps: int = 2000
 ) -> Outcome:
-    """Normalised mirror descent; the weights of a run that selects the better of two tokens are positive."""
+    """Normalized mirror descent; the weights of a run that selects the better of two tokens are positive."""
     need(fixed_scores(problem))
     rule = Mirror(unit_length(problem) if rate is None else rate, power)
     run = trained(problem, rule, steps=steps)
@@ -80,7 +80,7 @@ def swing(run: Run) -> float:
 @statement(
     "D-THM-5",
     "The rate above which steepest descent swings",
-    "Late normalised steepest descent in l_p, 1 < p < infinity, settles if its rate is below "
+    "Late normalized steepest descent in l_p, 1 < p < infinity, settles if its rate is below "
     "2/lambda_max(H C), and swings above it.",
     kind="limit",
     label="derived",
@@ -88,7 +88,7 @@ def swing(run: Run) -> float:
 def steepest_threshold(
     problem: Problem, *, norm: str = "l3", selection: Iterable[int] | None = None, steps: int = 2500
 ) -> Outcome:
-    """A run far out beside p_mm settles at half the threshold, then is kicked and goes on below and above.
+    """A run far out near p_mm settles at half the threshold, then is kicked and goes on below and above.
 
     Some directions are slow to settle, and before that the threshold is another: then more steps are taken.
     """
@@ -137,8 +137,8 @@ def drift(moves: np.ndarray, length: int) -> list[Fraction]:
 
 @statement(
     "D-THM-6",
-    "Sign and coordinate descent with a constant step need not maximise the margin",
-    "At this rate the moves repeat for ever, so that p grows along their mean, or not at all; and the margin "
+    "Sign and coordinate descent with a constant step need not maximize the margin",
+    "At this rate the moves repeat forever, so that p grows along their mean, or not at all; and the margin "
     "of that mean is short of the largest in linf (sign) or l1 (coordinate).",
     kind="existential",
     label="derived",
@@ -206,7 +206,7 @@ def visit(problem: Problem, i: int, norm: str) -> np.ndarray:
 
 @statement(
     "D-THM-10",
-    "Normalised steps on one input at a time",
+    "Normalized steps on one input at a time",
     "With two tokens per input and inputs in turn, p after a round is the rate times the sum of the steepest "
     "steps of the inputs' rows, whatever the norm: no max margin in general.",
     kind="finite",
@@ -216,7 +216,7 @@ def visit(problem: Problem, i: int, norm: str) -> np.ndarray:
 def one_input_at_a_time(
     problem: Problem, *, norm: str = "l2", rate: float | None = None, rounds: int = 50
 ) -> Outcome:
-    """A run in batches of one against the sum; its deficit for the best tokens is told beside it."""
+    """A run in batches of one against the sum; its deficit for the best tokens is reported too."""
     fixed = fixed_scores(problem)
     if not fixed.holds:
         return Outcome((fixed,))
@@ -239,7 +239,7 @@ def coordinate_descent_grows(problem: Problem) -> Outcome:
     """As printed: where the best tokens separate, coordinate descent with a constant step of 1 diverges.
 
     Its points are whole numbers. Each move is decided in balls, so that a point that comes again proves that
-    the same moves come for ever.
+    the same moves come forever.
     """
     best = best_tokens(problem)
     hypotheses = need(

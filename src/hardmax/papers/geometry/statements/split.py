@@ -24,7 +24,7 @@ MOST = 60  # rows that are tried one by one
 EARLY, LATE = 12.0, 20.0  # log t between which the growth of a flow is measured
 SETTLED = 1e-3  # how far the part in S may still be from p_fin, over |p_fin| + |p_mm|
 GROWTH = 0.05  # measured over predicted growth, less one
-NEAR = 0.05  # of 1 - cos beside S, at the end
+NEAR = 0.05  # of 1 - cos orthogonal to S, at the end
 
 
 def decomposed(problem: Problem) -> Decomposition:
@@ -49,7 +49,7 @@ def convex_and_mixed(problem: Problem) -> tuple[Conditions, Decomposition]:
 
 
 def is_won(rows: np.ndarray, j: int) -> bool | None:
-    """Whether some p that loses no row wins row j, by a linear program of its own."""
+    """Whether some p that loses no row wins row j, by a separate linear program."""
     from scipy.optimize import linprog
 
     if not rows[j].any():
@@ -66,7 +66,7 @@ def is_won(rows: np.ndarray, j: int) -> bool | None:
 
 
 def _proved(rows: Sequence[Sequence[Fraction]], bound: Sequence[bool], found: Decomposition) -> bool | None:
-    """Whether both certificates stand in fractions: one p wins the others and ties these, which cancel."""
+    """Whether both certificates hold in fractions: one p wins the others and ties these, which cancel."""
     p, weights = found.witness, list(found.circulation)
     if p is None:
         return None
@@ -134,7 +134,7 @@ def _differences(problem: Problem, found: Decomposition) -> list[list[Fraction]]
 
 
 def log_growth(found: Decomposition, ratio: float) -> float:
-    """By how much p grows beside S while t grows by a factor."""
+    """By how much p grows orthogonally to S while t grows by a factor."""
     assert found.p_mm is not None
     return float(np.linalg.norm(found.p_mm)) * math.log(ratio)
 
@@ -143,7 +143,7 @@ def log_growth(found: Decomposition, ratio: float) -> float:
     "D-THM-12",
     "Gradient flow on data that do not separate",
     "With the log loss and one label token per input, the part of p in the span S of the bound rows tends to "
-    "p_fin, and beside it p grows like p_mm log t.",
+    "p_fin, and orthogonally to it p grows like p_mm log t.",
     kind="limit",
     data="labels",
     label="derived",
@@ -171,16 +171,16 @@ def finite_and_diverging(problem: Problem) -> Outcome:
 
 @statement(
     "D-THM-8",
-    "Normalised descent on data that do not separate",
+    "Normalized descent on data that do not separate",
     "Where the part in S swings about p_fin, by about half the rate, the gradient does not vanish, and "
-    "beside S normalised descent in l2 grows like |p_mm| log t, not like the number of steps.",
+    "orthogonally to S normalized descent in l2 grows like |p_mm| log t, not like the number of steps.",
     kind="limit",
     data="labels",
     label="derived",
     errata=("D-ERR-7",),
 )
 def normalized_on_bound_rows(problem: Problem, *, rate: float | None = None, steps: int = 10_000) -> Outcome:
-    """The growth over the last decade of steps; the deficit of sign descent in linf is told beside it."""
+    """The growth over the last decade of steps; the deficit of sign descent in linf is reported too."""
     hypotheses, found = convex_and_mixed(problem)
     if found.p_fin is None or found.p_mm is None:
         return Outcome(hypotheses)

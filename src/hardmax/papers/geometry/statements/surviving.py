@@ -27,7 +27,7 @@ FALL = 0.7  # of the deficit over the last two decades of steps, unless it is sm
 SMALL = 0.02
 KEPT, LOST = 1e-3, 1e-6  # attention of a surviving token, and of one that is gone
 LATE = 30.0  # log t
-NEAR = 0.01  # of 1 - cos beside S
+NEAR = 0.01  # of 1 - cos orthogonal to S
 HALF = 0.5  # of the growth p_mm log t that its offset must leave
 FAINT = 0.05  # the pull of rows without a multiplier, over that of the others, which may still be felt
 STILL = 1e-6  # of the gradient of what survives
@@ -60,8 +60,8 @@ def plain_steepest(problem: Problem, *, norm: str = "linf", steps: int = 100_000
 @statement(
     "D-CONJ-5",
     "Tokens that survive together",
-    "Attention with scores may keep several tokens of an input for ever. Then p is, in the span of their "
-    "differences, a stationary point of the risk of the survivors, and beside it grows along the max margin "
+    "Attention with scores may keep several tokens of an input forever. Then p is, in the span of their "
+    "differences, a stationary point of the risk of the survivors, and off it grows along the max margin "
     "of the survivors over the others.",
     kind="limit",
     data="labels",
@@ -70,7 +70,7 @@ def plain_steepest(problem: Problem, *, norm: str = "linf", steps: int = 100_000
 def survivors(problem: Problem) -> Outcome:
     """Gradient flow to log t = 30; survivors have attention above 1e-3, others below 1e-6, or it is early.
 
-    It is early, too, where p beside S has not yet outgrown its offset: see `offset_beside`.
+    It is early, too, where p orthogonal to S has not yet outgrown its offset: see `offset_beside`.
     """
     need(fixed_scores(problem))
     run = flow(problem, until_log_time=LATE)
@@ -96,7 +96,7 @@ def survivors(problem: Problem) -> Outcome:
     off, kept = cosine_distance(growth + offset, goal), float(1 + offset @ goal / (growth @ goal))
     outgrown = (off < NEAR / 2 and kept > HALF and faint < FAINT) or None
     measured = {"expected 1 - cos": off, "share of the growth": kept, "pull of other rows": faint}
-    hypotheses.need(Hypothesis("p beside S has outgrown its offset", outgrown, measured))
+    hypotheses.need(Hypothesis("p orthogonal to S has outgrown its offset", outgrown, measured))
     pull = gradient(left, run.p)
     # in S, survivors balance what the lost tokens pull, which falls like 1/t
     balance = 2 * lost_pull(lost, best) * math.exp(-run.times[-1])
@@ -135,7 +135,7 @@ def lost_pull(lost: Lost, best: MaxMargin) -> float:
 def offset_beside(
     left: Problem, lost: Lost, best: MaxMargin, span: np.ndarray, run: Run
 ) -> tuple[np.ndarray, float]:
-    """w of p = p_mm log t + w beside S, as the part of p in S sets it, and the pull of other rows.
+    """w of p = p_mm log t + w orthogonal to S, as the part of p in S sets it, and the pull of other rows.
 
     A row d to a lost token pulls with a e^(-d.p): a is the slope of the loss, times how much the token scores
     below what the survivors predict, times its attention there. The flow turns to p_mm as its rows

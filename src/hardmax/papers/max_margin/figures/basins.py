@@ -16,7 +16,7 @@ WINDOW = ((-2.0, 6.0), (-3.0, 4.6))
 
 
 def draw_8(tables: Tables, canvas: Canvas) -> None:
-    """Tokens, eight trajectories, the two directions, and from where normalised descent goes to which."""
+    """Tokens, eight trajectories, the two directions, and from where normalized descent goes to which."""
     panel = canvas.subplots()
     plane.frame(panel, *WINDOW)
     edge = tables["boundary"]
@@ -41,18 +41,18 @@ def draw_8(tables: Tables, canvas: Canvas) -> None:
     p-mm | p_mm of the best tokens and of tokens 0 and 1 | 1.0, 3.0, 1.0, 0.0 ± 1e-12
     locally-optimal | of the four feasible selections only (0, 0) and (0, 1) are locally optimal | True,
         True, False, False
-    no-neighbour | at the local one, input 1 selects its worse token and has no neighbour | token 1 of input
+    no-neighbour | at the local one, input 1 selects its worse token and has no neighbor | token 1 of input
         0
     assumption-b | Assumption B holds: one other token per input | True
     tokens | tokens selected from the eight starts | four times 0 0, four times 0 1
-    cosine-global | cosine to the global direction, normalised, 1,000 steps | ≥ 0.99999
-    cosine-local | cosine to the local direction, normalised, 1,000 steps | ≥ 0.9998
+    cosine-global | cosine to the global direction, normalized, 1,000 steps | ≥ 0.99999
+    cosine-local | cosine to the local direction, normalized, 1,000 steps | ≥ 0.9998
     plain-global | cosine to the global direction, plain, 5,000 steps of 1 | ≥ 0.9998
     plain-local | cosine to the local direction, plain, 5,000 steps of 1 | ≥ 0.957
     """,
 )
 def fig_8(setting: Setting) -> Findings:
-    """Eight starts, normalised and plain; at the local one, input 1 keeps its worse token, unrivalled."""
+    """Eight starts, normalized and plain; at the local one, input 1 keeps its worse token, unrivalled."""
     problem = hm.data.example("B-FIG-8")
     found = {each.selection: each for each in hm.selections(problem)}
     best, local = (found[tokens].max_margin for tokens in ((0, 0), (0, 1)))
@@ -91,10 +91,10 @@ def fig_8(setting: Setting) -> Findings:
     }
     notes = (
         "The coordinates are ours: the paper gives none.",
-        f"Shaded: where normalised descent of rate {plane.RATE} goes from there, judged after "
+        f"Shaded: where normalized descent of rate {plane.RATE} goes from there, judged after "
         f"{plane.STEPS:,} steps.",
         "Locally optimal does not mean that every token selected beats the others: an input without a "
-        "neighbour keeps a worse one (B-ERR-08).",
+        "neighbor keeps a worse one (B-ERR-08).",
     )
     return Findings(tables, claims, notes)
 

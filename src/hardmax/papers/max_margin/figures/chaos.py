@@ -1,4 +1,4 @@
-"""B-FIG-CHAOS: above eta_c late normalised descent doubles its period until there is none (B-NEW-3)."""
+"""B-FIG-CHAOS: above eta_c late normalized descent doubles its period until there is none (B-NEW-3)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ FAR = 300.0  # descent starts at this multiple of p_mm
 
 
 def problem() -> hm.Problem:
-    """One input, two neighbours at unequal distances across p_mm."""
+    """One input, two neighbors at unequal distances across p_mm."""
     return hm.Problem([[[0, 0], [-1, -1], [-1, 3]]], [[1, 0, 0]])
 
 
@@ -49,7 +49,7 @@ def draw_chaos(tables: Tables, canvas: Canvas) -> None:
     claims=f"""
     eta-c | eta_c | 2/3 ± 1e-12
     periods | periods of the late map up to 128, by rate over eta_c | 1, 2, 4, 8, 16, None
-    descent | the same of normalised descent itself | 1, 2, 4, 8, 16, None
+    descent | the same of normalized descent itself | 1, 2, 4, 8, 16, None
     doublings | rates over eta_c at which the period doubles | {listed(DOUBLINGS)} ± 0.01
     chaos | largest Lyapunov exponent at 3.5 eta_c | ≥ 0.1
     settled | the exponent below eta_c | ≤ 0.0

@@ -20,7 +20,7 @@ REACH, DRAWN_STEPS, ARROW = 34.0, 300, 30
 
 
 def two_rivals() -> hm.Problem:
-    """One input whose best token has two neighbours, one with nearly its score; p_mm is (1, 0)."""
+    """One input whose best token has two neighbors, one with nearly its score; p_mm is (1, 0)."""
     return hm.Problem([[[2.5, 0.0], [1.5, 0.5], [1.5, -0.5]]], [[1.0, 0.95, 0.0]])
 
 
@@ -69,8 +69,8 @@ def _draw_cone(panel: Axes, tables: Tables, name: str) -> None:
     fig-1b | half angle and R_bar at B-FIG-1b's local direction, too thin to draw | 1.425, 107.36 ± 5e-3
     stays | largest (1 - cos)/mu on the way, from 200 starts in the cone and two on its rim | ≤ 1.000000001
     rises | least rise of the cosine per step, same starts | ≥ 0.0
-    freezes | (1 - cos) |p|^2 at the end over the start: what lies beside p_mm stays | ≤ 1.5
-    left-at-first | (1 - cos)/mu on the way from R_bar with two neighbours | ≥ 1.2 | descent from the cone
+    freezes | (1 - cos) |p|^2 at the end over the start: the part orthogonal to p_mm stays | ≤ 1.5
+    left-at-first | (1 - cos)/mu on the way from R_bar with two neighbors | ≥ 1.2 | descent from the cone
         stays in it
     stays-from-twice | the same from 2 R_bar | ≤ 1.000000001
     comes-back | (1 - cos)/mu there after 1,000 steps from R_bar | ≤ 0.1
@@ -126,8 +126,8 @@ def fig_2(setting: Setting) -> Findings:
     }
     notes = (
         "The cone is drawn with the explicit constants, not enlarged.",
-        "(b) is our own data: the best token (2.5, 0) has score 1, its neighbours (1.5, 0.5) and (1.5, -0.5) "
-        "have 0.95 and 0. What lies beside p_mm tends to an offset longer than the cone is wide at R_bar, so "
+        "(b) is our own data: the best token (2.5, 0) has score 1, its neighbors (1.5, 0.5) and (1.5, -0.5) "
+        "have 0.95 and 0. The part off p_mm tends to an offset longer than the cone is wide at R_bar, so "
         "that descent leaves the cone before it converges; from a larger radius it stays, as Theorem 3 says.",
     )
     return Findings(tables, claims, notes, SEED)

@@ -1,4 +1,4 @@
-"""B-FIG-1a, 1b, 1c: normalised descent of p goes to a max-margin direction, from six starts each."""
+"""B-FIG-1a, 1b, 1c: normalized descent of p goes to a max-margin direction, from six starts each."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def draw_1a(tables: Tables, canvas: Canvas) -> None:
     errata=("B-ERR-12",),
     claims="""
     p-mm | max-margin p of the best token | -10/101, 100/101 ± 1e-12
-    neighbour | the one neighbour of the best token is the origin | token 2 of input 0
+    neighbour | the one neighbor of the best token is the origin | token 2 of input 0
     only-local | no other selection is locally optimal | [(0,)]
     cosine-200 | cosine to p_mm after 200 steps, all starts | ≥ 0.992
     cosine-1000 | cosine to p_mm after 1,000 steps, all starts | ≥ 0.9997
@@ -152,8 +152,8 @@ def draw_1b(tables: Tables, canvas: Canvas) -> None:
     cosine-local | cosine to the other token's p_mm after 1,000 steps | ≥ 0.99995
     boundary | where the two basins meet on the axis p_1 = 0 | -0.8697 ± 1e-4
     separatrix | where the basins of gradient flow meet at p_1 = 10: 1 + log(90/111) | {LINE} ± 5e-4
-    separatrix-direction | the separatrix runs along (1, 0.1), which is not neighbour-optimal: of the two
-        tokens next to the selected one, one scores more | not neighbour-optimal | descent can only go to
+    separatrix-direction | the separatrix runs along (1, 0.1), which is not neighbor-optimal: of the two
+        tokens next to the selected one, one scores more | not neighbor-optimal | descent can only go to
         locally optimal directions
     """,
 )
@@ -194,7 +194,7 @@ def fig_1b(setting: Setting) -> Findings:
         "boundary": {"x": columns, "y": np.array(boundary)},
     }
     notes = (
-        f"Beside the boundary a start takes long to decide: after {plane.STEPS:,} steps it seems to lie at "
+        f"Near the boundary a start takes long to decide: after {plane.STEPS:,} steps it seems to lie at "
         f"{at_axis_early:.5f}, after {LATE:,} at {at_axis:.5f}.",
         "From the boundary itself p goes to neither direction (B-ERR-21).",
     )
@@ -231,7 +231,7 @@ def draw_1c(tables: Tables, canvas: Canvas) -> None:
     claims="""
     p-mm | max-margin p of the best tokens | 0.84462639, 0.17112231 ± 1e-6
     objective | half of |p_mm|^2 | 0.3713383 ± 1e-7
-    neighbours | neighbours (input, token) | token 6 of input 0, token 5 of input 1
+    neighbours | neighbors (input, token) | token 6 of input 0, token 5 of input 1
     feasible | feasible selections of 343 | 11 ± 0
     only-local | the best tokens are the only locally optimal selection | [(0, 0, 0)]
     cosine-200 | cosine to p_mm after 200 steps, all starts | ≥ 0.9993
@@ -268,7 +268,7 @@ def fig_1c(setting: Setting) -> Findings:
         "separators": {"input": pairs[:, 0].astype(int), "x": pairs[:, 1], "y": pairs[:, 2]},
     }
     notes = (
-        "Dotted: perpendicular to p_mm, half way between a best token and its neighbour, for the two inputs "
+        "Dotted: perpendicular to p_mm, half way between a best token and its neighbor, for the two inputs "
         "that have one.",
     )
     return Findings(tables, claims, notes)

@@ -1,4 +1,4 @@
-"""What plain arithmetic makes of normalised gradient descent, to set beside the exact path (B-ERR-11).
+"""What plain arithmetic makes of normalized gradient descent, to compare with the exact path (B-ERR-11).
 
 Public notebooks train p by the usual softmax backward, s_t (g_t - sum s g), and divide the gradient by its
 norm plus an epsilon, in float32 or float64. Both spoil the path once the softmax saturates: the difference
@@ -127,7 +127,7 @@ def _descend_each(keys, scores, p, steps, rate, epsilon):  # type: ignore[no-unt
 def official_end(
     problems: Sequence[Problem], arithmetic: Arithmetic, *, rate: float = 1.0, steps: int = 1000
 ) -> np.ndarray:
-    """p after normalised gradient descent from zero in plain arithmetic, a row per problem of one shape.
+    """p after normalized gradient descent from zero in plain arithmetic, a row per problem of one shape.
 
     The loss is the logistic one. Where the computed gradient is exactly zero p stays.
 

@@ -18,7 +18,7 @@ from hardmax.papers.figures.tables import Table, part, stacked
 SHOWN, ARROW = 200, 10
 HEAD = 0.055  # length of an arrow head in inches
 
-# Inputs by colour and marker; their best token is filled.
+# Inputs by color and marker; their best token is filled.
 INPUTS = ((GREEN, "o"), (TEAL, "s"), (ORANGE, "^"))
 
 
@@ -66,7 +66,7 @@ def frame(panel: Axes, xlim: tuple[float, float], ylim: tuple[float, float]) -> 
 
 
 def draw_tokens(panel: Axes, table: Table, size: float = 4.5, best: str | None = None) -> None:
-    """Keys, one colour and marker per input; the best token of an input is filled, and drawn as ``best``."""
+    """Keys, one color and marker per input; the best token of an input is filled, and drawn as ``best``."""
     for i in np.unique(table["input"]):
         rows = part(table, "input", i)
         color, marker = INPUTS[int(i) % len(INPUTS)]
@@ -133,17 +133,17 @@ def label_axes(panel: Axes) -> None:
     panel.set(xlabel="$p_1$", ylabel="$p_2$")
 
 
-# The paper's protocol: normalised descent with this step, this long.
+# The paper's protocol: normalized descent with this step, this long.
 STEPS, RATE = 1000, 0.1
 
 
 def descend(problem: hm.Problem, start: Any) -> hm.Run:
-    """Every step of normalised descent from a start."""
+    """Every step of normalized descent from a start."""
     return hm.train(problem, hm.optim.Normalized(RATE), steps=STEPS, start=start, record=1)
 
 
 def train(problem: hm.Problem, starts: Sequence[Sequence[float]]) -> dict[str, hm.Run]:
-    """Every step of normalised descent from each start, named after it."""
+    """Every step of normalized descent from each start, named after it."""
     return {f"({x:g}, {y:g})": descend(problem, [x, y]) for x, y in starts}
 
 
@@ -175,7 +175,7 @@ def cosines_table(paths: Mapping[str, hm.Run], target: hm.MaxMargin) -> Table:
 
 
 def goes_to_best(problem: hm.Problem, x: float, y: float, steps: int = STEPS) -> bool:
-    """Whether normalised descent from (x, y) selects token 0 of every input."""
+    """Whether normalized descent from (x, y) selects token 0 of every input."""
     path = hm.train(problem, hm.optim.Normalized(RATE), steps=steps, start=[x, y], record=())
     return path.selection.sets == ((0,),) * problem.n
 

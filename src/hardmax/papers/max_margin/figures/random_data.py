@@ -132,7 +132,7 @@ def sensitivity_table(count: int = 200) -> dict[str, np.ndarray]:
 
 
 def negative_table(control: Table) -> dict[str, np.ndarray]:
-    """The saturated trials of the control with a higher-scoring neighbour: does their p go to infinity?
+    """The saturated trials of the control with a higher-scoring neighbor: does their p go to infinity?
 
     ``proxy`` is positive where ATT-SVM' is closer to p than ATT-SVM, as appendix E expects (B-APP-E).
     """
@@ -159,7 +159,7 @@ def _with_loss(problem: Problem, loss: str) -> Problem:
 
 
 def _resting_slacks(problems: Sequence[Problem], rows: Rows) -> list[float]:
-    """Least slack of a token that is no neighbour: how far the verdicts are from hanging on rounding."""
+    """Least slack of a token that is not a neighbor: how far the verdicts are from hanging on rounding."""
     chosen = [[int(token) for token in row["selection"].split()] for row in rows]
     slacks, solved = [], hm.max_margin(problems, chosen)
     enclose_many(solved)
@@ -225,7 +225,7 @@ class TrialTally:
 
     @property
     def negative(self) -> int:
-        """Saturated trials in which a neighbour scores higher."""
+        """Saturated trials in which a neighbor scores higher."""
         return int((self.gaps < 0).sum())
 
     @property
@@ -250,7 +250,7 @@ class TrialTally:
 
     @property
     def where_negative(self) -> TrialTally:
-        """The saturated trials in which a neighbour scores higher."""
+        """The saturated trials in which a neighbor scores higher."""
         keep = self.saturated & (self.rows["score_gap"] < 0)
         return TrialTally({name: column[keep] for name, column in self.rows.items()})
 
@@ -311,7 +311,7 @@ def rates_claims(tables: Tables) -> tuple[Claim, ...]:
 GAPS = Claims(
     "B-FIG-9b",
     """
-    negative | share of saturated trials with a higher-scoring neighbour | ≤ 0.01 | less than 1 %
+    negative | share of saturated trials with a higher-scoring neighbor | ≤ 0.01 | less than 1 %
     correlation-negative | mean correlation with p_mm in these trials | ≥ 0.99 | more than 0.99
     peak | share of saturated trials with a score gap below 0.01 | 0.29 to 0.39
     split | saturated trials that are neither LMM nor have a negative gap | 0 ± 0
@@ -520,8 +520,8 @@ def _sensitivity(table: Table) -> dict[str, Any]:
 GAP = r"least score gap $\underline{\gamma}$ to a neighbor"
 BIN = 0.005  # the paper's bins are narrower than 0.01
 PROTOCOL = (
-    "Each trial: 4 inputs of 6 tokens uniform on the sphere, 1,000 normalised steps of size 1 from zero, "
-    "logistic loss; the paper's caption says gradient descent, its text normalised (B-ERR-03)."
+    "Each trial: 4 inputs of 6 tokens uniform on the sphere, 1,000 normalized steps of size 1 from zero, "
+    "logistic loss; the paper's caption says gradient descent, its text normalized (B-ERR-03)."
 )
 
 
@@ -547,9 +547,9 @@ def fig_9a(setting: Setting) -> Findings:
         PROTOCOL,
         f"{TRIALS[setting.scale]:,} trials per d, each from its own seed, with 95 % intervals; panel (b) is "
         f"over the first {FEW} of them.",
-        "The paper's 0.997 measures the epsilon in the normalisation: plain float64 with ε = 2.2e-16 gives "
+        "The paper's 0.997 measures the epsilon in the normalization: plain float64 with ε = 2.2e-16 gives "
         "it, exact arithmetic 0.9999; plain arithmetic without an epsilon loses the direction (B-ERR-11).",
-        "The bound 0.9995 on mean correlations is no three-sigma band: a few slow trials rule the mean, and "
+        "The bound 0.9995 on mean correlations is not three sigma: a few slow trials rule the mean, and "
         "at d = 5 one draw of 200 trials in five, one of 1,000 in ten, is below it. Of the root seeds tried, "
         "1, 2 and 3 meet it at both sizes, 0 not with 200 trials (0.99926 at d = 5, 0.99935 at d = 10), 9 at "
         "neither size; 1 is used.",
@@ -591,7 +591,7 @@ def fig_9b(setting: Setting) -> Findings:
     notes = (
         PROTOCOL,
         "Trials with a negative gap are saturated but not locally optimal. They are not typically close to "
-        "zero, and many of them sit at a finite minimiser (B-ERR-11; measured with B-FIG-10).",
+        "zero, and many of them sit at a finite minimizer (B-ERR-11; measured with B-FIG-10).",
     )
     return Findings(tables, gap_claims(tables), notes, SEED)
 

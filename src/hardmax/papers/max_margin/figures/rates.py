@@ -1,4 +1,4 @@
-"""B-FIG-4 and B-FIG-5: normalised against plain descent, and how loss and scores bend the way."""
+"""B-FIG-4 and B-FIG-5: normalized against plain descent, and how loss and scores bend the way."""
 
 from __future__ import annotations
 
@@ -46,14 +46,14 @@ def draw_4(tables: Tables, canvas: Canvas) -> None:
     size=(7.0, 2.3),
     errata=("B-ERR-06", "B-ERR-11"),
     claims="""
-    attention-normalised | attention on the top token, normalised, at steps 50, 100, 200, 1,000 | 0.99308,
+    attention-normalised | attention on the top token, normalized, at steps 50, 100, 200, 1,000 | 0.99308,
         0.999984, 1.0, 1.0 ± 1e-3
     attention-plain | the same for plain descent | 0.8177, 0.9338, 0.9720, 0.9950 ± 1e-3
-    norm-normalised | |p| of normalised descent at the same steps | 4.972, 9.934, 19.891, 99.85 ± 1e-3
+    norm-normalised | |p| of normalized descent at the same steps | 4.972, 9.934, 19.891, 99.85 ± 1e-3
     norm-plain | |p| of plain descent at the same steps | 2.287, 3.156, 3.855, 5.240 ± 1e-3
-    cosine-normalised | cosine to p_mm of normalised descent after 200 steps | 0.99956 ± 1e-3
+    cosine-normalised | cosine to p_mm of normalized descent after 200 steps | 0.99956 ± 1e-3
     cosine-plain | cosine to p_mm of plain descent after 200 and 1,000 steps | 0.97711, 0.98493 ± 1e-3
-    early-normalised | attention after 75 normalised steps | ≥ 0.999
+    early-normalised | attention after 75 normalized steps | ≥ 0.999
     early-plain | attention after 75 plain steps | ≤ 0.91
     levels-off | growth of |p| from step 100 to 200, plain | ≤ 0.8 | the blue norm curve levels off
     top-is-optimal | difference of attention on the top and on the optimal token, both runs, from step 1 on
@@ -62,7 +62,7 @@ def draw_4(tables: Tables, canvas: Canvas) -> None:
     """,
 )
 def fig_4(setting: Setting) -> Findings:
-    """Both from the origin on the data of B-FIG-1c, and normalised descent with a damped normalisation."""
+    """Both from the origin on the data of B-FIG-1c, and normalized descent with a damped normalization."""
     problem = hm.data.example("B-FIG-1c")
     best = hm.max_margin(problem, [0, 0, 0])
     runs = {

@@ -1,4 +1,4 @@
-"""B-FIG-RHO: where p goes in joint training depends on how fast v grows beside it (B-NEW-1, B-NEW-1b)."""
+"""B-FIG-RHO: where p goes in joint training depends on how fast v grows with it (B-NEW-1, B-NEW-1b)."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def _limits(panel: Axes, tables: Tables, data: str) -> None:
     """,
 )
 def fig_rho(setting: Setting) -> Findings:
-    """The closed form of B-NEW-1 beside training and the regularisation path, on two data sets."""
+    """The closed form of B-NEW-1 compared with training and the regularization path, on two data sets."""
     from hardmax.papers.max_margin.statements.instances import switching
 
     problem = hm.data.example("B-FIG-3b")

@@ -116,7 +116,7 @@ def _trapped(problem: Problem, start: Any, hypotheses: tuple[Hypothesis, ...]) -
 @statement(
     "B-THM-2M",
     "Section 2: the correlation with p_mm keeps rising",
-    "Under Theorem 2's conditions with one input, cos(p(t), p_mm) of normalised descent rises from some "
+    "Under Theorem 2's conditions with one input, cos(p(t), p_mm) of normalized descent rises from some "
     "step on; the paper's wording is from the start.",
     kind="limit",
     draws=("start",),
@@ -137,7 +137,7 @@ def correlation_rises(
     )
     if unmet(hypotheses) or best is None or best.direction is None:
         return unsaid(hypotheses)
-    swings = critical_rate(best)  # beyond it p swings about the limit for ever (B-NEW-3); nan: not known
+    swings = critical_rate(best)  # beyond it p swings about the limit forever (B-NEW-3); nan: not known
     known = None if np.isnan(swings) else rate < swings
     settles = Hypothesis("rate below the critical one", known, swings, "B-ERR-12")
     hypotheses += (settles,)

@@ -1,4 +1,4 @@
-"""Lemmas 8 to 10: which of two directions has the lower risk far out, and how many neighbours one has."""
+"""Lemmas 8 to 10: which of two directions has the lower risk far out, and how many neighbors one has."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from hardmax.problem.selection import score_gaps
 @statement(
     "B-THM-L8",
     "Lemma 8: the larger margin wins far out",
-    "Unit p and q select the same tokens, p by the larger margin: if both are neighbour-optimal, L(Rp) < "
-    "L(Rq) beyond a radius set by first and second margins; if q's one neighbour scores higher, L(Rq) < "
+    "Unit p and q select the same tokens, p by the larger margin: if both are neighbor-optimal, L(Rp) < "
+    "L(Rq) beyond a radius set by first and second margins; if q's one neighbor scores higher, L(Rq) < "
     "L(Rp).",
     kind="finite",
     errata=("B-ERR-09", "B-ERR-16"),
@@ -65,8 +65,8 @@ def larger_margin_wins(problem: Problem, *, p: Any, q: Any) -> Outcome:
 
 @statement(
     "B-THM-L9",
-    "Lemma 9: a direction whose neighbours score higher is beaten by finite ones",
-    "If every directional neighbour of p scores above the selected token, L(Rp) lies below the risk of the "
+    "Lemma 9: a direction whose neighbors score higher is beaten by finite ones",
+    "If every directional neighbor of p scores above the selected token, L(Rp) lies below the risk of the "
     "selection for all large R.",
     kind="finite",
 )
@@ -79,7 +79,7 @@ def better_neighbors(problem: Problem, *, p: Any) -> Outcome:
     chosen = problem.scores[problem.offsets[:-1] + np.array(found.selected.tokens)]
     above = score_gaps(problem, chosen)
     worse = [float(above[problem.offsets[i] + t]) for i, t in found.neighbors]
-    hypotheses.need(Hypothesis("all neighbours score higher", max(worse, default=1.0) < 0, worse))
+    hypotheses.need(Hypothesis("all neighbors score higher", max(worse, default=1.0) < 0, worse))
     R = late_radius(problem, min(found.delta, found.Gamma))
     points = [m * R * unit for m in (1.0, 2.0, 4.0)]
     excess = [excess_loss(problem, p, found.selected.tokens) for p in points]
@@ -94,7 +94,7 @@ def better_neighbors(problem: Problem, *, p: Any) -> Outcome:
 
 @statement(
     "B-THM-L10",
-    "Lemma 10: few directional neighbours",
+    "Lemma 10: few directional neighbors",
     "With keys in general position, no direction that selects one token per input has more than d "
     "neighbours.",
     kind="finite",
@@ -119,12 +119,10 @@ def few_neighbors(problem: Problem, *, rng: int = 0, draws: int = 500) -> Outcom
         if near > bound:
             exact = max_margin(problem, found.selection, exact=True).exact
             if exact is None:
-                return Outcome(hypotheses, None, {"most neighbours": near, "of": found.selection})
+                return Outcome(hypotheses, None, {"most neighbors": near, "of": found.selection})
             near = sum(exact.tight)
         if near > most:
             most, where = near, found.direction
             proof = "rational arithmetic" if near > bound else None
     slack = float(bound - most)
-    return Outcome(
-        hypotheses, slack, {"most neighbours": most}, witness=where, vacuous=most == 0, proof=proof
-    )
+    return Outcome(hypotheses, slack, {"most neighbors": most}, witness=where, vacuous=most == 0, proof=proof)

@@ -130,7 +130,7 @@ def lost_attention(problem: Problem, *, selection: Iterable[int] | None = None, 
 @statement(
     "B-EQ-84",
     "Bound (84): attention lost by sets at radius R",
-    "The same with a set of tokens per input and a minimiser of ATT-SVM'.",
+    "The same with a set of tokens per input and a minimizer of ATT-SVM'.",
     kind="finite",
 )
 def lost_attention_of_sets(
@@ -165,7 +165,7 @@ def risk_pays_for_attention(
 ) -> Outcome:
     """Sample p, and for each the v of largest label margin, which makes the risk about the lowest.
 
-    nu comes from a search and is no certificate, so that a risk below the bound refutes nothing; what the
+    nu comes from a search and is not a certificate, so that a risk below the bound refutes nothing; what the
     sampled p themselves say about nu counts too.
     """
     tokens = tuple(selection)

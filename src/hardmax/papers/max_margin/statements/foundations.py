@@ -1,4 +1,4 @@
-"""What the theorems stand on: Lemma 1 (training W is training p), Lemma 2 and Assumptions B, C and D."""
+"""What the theorems use: Lemma 1 (training W is training p), Lemma 2 and Assumptions B, C and D."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from hardmax.problem import Problem
 from hardmax.problem.keys import Dense
 from hardmax.problem.selection import Selection, best_tokens, score_gaps
 
-# The step of W is that of p over |u| to this power, without and with normalisation (B-ERR-17).
+# The step of W is that of p over |u| to this power, without and with normalization (B-ERR-17).
 POWER = {False: 2, True: 1}
 PAPER_POWER = 2
 AGREE = 1e-12
@@ -34,7 +34,7 @@ AGREE = 1e-12
     "B-THM-L1",
     "Lemma 1: W and p are the same training",
     "Descent on W with the prompt u, from u p(0)'/|u|^2 and with the step over |u|^2 (over |u| if "
-    "normalised), keeps W(t) = u p(t)'/|u|^2.",
+    "normalized), keeps W(t) = u p(t)'/|u|^2.",
     kind="finite",
     data="tokens",
     hunt={"steps": 20, "normalized": True},
@@ -89,7 +89,7 @@ def _first_step(
     measured: float, u: np.ndarray, normalized: bool, power: int, pulls: bool
 ) -> tuple[float | None, str | None]:
     """A mismatch settled at the first step: W'u moves |u|^(2 - power) times as far as p, or |u|^(1 - power)
-    if normalised, so that they part exactly if that is not 1 and the gradient is not 0.
+    if normalized, so that they part exactly if that is not 1 and the gradient is not 0.
     """
 
     def again() -> Any:
@@ -133,7 +133,7 @@ def best_tokens_separable(problem: Problem) -> Outcome:
     gaps = score_gaps(problem, problem.scores[problem.offsets[:-1] + best])
     p = np.linalg.pinv(W.T) @ (head.labels[0] * head.v) / float(gaps[gaps > 0].min())
     least = float((rows @ p).min(initial=np.inf))
-    # keys are W x rounded: what the separator amplifies of that is no refutation
+    # keys are W x rounded: what the separator amplifies of that is not a refutation
     noise = ROUNDING + 1e-13 * float(np.linalg.norm(p) * np.linalg.norm(problem.keys, axis=1).max())
     short = least - 1 + noise
     proof = None

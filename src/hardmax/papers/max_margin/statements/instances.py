@@ -26,12 +26,12 @@ def opposed(second: float = 2.0, reach: float = 1.0) -> Problem:
 
 
 def high_scorer_behind() -> Problem:
-    """A token with score 10 just behind the neighbour of one direction (B-ERR-09)."""
+    """A token with score 10 just behind the neighbor of one direction (B-ERR-09)."""
     return Problem([[[0, 0], [-0.5, -0.3339746], [-0.501, -0.9322425]]], [[0.0, -0.1, 10.0]])
 
 
 def three_at_once() -> Problem:
-    """Three neighbours of one direction in the plane: keys not in general position."""
+    """Three neighbors of one direction in the plane: keys not in general position."""
     return Problem([[[0.0, 0.0], [-1.0, 0.0], [-1.0, 1.0], [-1.0, -1.0]]], [[1.0, 0.0, 0.0, 0.0]])
 
 
@@ -66,12 +66,12 @@ def two_winners(best: float = 1.0, rng: int = 0) -> Problem:
 
 
 def tied_winners() -> Problem:
-    """Two equally good tokens and a worse one: flow selects one whose neighbour scores as much (B-ERR-21)."""
+    """Two equally good tokens and a worse one: flow selects one whose neighbor scores as much (B-ERR-21)."""
     return Problem([[[1.0, 0.0], [0.0, 1.0], [0.0, 0.0]]], [[1.0, 1.0, 0.0]])
 
 
 def mirrored() -> Problem:
-    """Two equally good tokens on either side of a worse one: ATT-SVM' has the two minimisers 1 and -1."""
+    """Two equally good tokens on either side of a worse one: ATT-SVM' has the two minimizers 1 and -1."""
     return Problem([[[1.0], [-1.0], [0.0]]], [[1.0, 1.0, 0.0]])
 
 
@@ -136,7 +136,7 @@ INSTANCES: list[Instance] = [
     Instance("B-NEW-1b", "switching third input, rho = 8", "holds", switching, {"rho": 8.0}),
     Instance("B-NEW-1b", "B-FIG-8, no values", "not applicable", FIG8, {"rho": 1.0}),
     Instance("B-NEW-2", "B-FIG-8", "holds", FIG8),
-    Instance("B-NEW-2", "three neighbours in the plane", "not applicable", three_at_once),
+    Instance("B-NEW-2", "three neighbors in the plane", "not applicable", three_at_once),
     Instance("B-NEW-3", "B-FIG-8", "holds", FIG8),
     Instance("B-NEW-3", "random keys", "holds", partial(gaussian, n=3, T=4, d=5, rng=0)),
     Instance("B-NEW-3", "B-FIG-8, one support row", "not applicable", FIG8, {"selection": (0, 1)}),
@@ -189,8 +189,8 @@ INSTANCES: list[Instance] = [
     Instance("B-THM-8N", "tanh", "holds", partial(random_tokens, [1, -1, 1, -1])),
     Instance("B-THM-8N", "exp", "not applicable", partial(random_tokens, [1, -1, 1, -1]), {"shape": "exp"}),
     Instance("B-THM-L1", "random tokens", "holds", SPHERE),
-    Instance("B-THM-L1", "random tokens, normalised", "holds", SPHERE, {"normalized": True}),
-    Instance("B-THM-L1", "normalised, over |u|^2", "fails", SPHERE, {"normalized": True}, reading="paper"),
+    Instance("B-THM-L1", "random tokens, normalized", "holds", SPHERE, {"normalized": True}),
+    Instance("B-THM-L1", "normalized, over |u|^2", "fails", SPHERE, {"normalized": True}, reading="paper"),
     Instance("B-THM-L1", "nonlinear head", "holds", bent_head),
     Instance("B-THM-L1", "B-FIG-8, no values", "not applicable", FIG8),
     Instance("B-THM-L2", "equal labels", "holds", partial(random_tokens, [1, 1, 1, 1])),
@@ -216,7 +216,7 @@ INSTANCES: list[Instance] = [
     Instance("B-THM-L8", "B-FIG-1b, case (ii)", "holds", FIG1B, {"p": [1.0, 0.0], "q": [1.0, 0.5]}),
     Instance(
         "B-THM-L8",
-        "a high scorer behind the neighbour",
+        "a high scorer behind the neighbor",
         "holds",
         high_scorer_behind,
         {"p": [0.8660254037844386, 0.5], "q": [1.0, 0.0]},
@@ -236,7 +236,7 @@ INSTANCES: list[Instance] = [
     Instance("B-THM-L9", "B-FIG-1b, token 1", "not applicable", FIG1B, {"p": [1.0, 0.0]}),
     Instance("B-THM-L10", "B-FIG-8", "holds", FIG8),
     Instance("B-THM-L10", "random keys", "holds", partial(gaussian, n=2, T=4, d=3, rng=0)),
-    Instance("B-THM-L10", "three neighbours in the plane", "not applicable", three_at_once),
+    Instance("B-THM-L10", "three neighbors in the plane", "not applicable", three_at_once),
     Instance("B-THM-L14", "B-FIG-8", "holds", FIG8),
     Instance("B-THM-L14", "two winners per input", "holds", two_winners),
     Instance("B-THM-L14", "negative scores", "not applicable", partial(equal_losers, best=-1.0)),

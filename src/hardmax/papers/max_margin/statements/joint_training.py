@@ -56,7 +56,7 @@ def _trainable_head(problem: Problem) -> Conditions:
 @statement(
     "B-NEW-1",
     "The limit of p when the norm of v grows like rho times that of p",
-    "Joint normalised descent with rates in the ratio rho sends p to q*(rho), between p_mm and the relaxed "
+    "Joint normalized descent with rates in the ratio rho sends p to q*(rho), between p_mm and the relaxed "
     "direction, and v to the label SVM's direction.",
     kind="limit",
     data="tokens",
@@ -275,7 +275,7 @@ def one_label_direction(problem: Problem, label: MaxMargin) -> Hypothesis:
     "B-NEW-1b",
     "The selection itself may depend on rho",
     "The joint path with r = rho R selects the tokens, and tends to the direction, of the interpolated SVM "
-    "maximised over selections.",
+    "maximized over selections.",
     kind="limit",
     data="tokens",
     label="derived",

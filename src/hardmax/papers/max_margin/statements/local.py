@@ -146,7 +146,7 @@ def only_local_optima_attract_paths(
 
 
 def first_radius(problem: Problem, q: np.ndarray) -> float:
-    """Where the tokens that q selects, and its neighbours, stand out from the rest; ties do from anywhere."""
+    """Where the tokens that q selects, and its neighbors, stand out from the rest; ties do from anywhere."""
     met = directional_margin(problem, q / np.linalg.norm(q))
     gaps = [gap for gap in (met.Gamma, met.delta) if 0 < gap < np.inf]
     return late_radius(problem, min(gaps, default=longest_difference(problem)))
@@ -158,7 +158,7 @@ PI = 1e-3  # the pi of the lemma's third claim, tested at its radius R_pi
 
 
 def local_hypotheses(problem: Problem, best: MaxMargin) -> list[Hypothesis]:
-    """Feasible, locally optimal, and with a neighbour: what Lemma 7 asks of a selection."""
+    """Feasible, locally optimal, and with a neighbor: what Lemma 7 asks of a selection."""
     if best.is_feasible is not True:
         return [Hypothesis("selection separable", best.is_feasible, 0.0)]
     gap = score_gap(problem, best)
@@ -166,7 +166,7 @@ def local_hypotheses(problem: Problem, best: MaxMargin) -> list[Hypothesis]:
         decreasing_loss(problem),
         Hypothesis("selection separable", True, best.margin),
         Hypothesis("locally optimal", attracts(problem, best).verdict, gap),
-        Hypothesis("a neighbour competes", bool(neighbors(problem, best).pairs), len(best.support)),
+        Hypothesis("a neighbor competes", bool(neighbors(problem, best).pairs), len(best.support)),
     ]
 
 
@@ -261,7 +261,7 @@ def _radial_cone_room(exact: BallProblem, *, p_mm: np.ndarray, p: np.ndarray) ->
 
 
 def _with_parts(problem: Problem, best: MaxMargin, outcome: Outcome) -> Outcome:
-    """The paper's reading beside it: each input's own part has this sign, tried at 20 over the margin."""
+    """The paper's reading as well: each input's own part has this sign, tried at 20 over the margin."""
     assert best.direction is not None
     R = 20.0 * best.p_norm
     parts = input_parts(problem, best, R)
@@ -287,7 +287,7 @@ def input_parts(problem: Problem, best: MaxMargin, R: float) -> list[float]:
 
 
 def overshoot(problem: Problem, best: MaxMargin, mu: float, starts: np.ndarray, rate: float) -> float:
-    """The most by which normalised descent from these starts leaves the cone, over mu."""
+    """The most by which normalized descent from these starts leaves the cone, over mu."""
     assert best.direction is not None
     paths = [train(problem, Normalized(rate), steps=STEPS, start=start, record=1) for start in starts]
     gaps = [half_squares(path.directions, best.direction) for path in paths]
@@ -312,7 +312,7 @@ def local_convergence(
     rng: int = 0,
     starts: int = 6,
 ) -> Outcome:
-    """Normalised descent from the boundary of the cone, at radii doubled from R_bar until it stays inside,
+    """Normalized descent from the boundary of the cone, at radii doubled from R_bar until it stays inside,
     then gradient flow, which stands in for the many small steps of plain descent, from there and from the
     paper's radius; or a given path from where it enters the cone. The best tokens are the selection if none
     is given.
@@ -326,7 +326,7 @@ def local_convergence(
         return _stays_inside(path, best, k, hypotheses)
     rim = cone_directions(best.direction, k.mu, starts, generator(rng), boundary=True)
     step = late_residual(problem, best).eta_c
-    # a tenth of |p_mm|, which normalised steps have as their unit; nan without a limit of the residual
+    # a tenth of |p_mm|, which normalized steps have as their unit; nan without a limit of the residual
     rate = min(0.1 * best.p_norm, 0.5 * step) if step > 0 else 0.1 * best.p_norm
     over = [overshoot(problem, best, k.mu, k.R_bar * rim, rate)]
     while over[-1] > ROUNDING and len(over) <= DOUBLINGS:

@@ -1,6 +1,6 @@
-"""Theorem 1, the first-order correction of the regularisation path (B-NEW-2), and late descent (B-NEW-3).
+"""Theorem 1, the first-order correction of the regularization path (B-NEW-2), and late descent (B-NEW-3).
 
-Late normalised descent is gradient descent on a convex function, with a stability threshold.
+Late normalized descent is gradient descent on a convex function, with a stability threshold.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def path_bound(problem: Problem, best: MaxMargin, R: float) -> float:
 
 @statement(
     "B-THM-1",
-    "Theorem 1: the global regularisation path",
+    "Theorem 1: the global regularization path",
     "With a decreasing loss, one best token per input and the best tokens separable, p(R)/R tends to "
     "p_mm/|p_mm|; explicitly, 1 - cos <= log(n T (T-1) ratio of score gaps, ratio of slopes)/(R margin).",
     kind="limit",
@@ -140,13 +140,13 @@ ROUNDING = 1e-26  # of 1 - cos: where w is zero that is all there is to see
 @statement(
     "B-NEW-3",
     "The late residual and its stability threshold",
-    "Late normalised descent settles at the residual w of B-NEW-2 plus a frozen part if its step is below "
+    "Late normalized descent settles at the residual w of B-NEW-2 plus a frozen part if its step is below "
     "eta_c = 2/(|p_mm| lambda_max), and not above it, where it swings with period 2 at first.",
     kind="limit",
     label="derived",
 )
 def late_descent(problem: Problem, *, selection: Iterable[int] | None = None) -> Outcome:
-    """Two descents that start far out beside p_mm, with a step 3 % below the threshold and 3 % above it."""
+    """Two descents that start far out near p_mm, with a step 3 % below the threshold and 3 % above it."""
     hypotheses, tokens = one_selection(problem, selection)
     best = max_margin(problem, tokens)
     hypotheses.need(*local_hypotheses(problem, best))
@@ -161,7 +161,7 @@ def late_descent(problem: Problem, *, selection: Iterable[int] | None = None) ->
     off = OFF * best.p_norm
     start = radius * best.direction + late.w + off * late.span.sum(axis=1)
     seen = min(eta, off) / (float(np.linalg.norm(start)) + STEPS * eta)
-    hypotheses.need(Hypothesis("a swing can be seen beside |p|", seen >= RESOLVED or None, seen))
+    hypotheses.need(Hypothesis("a swing can be seen relative to |p|", seen >= RESOLVED or None, seen))
 
     def run(factor: float) -> LateComparison:
         path = train(

@@ -122,8 +122,8 @@ def lifted(problem: Problem) -> Problem:
 @statement(
     "B-THM-8",
     "Theorem 8: the path with several optimal tokens",
-    "With equal best scores inside each set and ATT-SVM' feasible, the regularisation path over the margin "
-    "tends to the set of all minimisers of ATT-SVM'.",
+    "With equal best scores inside each set and ATT-SVM' feasible, the regularization path over the margin "
+    "tends to the set of all minimizers of ATT-SVM'.",
     kind="limit",
     errata=("B-ERR-07", "B-ERR-15"),
 )
@@ -168,7 +168,7 @@ SHAPES: dict[str, tuple[Scalars, Scalars]] = {
 
 
 def composed_loss(loss: LossFunction, shape: str) -> LossFunction:
-    """l after phi, as a loss of its own."""
+    """l after phi, as a separate loss."""
     phi, slope = SHAPES[shape]
     return LossFunction(
         f"{loss.name} of {shape}",
@@ -224,7 +224,7 @@ def odd_head_is_linear(problem: Problem, *, shape: str = "tanh", rng: int = 0, d
         apart = max(float(np.abs(one.direction - two.direction).max()), abs(one.log_norm - two.log_norm))
         if apart > worst:
             worst, witness = apart, p
-    # an identity: what two roundings of it leave is no refutation
+    # an identity: what two roundings of it leave is not a refutation
     return Outcome(
         hypotheses, 1 - worst / 1e-9, {"largest difference": worst}, witness if worst > 1e-9 else None
     )
@@ -236,7 +236,7 @@ SATURATED = 1e-5
 def joined_sets(
     problem: Problem, tokens: tuple[int, ...], near: tuple[tuple[int, ...], ...]
 ) -> list[list[int]]:
-    """Each selected token with those of its neighbours that score at least as high."""
+    """Each selected token with those of its neighbors that score at least as high."""
     scores = problem.split(problem.scores)
     return [
         [t, *(other for other in beside if gamma[other] >= gamma[t])]
@@ -247,8 +247,8 @@ def joined_sets(
 @statement(
     "B-APP-E",
     "Appendix E: ATT-SVM' as the better proxy",
-    "Where normalised descent saturates on tokens with a higher-scoring neighbour, its direction is closer "
-    "to a minimiser of ATT-SVM' with that neighbour joined in than to p_mm of the selection.",
+    "Where normalized descent saturates on tokens with a higher-scoring neighbor, its direction is closer "
+    "to a minimizer of ATT-SVM' with that neighbor joined in than to p_mm of the selection.",
     kind="finite",
     hunt={"steps": 300},
     label="measured",
@@ -263,7 +263,7 @@ def set_proxy_is_closer(problem: Problem, *, steps: int = 1000, rate: float = 1.
     best = max_margin(problem, chosen.tokens)
     hypotheses.need(Hypothesis("selection separable", best.is_feasible, best.margin))
     gap = score_gap(problem, best)
-    hypotheses.need(Hypothesis("a neighbour scores higher", gap < 0, gap))
+    hypotheses.need(Hypothesis("a neighbor scores higher", gap < 0, gap))
     sets = joined_sets(problem, chosen.tokens, neighbors(problem, best).sets)
     solved = set_max_margin(problem, sets)
     plain = path.cosine_distance(best)

@@ -22,7 +22,7 @@ from hardmax.papers.next_token.statements.vacuity import Bound, vacuity
 
 END = 1e16  # beyond the times at which Theorem 1 begins to say something
 SETTLED = 1e8  # attention and loss no longer change
-# The three datasets of C-TAB-VAC: setting, seed, colour.
+# The three datasets of C-TAB-VAC: setting, seed, color.
 DATASETS = {"short": (0, BLUE), "long": (2, ORANGE), "derangement": (1, GREEN)}
 THIN: dict[str, Any] = {"color": GRAY, "linewidth": 0.7, "linestyle": DOTTED, "zorder": 0}
 BOUND: dict[str, Any] = {"linestyle": DASHED, "linewidth": 1.1}
@@ -129,7 +129,7 @@ def _shade(panel: Axes) -> None:
     """,
 )
 def fig_bounds(setting: Setting) -> Findings:
-    """C-TAB-VAC, and its bounds over time beside stage 2, followed to t = 1e16."""
+    """C-TAB-VAC, and its bounds over time next to stage 2, followed to t = 1e16."""
     runs, curves = {}, {}
     for name, (seed, _) in DATASETS.items():
         runs[name] = run_of(name, seed).training

@@ -29,13 +29,13 @@ STOPS: Mapping[Scale, tuple[int, ...]] = {
     "quick": (1_000, 5_000, 8_000, 10_000, 15_000),
     "paper": (*range(1_000, 8_000, 1_000), *range(8_000, 15_001, 500)),
 }
-ROUNDING = -float(np.log(np.finfo(float).eps))  # 36.04: a smaller weight is lost beside 1
+ROUNDING = -float(np.log(np.finfo(float).eps))  # 36.04: a smaller weight is lost next to 1
 NAIVE: dict[str, Any] = {"color": RED, "linewidth": 0.8, "markersize": 3.6}
 LOSSES = (900, 3_000, 5_000, 10_000, 30_000)
 
 
 def draw_rate(tables: Tables, canvas: Canvas) -> None:
-    """The fall of 1 - cos beside its law and the naive run; ratios to the law; the naive error."""
+    """The fall of 1 - cos compared with its law and the naive run; ratios to the law; the naive error."""
     first, second, third = canvas.subplots(1, 3)
     _draw_fall(first, tables)
     for name, color in LOOKS.items():
@@ -96,7 +96,7 @@ def _draw_naive(panel: Axes, tables: Tables) -> None:
     exponent | exponent of 1 - cos from t = 10,000 to 100,000, generated datasets | -2.05 to -1.95 | -1, up
         to logarithms
     exponent-late | exponent from t = 100,000 to 200,000 | -2.0004, -2.0008, -2.0002 ± 2e-4
-    residual | largest distance to R_perp of what is beside W_kq* at t = 200,000 | ≤ 1e-8
+    residual | largest distance to R_perp of the part off W_kq* at t = 200,000 | ≤ 1e-8
     norm | t eta - |W_kq| at t = 200,000 | 0.277, 0.758, 0.183 ± 5.1e-4
     excess | (L - L*) over its law at t = 900, 3,000, 5,000, short | 1.285, 1.00009, 1.00000004 ± 5.1e-4
     excess-slope | slope of log(L - L*) from t = 10,000 to 30,000, over -eta/|W_kq*| | 1.0 ± 1e-4
@@ -130,7 +130,7 @@ def fig_rate(setting: Setting) -> Findings:
         "seed 2; derangement, 0.5, 3, 6, seed 1. Example 1 has its own rates, 0.025 and 20 steps of 0.1.",
         "The law (C-THM-ASY) is |R_perp|^2/(2 eta^2 t^2), below the step eta_c.",
         "The exponent is -2, not the -1 of Theorem 1; a fit on the paper's 900 steps sees a transient "
-        "(C-ERR-18). What stays beside W_kq* is R_perp, so the direction converges but not the difference "
+        "(C-ERR-18). R_perp stays off W_kq*, so the direction converges but not the difference "
         "(C-ERR-16).",
         "Naive float64 is formula (6) as printed: it subtracts numbers close to each other, and the "
         "direction is noise once the smaller attention weights are below the rounding of 1.",
@@ -183,7 +183,7 @@ def _gaps(run: Training) -> Table:
 
 
 def _naive_table(run: Training, stops: tuple[int, ...]) -> Table:
-    """The printed formulas to each stop: entries, direction and norm beside the exact ones."""
+    """The printed formulas to each stop: entries, direction and norm compared with the exact ones."""
     pairs = run.pairs
     rows = []
     for t in stops:

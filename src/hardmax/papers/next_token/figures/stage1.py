@@ -67,7 +67,7 @@ def draw_2a(tables: Tables, canvas: Canvas) -> None:
     """,
 )
 def fig_2a(setting: Setting) -> Findings:
-    """The loss of 900 steps taken one by one, beside V log(1 + (V - 1) e^(-eta_0 t/|W_ov*|))."""
+    """The loss of 900 steps taken one by one, compared with V log(1 + (V - 1) e^(-eta_0 t/|W_ov*|))."""
     steps = np.arange(STEPS + 1)
     losses = np.array([point.stage_1_loss for point in descent()])
     n = descent()[0].collocation

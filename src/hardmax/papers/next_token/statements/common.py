@@ -63,7 +63,7 @@ def run_of(data: Subject, steps: int, *, rate: float | None = None, **options: A
     if data.W_ov.margin is None or data.points[0].any() or data.times[-1] < 2:
         raise ValueError(
             "data must be a run of Algorithm 1 from zero, with two steps or more and W_ov as stage 1 "
-            "leaves it; train with neither start nor a W_ov of your own"
+            "leaves it; train with neither start nor your own W_ov"
         )
     return data
 
@@ -99,7 +99,7 @@ def pulls(data: Subject) -> Hypothesis:
 
 
 def settling_length(run: Training) -> float:
-    """An arc length eta t by which what is left beside W_kq* has settled; inf where that is not known.
+    """An arc length eta t by which what is left orthogonal to W_kq* has settled; inf where that is not known.
 
     On the way to R the columns first even out the frequencies, over a length of the order of |R| |W_kq*|;
     then the slowest part, inside the column with the most tokens m, shrinks by e in (m + 1) |W_kq*|.
@@ -127,6 +127,6 @@ def sizes_of(run: Training, *, least_frequency: bool) -> TextSizes:
     samples = run.samples
     N = float(len(np.unique(samples.trie.parent[samples.trie.samples])))
     if least_frequency:
-        # one sentence so rare that its frequency is no float makes every bound infinite, as it should be
+        # one sentence so rare that its frequency is not a float makes every bound infinite, as it should be
         N = math.exp(min(-float(run.pairs.log_weight.min()), 700.0))
     return TextSizes(samples.V, N, samples.raw_length, run.star.norm)

@@ -165,7 +165,7 @@ def late_run(data: Subject, steps: int, rate: float | None) -> tuple[Conditions,
     star = late is not None and run.star.is_star
     hypotheses.need(Hypothesis("one optimal token per query", star, run.star.reason))
     assert late is not None
-    limit = late.eta_c  # above it late normalised descent swings
+    limit = late.eta_c  # above it late normalized descent swings
     hypotheses.need(Hypothesis("eta < eta_c", run.rate < limit, {"eta": run.rate, "eta_c": limit}))
     return hypotheses, run, late
 
@@ -174,7 +174,7 @@ def late_run(data: Subject, steps: int, rate: float | None) -> tuple[Conditions,
     "C-THM-ASY",
     "The rate of convergence in direction",
     "For stars and eta < eta_c = 2/(|W_kq*| lambda_max): 1 - cos(W_kq, W_kq*) = |R|^2/(2 eta^2 t^2) "
-    "(1 + o(1)), and what is left of W_kq beside W_kq* tends to R, the minimum of a convex function of the "
+    "(1 + o(1)), and the part of W_kq off W_kq* tends to R, the minimum of a convex function of the "
     "frequencies; log(L - L*) falls by eta/|W_kq*| per step.",
     kind="limit",
     label="derived",

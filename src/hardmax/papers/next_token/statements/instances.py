@@ -159,7 +159,7 @@ INSTANCES: list[Instance] = [
     ),
     Instance(
         "C-THM-3",
-        "Example 1, however often they stand there",
+        "Example 1, however often they occur",
         "fails",
         EX1,
         {"rate": 0.025, "steps": 100, "repeats": 3000},

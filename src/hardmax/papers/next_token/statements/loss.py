@@ -143,7 +143,7 @@ def unseen(run: Training, repeats: int) -> list[tuple[list[str], str, float]]:
 def in_between(data: Subject, *, steps: int = STEPS, rate: float | None = None, repeats: int = 1) -> Outcome:
     """Signs at every recorded step, growth over the second half, and predictions at the end.
 
-    ``repeats`` is how often each non-optimal token stands in the unseen inputs.
+    ``repeats`` is how often each non-optimal token occurs in the unseen inputs.
     """
     hypotheses, run, _ = late_run(data, steps, rate)
     assert run.star.values is not None

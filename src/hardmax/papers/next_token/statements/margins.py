@@ -132,7 +132,7 @@ def is_shorter(edges: list[Edge], column: Mapping[Any, Fraction], printed: Mappi
     "C-THM-BLOCK",
     "The columns of W_kq* by blocks",
     "Without confused tokens, a column of W_kq* is made of blocks, each with Proposition 2's values for its "
-    "own numbers of optimal and non-optimal tokens: the set of optimal tokens with the fewest neighbours per "
+    "own numbers of optimal and non-optimal tokens: the set of optimal tokens with the fewest neighbors per "
     "token first, the largest such, then the rest.",
     kind="finite",
     label="derived",
@@ -202,7 +202,7 @@ def rigid(data: Subject) -> Outcome:
     queries, tokens = analysis.orders.of_type("optimal")
     most = int(np.bincount(queries, minlength=1).max())
     broken = broken_segments(samples, analysis.n)
-    found = {"sentences that are no segment": broken[:3], "most optimal tokens of a query": most}
+    found = {"sentences that are not a segment": broken[:3], "most optimal tokens of a query": most}
     if unmet(hypotheses):
         return Outcome(hypotheses, measured=found)
     optimal = np.full(samples.V, -1)
@@ -241,7 +241,7 @@ def next_token_is_reached(data: Subject) -> Outcome:
 
 @printed("C-ERR-04", data="sentences")
 def strangers_are_absent(data: Subject) -> Outcome:
-    """As printed: a token that is non-comparable under a query never stands in a sentence with that query."""
+    """As printed: a token that is non-comparable under a query never occurs in a sentence with that query."""
     found = analysis_of(data)
     hypotheses = need(Hypothesis("legal data", found.legal))
     samples = Samples.from_trie(found.trie)

@@ -31,7 +31,7 @@ def proposition_1(sizes: TextSizes, t: float, rate: float, constant: int = MAIN)
 
 
 def margin_scale(sizes: TextSizes, T: float, rate: float) -> float:
-    """Delta of Corollary 1, whose margins are said to lie between it and three times it."""
+    """Delta of Corollary 1, whose margins lie, by its claim, between it and three times it."""
     return T * rate / (4 * sizes.star_ov**2)
 
 

@@ -44,7 +44,7 @@ def left_behind(run: Training) -> Any:
     no two of its tokens' values differ by more than 2 Delta; one of frequency pi' pulls its deciding token
     with at least pi' Delta e^(-gap)/(4 L (1 + e^Delta)), and a gap of two entries is at most sqrt 2 eta t. So
     the columns of the rare queries have moved by no more than eta t times the ratio of these, while |W_kq| >=
-    eta t/(sqrt 2 |W_kq*|) by Lemma 6; and the part of W_kq* that stands in them is missed.
+    eta t/(sqrt 2 |W_kq*|) by Lemma 6; and the part of W_kq* that is in them is missed.
     """
     pairs, star, margin = run.pairs, run.star, run.W_ov.margin
     if star.values is None or margin is None:

@@ -30,7 +30,7 @@ from hardmax.problem.readouts import OutputValue, star_norm, star_table
 
 EXACT, EXACT_LOSS = 1e-12, 1e-10  # relative rounding of some thousand steps
 SCALES = (0.01, 0.1, 1.0, 10.0, 100.0)
-RATIO, LATE = 0.01, 100.0  # measured against predicted 1 - cos, once eta0 t is so many times the start
+RATIO, LATE = 0.01, 100.0  # measured against predicted 1 - cos, once eta0 t is this many times the start
 BY_STEPS = 1000  # longer runs go on in closed form
 
 

@@ -1,4 +1,4 @@
-"""C-TAB-VAC: each printed bound beside the truth, and when it begins to say something."""
+"""C-TAB-VAC: each printed bound compared with the truth, and when it begins to say something."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def vacuity(datasets: Mapping[str, Subject]) -> list[Bound]:
         sizes = sizes_of(run, least_frequency=False)
         T, t = run.stage_1_steps, float(run.times[-1])
         if T is None or run.first_rate is None or run.W_ov.margin is None:
-            raise ValueError(f"datasets must be a run with a stage 1 of its own, got another for {name!r}")
+            raise ValueError(f"datasets must be a run with a separate stage 1, got another for {name!r}")
         aligned = 1 - run.misalignment_ov
         for constant in (printed.MAIN, printed.APPENDIX):
             value = 1 - printed.proposition_1(sizes, T, run.first_rate, constant)

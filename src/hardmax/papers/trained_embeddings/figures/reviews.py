@@ -31,7 +31,7 @@ NO_FOLDER = "no folder of real data was given; hardmax reproduce --data DIR take
 
 @dataclass(frozen=True, eq=False)
 class Reviews:
-    """A corpus for a figure: what it is, in words for the figure, and notes to stand beside it.
+    """A corpus for a figure: what it is, in words for the figure, and notes on it.
 
     ``drawn_from`` is the generator of data that stand in for text, None for text.
     """
@@ -51,7 +51,7 @@ def surrogate(source: Source, why: str) -> Reviews:
     )
     note = (
         f"{source}: {why} Drawn is the surrogate A-DATA-7, {corpus.n} sequences of {corpus.T} tokens of the "
-        "K-level model with four levels: it shows the shapes, and is no evidence about reviews."
+        "K-level model with four levels: it shows the shapes, and is not evidence about reviews."
     )
     return Reviews(f"{source} surrogate", corpus, f"stand-in data: not {source}", (note,), model)
 
@@ -226,7 +226,7 @@ def _about(case: training.Case) -> list[str]:
 def draw_source(
     canvas: FigureBase, tables: Tables, name: str, *, letters: str = "abcd", control: str | None = None
 ) -> None:
-    """The panels of a training under a line that says what it is of, in red where that is no review."""
+    """The panels of a training under a line that says what it is of, in red where that is not a review."""
     about = part(tables["cases"], "case", name)
     real = bool(about["text"][0])
     canvas.suptitle(str(about["says"][0]), x=0.01, ha="left", weight="bold", color=INK if real else RED)

@@ -14,7 +14,7 @@ from hardmax.papers.trained_embeddings.figures import training
 
 SEQUENCES: dict[Scale, int] = {"quick": 1024, "paper": 4096}
 WIDTHS: dict[Scale, int] = {"quick": 512, "paper": 2048}
-# Neighbouring levels that are looked at together: with 1,024 sequences a relevant token occurs about twelve
+# Neighboring levels that are looked at together: with 1,024 sequences a relevant token occurs about twelve
 # times and the first levels have a dozen tokens, so that single levels may change places by chance.
 TOGETHER: dict[Scale, int] = {"quick": 2, "paper": 1}
 CONTROL_WIDTHS: dict[Scale, int] = {"quick": 128, "paper": 512}
@@ -104,7 +104,7 @@ CLAIMS = Claims(
 def _claims(case: training.Case, control: training.Case, model: KLevel, together: int) -> tuple[Claim, ...]:
     found, corpus = case.training, case.corpus
     means = found.level_means(model)
-    levels = "neighbouring levels" if together == 1 else f"neighbouring groups of {together} levels"
+    levels = "neighboring levels" if together == 1 else f"neighboring groups of {together} levels"
     total = sum(model.probabilities(1))
 
     def levels_rise(name: str, what: str, values: np.ndarray) -> Claim:

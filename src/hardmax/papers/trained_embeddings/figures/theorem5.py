@@ -31,7 +31,7 @@ from hardmax.papers.trained_embeddings.statements import instances
 from hardmax.papers.trained_embeddings.statements.instances import slack_corpus
 
 END = 1e6  # |p| at the end of every flow
-# |p| at the far starts of A-ORC-6, and their angles to the good direction in degrees, beside the bad one's.
+# |p| at the far starts of A-ORC-6, and their angles to the good direction in degrees, next to the bad one's.
 FAR, BETWEEN = 20.0, (20, 45, 65, 75, 95)
 
 
@@ -74,14 +74,14 @@ def unit(best: MaxMargin) -> np.ndarray:
 
 
 def plane_of(good: MaxMargin, bad: MaxMargin) -> np.ndarray:
-    """Two orthonormal rows: along p_hat, and what the bad direction has beside it."""
+    """Two orthonormal rows: along p_hat, and what the bad direction has orthogonal to it."""
     first, other = unit(good), unit(bad)
     second = other - (other @ first) * first
     return np.array([first, second / np.linalg.norm(second)])
 
 
 def draw_basins(panel: Axes, tables: Tables) -> None:
-    """Paths in the plane of the two directions, coloured by where they go."""
+    """Paths in the plane of the two directions, colored by where they go."""
     rows = tables["basins"]
     for start in dict.fromkeys(rows["start"].tolist()):
         path = part(rows, "start", start)
@@ -265,7 +265,7 @@ def fig_t5(setting: Setting) -> Findings:
         "(b) 1 is the largest lead that a vector of that length can have, and a positive one means that only "
         "important tokens are selected; at first another token may lead.",
         "(c) The data of A-ORC-6 satisfy H1 and H2 of A-THM-5S, and H3 at the start 0. Starts on the bad "
-        "direction and near it keep an irrelevant token for ever. Drawn is the plane of the two directions.",
+        "direction and near it keep an irrelevant token forever. Drawn is the plane of the two directions.",
     )
     return Findings(tables, (*_claims(runs, slack, pinv), *basin_claims(basins)), notes, SEED)
 

@@ -24,7 +24,7 @@ SEED = 0
 BINS = 20  # of equally many tokens, for the line of medians through real text
 CLEAR = 0.3  # a token beyond this distance from the mean label has a sign to speak of
 WORDS = 6  # that the notes name for either sign
-TOLD = (1, 5, 20, 100)  # epochs after which the notes tell r_v and r_p, beside the last
+TOLD = (1, 5, 20, 100)  # epochs after which the notes tell r_v and r_p, in addition to the last
 EVERY = 5  # epochs between two checkpoints
 THEORY = (
     "Trained with AdamW, which scales the step of every coordinate by itself. The theory is about gradient "
@@ -54,7 +54,7 @@ class Schedule:
 
 @dataclass(frozen=True, eq=False)
 class Case:
-    """A trained model and its data; ``drawn_from`` is None for real text, ``says`` stands on the figure."""
+    """A trained model and its data; ``drawn_from`` is None for real text, ``says`` is on the figure."""
 
     name: str
     says: str
@@ -192,7 +192,7 @@ def _losses(case: Case) -> dict[str, np.ndarray]:
 
 
 def rises(means: np.ndarray, sizes: tuple[int, ...], together: int) -> np.ndarray:
-    """Differences of neighbouring level means, with ``together`` levels at a time taken as one."""
+    """Differences of neighboring level means, with ``together`` levels at a time taken as one."""
     weights = np.array(sizes, dtype=float).reshape(-1, together)
     return np.diff((means.reshape(-1, together) * weights).sum(axis=1) / weights.sum(axis=1))
 
@@ -222,11 +222,11 @@ def words_note(case: Case) -> str:
     )
 
 
-KINDS = {0: (GRAY, "o"), 1: (BLUE, "^"), -1: (ORANGE, "v")}  # by sign: colour and marker
+KINDS = {0: (GRAY, "o"), 1: (BLUE, "^"), -1: (ORANGE, "v")}  # by sign: color and marker
 LABELS = {"E_p": r"$E_s \cdot p$", "E_v": r"$E_s \cdot v$"}
 DASHES = (0, (2.5, 1.5))
 FAR = 1.06  # the common range of x is -FAR to FAR
-LOOKS = {500: (9.0, 0.6), 3000: (6.0, 0.4), np.inf: (2.5, 0.35)}  # size and opacity for up to so many tokens
+LOOKS = {500: (9.0, 0.6), 3000: (6.0, 0.4), np.inf: (2.5, 0.35)}  # size, opacity for up to this many tokens
 
 
 def draw_training(
@@ -242,7 +242,7 @@ def draw_training(
     """A row of panels: E p, E v, and over the epochs r_v, r_p and the loss, with a control's in dashes.
 
     ``names`` are what tokens of the signs +1, -1 and 0 are called; ``stored`` is the course of stored runs,
-    which have a panel of their own.
+    which have a separate panel.
     """
     parts = canvas.add_gridspec(2, 3 if stored is None else 4, height_ratios=(1.6, 1))
     attention, value = (canvas.add_subplot(parts[:, column]) for column in (0, 1))

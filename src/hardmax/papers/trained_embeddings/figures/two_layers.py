@@ -130,7 +130,7 @@ def fig_1(setting: Setting) -> Findings:
 
 
 def part_of(source: reviews.Source, setting: Setting, id: str) -> reviews.ReviewPart:
-    """The model trained on a source's reviews, beside the one-layer model, or alone on the surrogate."""
+    """The model trained on a source's reviews, next to the one-layer model, or alone on the surrogate."""
     size = SIZES[setting.scale][source]
     if setting.data is not None and find_spec("torch") is None:
         data = reviews.surrogate(source, f"{NO_TORCH}: {install('torch')}.")

@@ -185,7 +185,7 @@ def attention_bounds(corpus: Corpus, *, rng: int = 0, draws: int = 200) -> Outco
 
 @statement(
     "A-LEM-6",
-    "Lemma 6: a direction that selects every token is no limit",
+    "Lemma 6: a direction that selects every token is not a limit",
     "If p_hat ties all tokens of every sequence, p_hat is orthogonal to every gradient by p, so p_hat.p_t "
     "stays as it is and a diverging p_t tends to a direction orthogonal to p_hat.",
     kind="finite",

@@ -1,4 +1,4 @@
-"""Definition 16 beside the local optimality of the max-margin paper, and Lemma 17's dominant pairs."""
+"""Definition 16 compared with the local optimality of the max-margin paper, and Lemma 17's dominant pairs."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def second_best_gap(problem: Problem, best: MaxMargin) -> tuple[float, bool]:
 
 @statement(
     "A-DEF-16",
-    "Definition 16 and the SVM neighbours of the max-margin paper",
+    "Definition 16 and the SVM neighbors of the max-margin paper",
     "At the max-margin direction of a selection of one token per input, Definition 16 implies local "
     "optimality in the sense of the max-margin paper (B-DEF-12), and the two agree where every input has a "
     "tight row.",

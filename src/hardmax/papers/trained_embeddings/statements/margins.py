@@ -171,7 +171,7 @@ def row_margins(best: MaxMargin) -> np.ndarray:
 
 @statement(
     "A-LEM-3P",
-    "Lemma 3 mended: when every constraint is tight",
+    "Lemma 3 fixed: when every constraint is tight",
     "Under Assumption 4 and for d to infinity, M^+ 1 of the important-only pattern has the closed form by "
     "components of the co-occurrence graph, has no part along v, and is p_hat exactly if Gale's condition "
     "|N(J)|/n_c >= |J|/n_r holds.",

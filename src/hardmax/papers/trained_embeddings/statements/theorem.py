@@ -184,7 +184,7 @@ def strong_hypotheses(problem: Problem, found: StrongConditions) -> list[Hypothe
 )
 def designated_tokens_win(problem: Problem, *, start: Any = None, rival: Any = None) -> Outcome:
     """The flow from ``start``; the designated tokens are those that score highest. How near it comes to
-    another direction ``rival`` is reported too. A flow that has not come near is no counterexample.
+    another direction ``rival`` is reported too. A flow that has not come near is not a counterexample.
     """
     hypotheses = need(fixed_scores(problem))
     hypotheses.need(decreasing_loss(problem), strict_best(problem))

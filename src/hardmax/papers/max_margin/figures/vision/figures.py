@@ -298,7 +298,7 @@ def _synthetic(start: str, setting: Setting) -> tuple[Course, Pictures]:
 def _surrogate_note(why: str) -> str:
     return (
         f"{why} Drawn are surrogate images, {TRAIN:,} of 64 patches with one salient patch and "
-        "four distractors, and a layer of four heads in numpy: they show the shapes, and are no evidence "
+        "four distractors, and a layer of four heads in numpy: they show the shapes, and are not evidence "
         "about photographs."
     )
 
@@ -308,7 +308,7 @@ def _told(images: Images, protocol: Protocol) -> str:
         f"CIFAR-10, {images.source}: the first {protocol.train:,} training and {protocol.test:,} test "
         f"images. Patches of {protocol.patch} x {protocol.patch} pixels (T = {protocol.tokens}), dimension "
         f"{protocol.dim}, {protocol.depth} layers of {protocol.heads} heads, batch {protocol.batch}, Adam at "
-        f"{protocol.rate:g}, {protocol.epochs} epochs, seed {SEED}. The paper does not name its optimiser, "
+        f"{protocol.rate:g}, {protocol.epochs} epochs, seed {SEED}. The paper does not name its optimizer, "
         "batch or image."
     )
 
