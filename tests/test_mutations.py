@@ -101,7 +101,7 @@ STATEMENTS: dict[str, list[tuple[str, str, Text, Text, str]]] = {
         (
             "B-APP-E",
             "B-FIG-9, d = 2, trial 0",
-            "*(other for other in next to if gamma[other] >= gamma[t])",
+            "*(other for other in beside if gamma[other] >= gamma[t])",
             "*()",
             "fails",
         ),

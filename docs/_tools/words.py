@@ -48,6 +48,8 @@ ALLOWED = (
     re.compile(r"--catalogue"),
     re.compile(r"read_labelled|Labelled\b"),
     re.compile(r"1 - cos( to p_mm)? beside S"),  # names of measured values
+    # names of conditions, which JSON keeps
+    re.compile(r"p beside S has outgrown|a swing can be seen beside|neighbours? (scores?|competes)"),
     re.compile(r"beside wide"),  # classes of a page
 )
 

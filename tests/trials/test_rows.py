@@ -200,7 +200,7 @@ def test_rows_that_are_gone_are_run_again(plain, tmp_path, statement):
 @pytest.mark.parametrize(
     "statement, words",
     [
-        ("UPDATE trials SET row = 'nonsense' WHERE cell = 1 AND trial = 7", "a row is no JSON"),
+        ("UPDATE trials SET row = 'nonsense' WHERE cell = 1 AND trial = 7", "a row is not JSON"),
         ("UPDATE trials SET row = '[1]' WHERE cell = 1 AND trial = 7", "a row is a list"),
         ("UPDATE trials SET row = x'7b7d' WHERE cell = 1 AND trial = 7", "a row is bytes"),
         ("UPDATE trials SET row = CAST(x'ff' AS TEXT) WHERE cell = 1 AND trial = 7", "decode"),
@@ -214,17 +214,17 @@ def test_rows_that_are_gone_are_run_again(plain, tmp_path, statement):
         (
             "UPDATE trials SET row = CASE trial % 3 WHEN 0 THEN '{\"x\":1' WHEN 1 THEN '\"y\":2}' "
             'ELSE \'{"x":3},{"x":4}\' END',
-            "a row is no JSON",
+            "a row is not JSON",
         ),
         (
             "UPDATE trials SET row = CASE trial % 3 WHEN 0 THEN '{\"x\":[{}' WHEN 1 THEN '{}]}' "
             'ELSE \'{"x":3},{"x":4}\' END',
-            "a row is no JSON",
+            "a row is not JSON",
         ),
         (
             "UPDATE trials SET row = CASE trial % 3 WHEN 0 THEN '{\"x\":\"}' WHEN 1 THEN '{\"}' "
             'ELSE \'{"x":3},{"x":4}\' END',
-            "a row is no JSON",
+            "a row is not JSON",
         ),
     ],
 )

@@ -219,7 +219,7 @@ def test_a_store_with_a_strange_table_is_no_store(tmp_path):
     with sqlite3.connect(tmp_path / "s.db") as connection:
         connection.execute("UPDATE meta SET value = 'no JSON'")
     connection.close()
-    with pytest.raises(ValueError, match="is damaged: schema is no JSON"):
+    with pytest.raises(ValueError, match="is damaged: schema is not JSON"):
         hm.Sweep.open(tmp_path / "s.db")
 
 

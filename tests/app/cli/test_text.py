@@ -98,7 +98,7 @@ def test_a_checkpoint_is_gone_on_from(trained, run):
     "words, said",
     [
         (["train", "missing.csv"], "missing.csv: No such file or directory"),
-        (["train", "notes.csv", "--label-column", "colour"], "no column 'color' among 'text', 'label'"),
+        (["train", "notes.csv", "--label-column", "colour"], "no column 'colour' among 'text', 'label'"),
         (["train", "one.csv"], "y must hold at least two classes, got one class"),
         (["train", "bare.csv"], "FILE must hold texts with labels, got none"),
         (["train", "few.csv"], "FILE must hold some texts of each class to hold any out"),

@@ -62,10 +62,7 @@ def test_theorem_5_waits_where_a_tight_row_has_no_multiplier():
 def test_survivors_are_judged_once_p_has_outgrown_its_offset():
     # the only row to a lost token says p = (log t - 2.066) next to S; the run ends at log t = 25.2
     late = check_statement("D-CONJ-5", half_opposed())
-    assert (late.verdict, late.hypotheses[-1].id) == (
-        "consistent",
-        "p orthogonal to S has outgrown its offset",
-    )
+    assert (late.verdict, late.hypotheses[-1].id) == ("consistent", "p beside S has outgrown its offset")
     assert late.hypotheses[-1].measured["share of the growth"] == pytest.approx(0.918, abs=0.002)
     # S alone puts the token at -192 so far behind that it is not felt before log t = 81
     keys = [[[0, 0, 0], [-1, 0, 0], [0, 0, 1]], [[0, 0, 0], [0, -1, -192], [0, 0, 2]]]

@@ -96,7 +96,7 @@ def survivors(problem: Problem) -> Outcome:
     off, kept = cosine_distance(growth + offset, goal), float(1 + offset @ goal / (growth @ goal))
     outgrown = (off < NEAR / 2 and kept > HALF and faint < FAINT) or None
     measured = {"expected 1 - cos": off, "share of the growth": kept, "pull of other rows": faint}
-    hypotheses.need(Hypothesis("p orthogonal to S has outgrown its offset", outgrown, measured))
+    hypotheses.need(Hypothesis("p beside S has outgrown its offset", outgrown, measured))
     pull = gradient(left, run.p)
     # in S, survivors balance what the lost tokens pull, which falls like 1/t
     balance = 2 * lost_pull(lost, best) * math.exp(-run.times[-1])

@@ -79,7 +79,7 @@ def better_neighbors(problem: Problem, *, p: Any) -> Outcome:
     chosen = problem.scores[problem.offsets[:-1] + np.array(found.selected.tokens)]
     above = score_gaps(problem, chosen)
     worse = [float(above[problem.offsets[i] + t]) for i, t in found.neighbors]
-    hypotheses.need(Hypothesis("all neighbors score higher", max(worse, default=1.0) < 0, worse))
+    hypotheses.need(Hypothesis("all neighbours score higher", max(worse, default=1.0) < 0, worse))
     R = late_radius(problem, min(found.delta, found.Gamma))
     points = [m * R * unit for m in (1.0, 2.0, 4.0)]
     excess = [excess_loss(problem, p, found.selected.tokens) for p in points]

@@ -166,7 +166,7 @@ def local_hypotheses(problem: Problem, best: MaxMargin) -> list[Hypothesis]:
         decreasing_loss(problem),
         Hypothesis("selection separable", True, best.margin),
         Hypothesis("locally optimal", attracts(problem, best).verdict, gap),
-        Hypothesis("a neighbor competes", bool(neighbors(problem, best).pairs), len(best.support)),
+        Hypothesis("a neighbour competes", bool(neighbors(problem, best).pairs), len(best.support)),
     ]
 
 

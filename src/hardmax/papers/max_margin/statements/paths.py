@@ -161,7 +161,7 @@ def late_descent(problem: Problem, *, selection: Iterable[int] | None = None) ->
     off = OFF * best.p_norm
     start = radius * best.direction + late.w + off * late.span.sum(axis=1)
     seen = min(eta, off) / (float(np.linalg.norm(start)) + STEPS * eta)
-    hypotheses.need(Hypothesis("a swing can be seen relative to |p|", seen >= RESOLVED or None, seen))
+    hypotheses.need(Hypothesis("a swing can be seen beside |p|", seen >= RESOLVED or None, seen))
 
     def run(factor: float) -> LateComparison:
         path = train(

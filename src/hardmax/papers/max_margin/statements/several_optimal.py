@@ -263,7 +263,7 @@ def set_proxy_is_closer(problem: Problem, *, steps: int = 1000, rate: float = 1.
     best = max_margin(problem, chosen.tokens)
     hypotheses.need(Hypothesis("selection separable", best.is_feasible, best.margin))
     gap = score_gap(problem, best)
-    hypotheses.need(Hypothesis("a neighbor scores higher", gap < 0, gap))
+    hypotheses.need(Hypothesis("a neighbour scores higher", gap < 0, gap))
     sets = joined_sets(problem, chosen.tokens, neighbors(problem, best).sets)
     solved = set_max_margin(problem, sets)
     plain = path.cosine_distance(best)
