@@ -157,7 +157,7 @@ def test_ray_that_cannot_start_or_be_joined_is_a_sentence(monkeypatch):
     with pytest.raises(ValueError, match=r"cannot join the ray cluster at address 127.0.0.1:9 \(Connection"):
         hm.sweep(f"{TASKS}:rows", GRID, 5, backend="ray", address="127.0.0.1:9")
     monkeypatch.setattr(ray, "__version__", "2.58.1")
-    with pytest.raises(ValueError, match=r"without a token; version 2\.59 or newer.*pip install"):
+    with pytest.raises(ImportError, match=r"without a token; version 2\.59 or newer.*pip install"):
         hm.sweep(f"{TASKS}:rows", GRID, 5, backend="ray", workers=1)
 
 

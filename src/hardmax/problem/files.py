@@ -38,7 +38,7 @@ def read_problem(kind: type[Problem], path: Path) -> Problem:
     if path.suffix in (".csv", ".tsv"):
         return _from_table(kind, path)
     raise ValueError(
-        f"{path}: problems are .npz, .json or .csv files (docs/reference/files.md), got {path.suffix!r}"
+        f"{path}: a problem is an .npz, .json or .csv file (docs/reference/files.md), got {path.suffix!r}"
     )
 
 
