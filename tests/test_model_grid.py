@@ -180,8 +180,13 @@ def refused(name, optimizer):
     return None
 
 
-@pytest.mark.parametrize("title", OPTIMIZERS)
-@pytest.mark.parametrize("name", CASES)
+def marked(name, title):
+    """Return a model and an optimizer as a parameter; batches of two layers by AdamW need PyTorch."""
+    needs_torch = name == "two layers" and title in ("Adam", "AdamW")
+    return pytest.param(name, title, marks=[pytest.mark.extra] if needs_torch else [])
+
+
+@pytest.mark.parametrize(("name", "title"), [marked(name, title) for title in OPTIMIZERS for name in CASES])
 def test_every_optimizer_and_way(name, title):
     case, optimizer = CASES[name], OPTIMIZERS[title]
     if reason := refused(name, optimizer):

@@ -123,13 +123,13 @@ def test_solve_accepts_the_name_of_an_example(capsys, monkeypatch, tmp_path):
     assert json.loads(capsys.readouterr().out)["feasible"] == 11
 
 
-@pytest.mark.parametrize("name", COMMANDS)
+@pytest.mark.parametrize("name", sorted(set(COMMANDS) - {"audit"}))
 def test_python_has_every_option(name):
-    """The twin in Python is the function of the command; `audit` takes the function itself, not its place."""
+    """The twin in Python is the function of the command; that of `audit` needs PyTorch."""
     found = hardmax
     for part in twin(COMMANDS[name]).split(".")[1:]:
         found = getattr(found, part)
-    assert found is COMMANDS[name].call or name == "audit"
+    assert found is COMMANDS[name].call
 
 
 @pytest.mark.parametrize("words", ["-q ntp check", "ntp -q check", "ntp check -q"])
