@@ -83,15 +83,11 @@ def train(
             ..., k b + b - 1; batches cycle through the inputs in order.
         coordinates: "auto", "primal", "gram" or "qr"; they change the speed only.
         workers: threads for a list of models; all cores by default.
-        options: for every model of a problem:
-
-            - ``milestones``: steps from which on the learning rate is a tenth of what it was.
-            - ``progress(done, total)`` is called at the recorded steps.
-            - ``until_loss`` ends the run at the first recorded step where the loss is at most that.
-            - ``checkpoint``: a file that gets the state every ``checkpoint_every`` (10) recorded steps and at
-              the end. The same call resumes from it and gives the same bits.
-
-            Models of papers A and C may take others.
+        options: ``milestones``, the steps from which on the learning rate is a tenth of what it was;
+            ``progress(done, total)``, called at the recorded steps; ``until_loss``, which ends the run at the
+            first recorded step where the loss is at most this; ``checkpoint``, a file that gets the state
+            every ``checkpoint_every`` (10) recorded steps and at the end. The same call resumes from it and
+            gives the same bits. Models of papers A and C may take others.
 
     Returns:
         A `Run`, or a list of them. Where a constant learning rate is beyond the threshold at which the
