@@ -30,7 +30,7 @@ import hardmax as hm
 from hardmax.margin import registry
 
 SOURCE = pathlib.Path(hm.__file__).parent
-SECONDS = 20  # a call that takes longer hangs
+SECONDS = 120  # a call that takes longer hangs; a busy machine needs this much for the slowest
 TEXTS = ["S V O P", "V O P", "O P P", "P S V"]
 PAIRS = [("a good film", "+"), ("a bad film", "-")] * 4
 EXTRA = {
