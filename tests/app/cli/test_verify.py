@@ -64,7 +64,7 @@ def test_undecided_is_exit_code_3(verify, monkeypatch):
     tied = replace(instances(["B-THM-L4"])[0], subject=table.mirrored, expected="undecided")
     monkeypatch.setattr(table, "INSTANCES", [tied])
     monkeypatch.setattr(
-        "hardmax.papers.max_margin.statements.gradients.assumption_b", lambda problem: _Holds()
+        "hardmax.papers.max_margin.statements.lemmas.assumption_b", lambda problem: _Holds()
     )
     code, out, _ = verify("B-THM-L4", "--json")
     assert code == 3

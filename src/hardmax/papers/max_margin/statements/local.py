@@ -47,7 +47,7 @@ from hardmax.papers.checking.common import (
     with_copies,
 )
 from hardmax.papers.checking.proof import balls, least, length
-from hardmax.papers.max_margin.statements.gradients import radial_room
+from hardmax.papers.max_margin.statements.lemmas import radial_room
 from hardmax.problem import Problem
 
 
