@@ -60,8 +60,28 @@ def simpler(x: float) -> Iterator[float]:
             yield each + 0.0
 
 
+def with_simpler_number(values: np.ndarray) -> Iterator[np.ndarray]:
+    """Yield the same numbers with one of them replaced by a simpler one near it."""
+    for place, value in enumerate(values):
+        for near in simpler(float(value)):
+            changed = values.copy()
+            changed[place] = near
+            yield changed
+
+
+def as_lists(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return options as JSON can hold them."""
+    return {name: x.tolist() if isinstance(x, np.ndarray) else x for name, x in options.items()}
+
+
 Size = tuple[int, int, int]
 Ranges = Mapping[str, tuple[int, int]]  # of n, T and d, or of what another kind counts
+
+
+def draw_size(ranges: Ranges, rng: np.random.Generator) -> Size:
+    """Draw n, T and d, or what another kind counts, from their ranges."""
+    first, second, third = (int(rng.integers(low, high + 1)) for low, high in ranges.values())
+    return first, second, third
 
 
 class Candidate(Protocol):

@@ -12,6 +12,7 @@ import os
 import shutil
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -253,11 +254,7 @@ class Units:
     @property
     def words(self) -> dict[str, int]:
         """How often each word was said."""
-        total: dict[str, int] = {}
-        for row in self.rows:
-            for word, count in json.loads(row["words"]).items():
-                total[word] = total.get(word, 0) + count
-        return total
+        return dict(sum((Counter(json.loads(row["words"])) for row in self.rows), Counter[str]()))
 
     @property
     def error(self) -> str | None:

@@ -43,8 +43,12 @@ def told(candidate: Candidate) -> list[str]:
             lines.append(f"  {keys}   {', '.join(beside)}")
         if candidate.head is not None:
             lines.append(f"  head {_vector(candidate.head)}")
-    given = {k: v for k, v in candidate.options.items() if not np.isscalar(v)}
-    return lines + [f"  {name} {_vector(value)}" for name, value in given.items()]
+    return lines + [f"  {name} {value}" for name, value in _vectors(candidate).items()]
+
+
+def _vectors(candidate: Candidate) -> dict[str, str]:
+    """Return the options that are not single numbers, as text."""
+    return {name: _vector(x) for name, x in candidate.options.items() if not np.isscalar(x)}
 
 
 def _vector(x: Any) -> str:
@@ -72,10 +76,10 @@ def write(candidate: Candidate, folder: Path, claim: str, verdict: str, proof: s
     if (drawn := picture(candidate)) is not None:
         files.append(folder / "counterexample.svg")
         drawn.savefig(files[-1])
-    files.append(folder / "counterexample.tex")
-    with whole_text(files[-1]) as file:
+    fragment = folder / "counterexample.tex"
+    with whole_text(fragment) as file:
         file.write(latex(candidate, claim, verdict, proof))
-    return files
+    return [*files, fragment]
 
 
 def _text(candidate: WordsCandidate) -> str:
@@ -90,8 +94,7 @@ def _text(candidate: WordsCandidate) -> str:
 
 
 def read(claim: HuntedClaim, file: Path, given: Mapping[str, Any]) -> Candidate:
-    """The data of a file as a candidate, and what the claim receives in addition."""
-
+    """Read the data of a file as a candidate, with what the claim receives in addition."""
     subject = read_subject(claim.space.family, file)
     options = {k: np.array(v, dtype=float) if k in (*VECTORS, VALUES) else v for k, v in given.items()}
     if isinstance(subject, Problem):
@@ -163,6 +166,5 @@ def latex(candidate: Candidate, claim: str, verdict: str, proof: str | None) -> 
         if candidate.head is not None:
             parts.append(f"$v = {_vector(candidate.head)}$")
         body = f"$n = {n}$, $d = {d}$, {candidate.loss} loss: {'; '.join(parts)}"
-    given = {k: v for k, v in candidate.options.items() if not np.isscalar(v)}
-    told = "".join(f", {name} ${_vector(value)}$" for name, value in given.items())
+    told = "".join(f", {name} ${value}$" for name, value in _vectors(candidate).items())
     return f"{head}{body}{told}.{'' if proof is None else f' Proof: {proof}.'}\n"
