@@ -159,8 +159,8 @@ STATEMENTS: dict[str, list[tuple[str, str, Text, Text, str]]] = {
         (
             "B-THM-L4",
             "B-FIG-1a",
-            ("float(gradient(problem, p).direction @ best.direction)", "return pull @ p_mm"),
-            ("-float(gradient(problem, p).direction @ best.direction)", "return -pull @ p_mm"),
+            ("float(gradient(problem, p).direction @ along)", "return pull @ p_mm"),
+            ("-float(gradient(problem, p).direction @ along)", "return -pull @ p_mm"),
             "fails",
         ),
         (
@@ -301,8 +301,8 @@ STATEMENTS: dict[str, list[tuple[str, str, Text, Text, str]]] = {
         (
             "B-NEW-2",
             "B-FIG-8",
-            "(float(R) * best.direction + w)",
-            "(float(R) * best.direction - w)",
+            "(float(R) * along + w)",
+            "(float(R) * along - w)",
             "undecided",
         ),
         ("B-NEW-3", "B-FIG-8", "eta = late.eta_c\n", "eta = 1.1 * late.eta_c\n", "undecided"),

@@ -232,7 +232,7 @@ def projective_norm(matrices: np.ndarray, W: np.ndarray) -> float | None:
 
 
 def cut_norm(M: np.ndarray) -> float:
-    """max u'Mv over u and v with entries of modulus one, the dual of the projective norm."""
+    """Return max u'Mv over u and v with entries of modulus one, the dual of the projective norm."""
     left = np.array(list(itertools.product((1.0, -1.0), repeat=len(M))))[: 2 ** (len(M) - 1)]
     return float(np.abs(left @ M).sum(axis=1).max())
 
@@ -271,9 +271,8 @@ def signs_of_factors(
 
     Few columns do not reach this norm, which is that of W = sum_k K_k Q_k' with as many as are needed.
     """
-    small = Hypothesis(
-        "rows and columns of W at most 10", sum(problem.shape) <= WIDEST or None, problem.shape
-    )
+    narrow = sum(problem.shape) <= WIDEST or None
+    small = Hypothesis("rows and columns of W at most 10", narrow, problem.shape)
     hypotheses = need(fixed_scores(problem), has_queries(problem), small)
     step = Sign(RATE, decay=0.5) if rule == "sign" else Adam(RATE, (0.9, 0.99), 0.0, decay=0.5)
     run = _trained(problem, (step, step), factors, steps, rng)

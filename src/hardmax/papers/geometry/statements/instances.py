@@ -10,9 +10,7 @@ from hardmax.papers.checking.instances import Instance
 from hardmax.papers.max_margin.statements.instances import opposed
 from hardmax.problem import Problem
 
-SKEW, FLAT, PLANE, SPACE_A, SPACE_B, TRIPLE = (
-    partial(example, each) for each in ("skew", "flat", "plane", "space-a", "space-b", "triple")
-)
+SKEW, PLANE, SPACE_B, TRIPLE = (partial(example, each) for each in ("skew", "plane", "space-b", "triple"))
 W22, W33, W44 = (partial(example, each) for each in ("w22", "w33", "w44"))
 CYCLE, DEPENDENT, PLANE_PLUS, TWO_SCC = (
     partial(example, each) for each in ("cycle", "dependent", "plane-plus", "two-scc")

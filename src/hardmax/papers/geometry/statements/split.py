@@ -122,14 +122,9 @@ def partition_of_rows(problem: Problem) -> Outcome:
         "bound outside components": other,
     }
     known = Hypothesis("fractions are at hand", proved is not None or None)
-    return Outcome(
-        (few, known),
-        1.0 if proved and agree else -1.0,
-        told,
-        witness=found.circulation,
-        paper_slack=-1.0 if other else 1.0,
-        paper_proof="fractions" if other and proved else None,
-    )
+    slack = 1.0 if proved and agree else -1.0
+    paper_slack = (-1.0, "fractions" if proved else None) if other else 1.0
+    return Outcome((few, known), slack, told, found.circulation, paper_slack=paper_slack)
 
 
 def _differences(problem: Problem, found: Decomposition) -> list[list[Fraction]]:
@@ -283,8 +278,10 @@ def survivors(problem: Problem) -> Outcome:
     measured = {"expected 1 - cos": off, "share of the growth": kept, "pull of other rows": faint}
     hypotheses.need(Hypothesis("p beside S has outgrown its offset", outgrown, measured))
     pull = gradient(left, run.p)
-    # in S, survivors balance what the lost tokens pull, which falls like 1/t
-    balance = 2 * lost_pull(lost, best) * math.exp(-run.times[-1])
+    # in S, survivors balance what the lost tokens pull: at most multipliers times lengths, over t
+    assert best.multipliers is not None
+    most = float(best.multipliers[: len(lost)] @ np.linalg.norm([d for d, _, _ in lost], axis=1))
+    balance = 2 * most * math.exp(-run.times[-1])
     rest = math.exp(pull.log_norm) if pull.direction.any() else 0.0
     gap = cosine_distance(beside, goal)
     told = {"survivors": [s.tolist() for s in sets], "1 - cos beside S": gap, "gradient of survivors": rest}
@@ -311,16 +308,10 @@ def kept_and_lost(problem: Problem, sets: Sequence[np.ndarray]) -> tuple[Problem
     return left, lost
 
 
-def lost_pull(lost: Lost, best: MaxMargin) -> float:
-    """The most that rows to lost tokens pull in any direction, times t: multipliers times lengths."""
-    assert best.multipliers is not None
-    return float(best.multipliers[: len(lost)] @ np.linalg.norm([d for d, _, _ in lost], axis=1))
-
-
 def offset_beside(
     left: Problem, lost: Lost, best: MaxMargin, span: np.ndarray, run: Run
 ) -> tuple[np.ndarray, float]:
-    """w of p = p_mm log t + w orthogonal to S, as the part of p in S sets it, and the pull of other rows.
+    """Return w of p = p_mm log t + w orthogonal to S, as p in S sets it, and the pull of other rows.
 
     A row d to a lost token pulls with a e^(-d.p): a is the slope of the loss, times how much the token scores
     below what the survivors predict, times its attention there. The flow turns to p_mm as its rows

@@ -230,9 +230,7 @@ def one_input_at_a_time(
     problem: Problem, *, norm: str = "l2", rate: float | None = None, rounds: int = 50
 ) -> Outcome:
     """A run in batches of one against the sum; its deficit for the best tokens is reported too."""
-    fixed = fixed_scores(problem)
-    if not fixed.holds:
-        return Outcome((fixed,))
+    need(fixed_scores(problem))
     hypotheses = need(two_tokens(problem), distinct_scores(problem))
     pace = unit_length(problem) if rate is None else rate
     run = trained(problem, Normalized(pace, norm=norm), steps=rounds * problem.n, batch=1)
@@ -281,9 +279,8 @@ def coordinate_descent_grows(problem: Problem) -> Outcome:
         return Outcome(hypotheses, None, {"event": event})
     if event == "on":
         return Outcome(hypotheses, length / MOVES, {"|p|_1": length})
-    return Outcome(
-        hypotheses, -1.0, {"comes again": p}, p, proof="every move decided in ball arithmetic, 256 bits"
-    )
+    proof = "every move decided in ball arithmetic, 256 bits"
+    return Outcome(hypotheses, (-1.0, proof), {"comes again": p}, p)
 
 
 BELOW, ABOVE = 0.8, 2.0  # shares of a threshold at which runs are taken

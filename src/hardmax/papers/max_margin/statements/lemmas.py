@@ -21,8 +21,19 @@ from hardmax.dynamics.measures import attention, excess_loss, loss, smoothness
 from hardmax.dynamics.optim import GD, Normalized
 from hardmax.dynamics.train import train
 from hardmax.margin.att_svm import AttentionRows, max_margin
+from hardmax.margin.solution import MaxMargin
 from hardmax.papers.checking.balls import BallProblem, settle
-from hardmax.papers.checking.check import Hypothesis, Outcome, need, printed, statement, unmet, unsaid
+from hardmax.papers.checking.check import (
+    Conditions,
+    Hypothesis,
+    Outcome,
+    Unmet,
+    need,
+    printed,
+    statement,
+    unmet,
+    unsaid,
+)
 from hardmax.papers.checking.common import (
     ROUNDING,
     decreasing_loss,
@@ -36,7 +47,16 @@ from hardmax.papers.checking.common import (
     unit_directions,
     unit_length,
 )
-from hardmax.papers.checking.proof import RATIONAL, balls, largest, least, length, settle_slack, vector
+from hardmax.papers.checking.proof import (
+    RATIONAL,
+    Settled,
+    balls,
+    largest,
+    least,
+    length,
+    settle_slack,
+    vector,
+)
 from hardmax.problem import Problem
 from hardmax.problem.keys import Dense
 from hardmax.problem.selection import Selection, best_tokens, score_gaps
@@ -93,27 +113,24 @@ def weights_follow_p(
             worst = max(worst, float(np.abs(W - point).max()))
         return worst
 
-    found = mismatch(POWER[normalized])
-    paper = found if POWER[normalized] == PAPER_POWER else mismatch(PAPER_POWER)
     pulls = gradient(seen, path.points[0]).log_norm > -math.inf
-    slack, proof = _first_step(1 - found / allowed, prompt, normalized, POWER[normalized], pulls)
-    paper_slack, paper_proof = _first_step(1 - paper / allowed, prompt, normalized, PAPER_POWER, pulls)
-    measured = {"largest |W - u p'/|u|^2|": found, "with the step over |u|^2": paper}
-    return Outcome(hypotheses, slack, measured, proof=proof, paper_slack=paper_slack, paper_proof=paper_proof)
 
+    def first_step(power: int) -> Any:
+        """Return the mismatch of the first step in balls, which is not 0 only if the gradient is not.
 
-def _first_step(
-    measured: float, u: np.ndarray, normalized: bool, power: int, pulls: bool
-) -> tuple[float | None, str | None]:
-    """A mismatch settled at the first step: W'u moves |u|^(2 - power) times as far as p, or |u|^(1 - power)
-    if normalized, so that they part exactly if that is not 1 and the gradient is not 0.
-    """
+        There W'u moves |u|^(2 - power) times as far as p, or |u|^(1 - power) if normalized.
+        """
+        return -abs(length(balls(prompt)) ** ((1 if normalized else 2) - power) - 1) if pulls else arb(0)
 
-    def again() -> Any:
-        size = length(balls(u))
-        return -abs(size ** ((1 if normalized else 2) - power) - 1) if pulls else arb(0)
-
-    return settle_slack(measured, again)
+    power = POWER[normalized]
+    found = mismatch(power)
+    paper = found if power == PAPER_POWER else mismatch(PAPER_POWER)
+    return Outcome(
+        hypotheses,
+        settle_slack(1 - found / allowed, lambda: first_step(power)),
+        {"largest |W - u p'/|u|^2|": found, "with the step over |u|^2": paper},
+        paper_slack=settle_slack(1 - paper / allowed, lambda: first_step(PAPER_POWER)),
+    )
 
 
 @statement(
@@ -159,9 +176,8 @@ def best_tokens_separable(problem: Problem) -> Outcome:
     elif short < 0 and noise < 1e-6:
         proof = f"the separator misses by more than {noise:.1e}, all that rounding can do"
     slack = -1.0 if solved.is_feasible is False else short
-    return Outcome(
-        hypotheses, slack, {"least margin of the separator": smallest, **found}, witness=p, proof=proof
-    )
+    measured = {"least margin of the separator": smallest, **found}
+    return Outcome(hypotheses, slack, measured, witness=p, proof=proof)
 
 
 POSITIVE = 1e-6  # nu below this share of the label margin counts as zero
@@ -243,9 +259,8 @@ def score_as_key(problem: Problem) -> Outcome:
     if not any(w):
         return Outcome(hypotheses, 0.0, vacuous=True)
     gap = cosine_distance([float(x) for x in u], [float(x) for x in w])
-    return Outcome(
-        hypotheses, -max(gap, 1e-300) if turned else 0.0, {"1 - cos": gap}, proof=RATIONAL if turned else None
-    )
+    slack = (-max(gap, 1e-300), RATIONAL) if turned else 0.0
+    return Outcome(hypotheses, slack, {"1 - cos": gap})
 
 
 @printed("B-ERR-19")
@@ -262,8 +277,7 @@ def low_score_first(problem: Problem) -> Outcome:
         low, high = (arb(gap) / (1 + (arb(gap) / 2).exp()) for gap in gaps)
         return low / high - 1
 
-    slack, proof = settle_slack(float(room().mid()), room)
-    return Outcome(hypotheses, slack, {"scores": gaps}, proof=proof)
+    return Outcome(hypotheses, settle_slack(float(room().mid()), room), {"scores": gaps})
 
 
 def remainder(
@@ -318,8 +332,26 @@ def covariance_expansion(problem: Problem, *, rng: int = 0, draws: int = 2000) -
         off, bound = remainder(s, exact.keys[i], exact.scores[i], balls(witness["q"]), witness["token"])
         return 1 - off / bound
 
-    slack, proof = settle(problem, 1 + ROUNDING - worst, room)
-    return Outcome(hypotheses, slack, found, witness, vacuous=used == 0, proof=proof)
+    slack = settle(problem, 1 + ROUNDING - worst, room)
+    return Outcome(hypotheses, slack, found, witness, vacuous=used == 0)
+
+
+def best_direction(problem: Problem, *given: Hypothesis) -> tuple[Conditions, MaxMargin, np.ndarray]:
+    """Return the max margin of the best tokens, its direction and the conditions, separability the last.
+
+    The test ends if a condition is not met or no token competes.
+    """
+    separable, best = separable_best(problem)
+    hypotheses = need(*given, separable)
+    if best is None or best.direction is None:
+        raise Unmet(hypotheses)
+    return hypotheses, best, best.direction
+
+
+def equal_losers(problem: Problem) -> Hypothesis:
+    """Return the hypothesis that Assumption B holds."""
+    B = assumption_b(problem)
+    return Hypothesis("B-ASM-B", B.holds, B.witness)
 
 
 @statement(
@@ -332,16 +364,12 @@ def covariance_expansion(problem: Problem, *, rng: int = 0, draws: int = 2000) -
 )
 def descent_everywhere(problem: Problem, *, rng: int = 0, draws: int = 400) -> Outcome:
     """Sample p over five decades of length and take the least cosine."""
-    B = assumption_b(problem)
-    separable, best = separable_best(problem)
-    hypotheses = (decreasing_loss(problem), Hypothesis("B-ASM-B", B.holds, B.witness), separable)
-    if unmet(hypotheses) or best is None or best.direction is None:
-        return unsaid(hypotheses)
+    hypotheses, _, along = best_direction(problem, decreasing_loss(problem), equal_losers(problem))
     chance, lowest, witness = generator(rng), math.inf, np.zeros(problem.d)
     unit = unit_length(problem)
     for scale in np.geomspace(1e-2 * unit, 1e3 * unit, draws):
         p = chance.normal(size=problem.d) * scale
-        cosine = float(gradient(problem, p).direction @ best.direction)
+        cosine = float(gradient(problem, p).direction @ along)
         if cosine < lowest:
             lowest, witness = cosine, p
 
@@ -349,9 +377,8 @@ def descent_everywhere(problem: Problem, *, rng: int = 0, draws: int = 400) -> O
         pull, p_mm = exact.pull(balls(witness)), exact_solution(problem)
         return pull @ p_mm / (length(pull) * length(p_mm))
 
-    slack, proof = settle(problem, lowest or -1.0, again)  # a product of exactly zero is not descent
-    found = {"least cosine of -grad L and p_mm": lowest}
-    return Outcome(hypotheses, slack, found, witness, proof=proof)
+    slack = settle(problem, lowest or -1.0, again)  # a product of exactly zero is not descent
+    return Outcome(hypotheses, slack, {"least cosine of -grad L and p_mm": lowest}, witness)
 
 
 def exact_solution(problem: Problem) -> np.ndarray:
@@ -381,16 +408,8 @@ def radial_pull_bounded(problem: Problem, *, rng: int = 0, draws: int = 1440) ->
     Under Assumption B the pull along p/|p| is the mean of its leads over the losers, weighted by e^-lead |p|,
     so at most the least lead plus log(T - 1)/|p|; and no direction has a least lead above the margin.
     """
-    B = assumption_b(problem)
-    separable, best = separable_best(problem)
-    hypotheses = (
-        Hypothesis("n = 1", problem.n == 1, problem.n),
-        Hypothesis("B-ASM-B", B.holds, B.witness),
-        decreasing_loss(problem),
-        separable,
-    )
-    if unmet(hypotheses) or best is None or best.direction is None:
-        return unsaid(hypotheses)
+    one = Hypothesis("n = 1", problem.n == 1, problem.n)
+    hypotheses, best, along = best_direction(problem, one, equal_losers(problem), decreasing_loss(problem))
     directions = unit_directions(problem.d, draws, generator(rng))
     losers = int(problem.sizes[0]) - 1
     reaches = (1.0, 3.0, 10.0, 30.0, 100.0, 1000.0)
@@ -398,7 +417,7 @@ def radial_pull_bounded(problem: Problem, *, rng: int = 0, draws: int = 1440) ->
     for reach in reaches:
         points = reach / best.margin * directions
         pulls = np.array([gradient(problem, p).direction for p in points])
-        ratios = (pulls * directions).sum(axis=1) / (pulls @ best.direction)
+        ratios = (pulls * directions).sum(axis=1) / (pulls @ along)
         worst.append(float(ratios.max()))
         rooms.append(1 + math.log(losers) / reach - worst[-1])
         where.append((reach, points[int(ratios.argmax())]))
@@ -409,9 +428,9 @@ def radial_pull_bounded(problem: Problem, *, rng: int = 0, draws: int = 1440) ->
         pi = arb(losers).log() * length(p_mm) / length(p)
         return radial_room(exact.pull(p), p, p_mm / length(p_mm), pi)
 
-    slack, proof = settle(problem, min(rooms) + ROUNDING, room)
+    slack = settle(problem, min(rooms) + ROUNDING, room)
     found = {"radii": [r / best.margin for r in reaches], "worst ratio": worst}
-    return Outcome(hypotheses, slack, found, witness if min(rooms) < 0 else None, proof=proof)
+    return Outcome(hypotheses, slack, found, witness if min(rooms) < 0 else None)
 
 
 @statement(
@@ -504,24 +523,21 @@ def larger_margin_wins(problem: Problem, *, p: Any, q: Any) -> Outcome:
     above = score_gaps(problem, chosen)
     worse = [bool(above[problem.offsets[i] + t] < 0) for i, t in second.neighbors]
     wins, loses = first.neighbor_optimal and second.neighbor_optimal, worse == [True]
-    hypotheses.need(
-        Hypothesis("case (i) or (ii)", wins or loses, "(i)" if wins else "(ii)" if loses else None)
-    )
-
+    case = "(i)" if wins else "(ii)" if loses else None
+    hypotheses.need(Hypothesis("case (i) or (ii)", case is not None, case))
     better, worse_one = units if wins else units[::-1]
 
-    def advantage(R: float) -> tuple[float, float | None, str | None]:
+    def advantage(R: float) -> tuple[float, Settled]:
         risks = [excess_loss(problem, R * x, first.selected.tokens) for x in (better, worse_one)]
         seen = lead(*risks) or -1.0
         points = balls(R * better), balls(R * worse_one)
-        room = settle(problem, seen, lambda exact: exact.risk(points[1]) - exact.risk(points[0]))
-        return seen, *room
+        return seen, settle(problem, seen, lambda exact: exact.risk(points[1]) - exact.risk(points[0]))
 
     gap = first.Gamma - second.Gamma  # all that the paper's radius resolves (B-ERR-09)
     radii = [late_radius(problem, x) for x in (min(gap, first.delta, second.delta), gap)]
-    found, paper = (advantage(R) for R in radii)
-    measured = {"R": radii[0], "lead": found[0], "paper's R": radii[1], "lead there": paper[0]}
-    return Outcome(hypotheses, found[1], measured, proof=found[2], paper_slack=paper[1], paper_proof=paper[2])
+    (found, slack), (paper, paper_slack) = (advantage(R) for R in radii)
+    measured = {"R": radii[0], "lead": found, "paper's R": radii[1], "lead there": paper}
+    return Outcome(hypotheses, slack, measured, paper_slack=paper_slack)
 
 
 @statement(
@@ -546,11 +562,10 @@ def better_neighbors(problem: Problem, *, p: Any) -> Outcome:
     excess = [excess_loss(problem, p, found.selected.tokens) for p in points]
     rooms = [-e.sign for e in excess]
     witness = points[int(np.argmin(rooms))]
-    slack, proof = settle(
-        problem, float(min(rooms)), lambda exact: -exact.excess(balls(witness), found.selected.tokens)
-    )
+    tokens = found.selected.tokens
+    slack = settle(problem, float(min(rooms)), lambda exact: -exact.excess(balls(witness), tokens))
     measured = {"R": R, "log of the gain": [e.log for e in excess]}
-    return Outcome(hypotheses, slack, measured, witness if proof else None, proof=proof)
+    return Outcome(hypotheses, slack, measured, witness if slack[1] else None)
 
 
 @statement(
@@ -584,6 +599,6 @@ def few_neighbors(problem: Problem, *, rng: int = 0, draws: int = 500) -> Outcom
             near = sum(exact.tight)
         if near > most:
             most, where = near, found.direction
-            proof = "rational arithmetic" if near > bound else None
+            proof = RATIONAL if near > bound else None
     slack = float(bound - most)
     return Outcome(hypotheses, slack, {"most neighbors": most}, witness=where, vacuous=most == 0, proof=proof)

@@ -89,16 +89,16 @@ def excess_follows_lost_attention(
         ratio = exact.excess(balls(worst), chosen).log() - exact.most_lost(balls(worst), inside)
         return least([ratio - low, high - ratio]) + ROUNDING
 
-    slack, proof = settle(problem, room + ROUNDING, again)
-    if wrong and not proof:
-        slack, proof = settle(problem, -1.0, lambda exact: _risk_order(exact, *wrong[0], inside, limit))
+    slack = settle(problem, room + ROUNDING, again)
+    if wrong and not slack[1]:
+        slack = settle(problem, -1.0, lambda exact: _risk_order(exact, *wrong[0], inside, limit))
     measured = {
         "excess over lost attention": np.exp([ratios.min(), ratios.max()]).tolist(),
         "bounds": [found.C_minus, found.C_plus],
         "pairs": pairs,
         "pairs out of order": len(wrong),
     }
-    return Outcome(hypotheses, slack, measured, worst if proof else None, vacuous=pairs == 0, proof=proof)
+    return Outcome(hypotheses, slack, measured, worst if slack[1] else None, vacuous=pairs == 0)
 
 
 def _risk_order(exact: BallProblem, p: np.ndarray, q: np.ndarray, inside: Sets, limit: float) -> Any:
@@ -168,7 +168,7 @@ SHAPES: dict[str, tuple[Scalars, Scalars]] = {
 
 
 def composed_loss(loss: LossFunction, shape: str) -> LossFunction:
-    """l after phi, as a separate loss."""
+    """Return l after phi as a separate loss."""
     phi, slope = SHAPES[shape]
     return LossFunction(
         f"{loss.name} of {shape}",
@@ -202,10 +202,8 @@ def odd_head_is_linear(problem: Problem, *, shape: str = "tanh", rng: int = 0, d
         return Outcome(hypotheses)
     bent = composed_loss(problem.loss, shape)
     ends = problem.prediction_range  # where phi is flat to rounding, so is the loss after it
-    steep = bool((slope(np.array(ends)) > 0).all())
-    hypotheses.need(
-        Hypothesis("l after phi decreases in floats", (steep and bent.decreases(*ends)) or None, ends)
-    )
+    falls = bool((slope(np.array(ends)) > 0).all()) and bent.decreases(*ends)
+    hypotheses.need(Hypothesis("l after phi decreases in floats", falls or None, ends))
     keys, values = (problem.split(x[problem.tokens]) for x in (problem.keys, head.values))
     nonlinear = Problem.from_psi(
         keys,
@@ -225,9 +223,8 @@ def odd_head_is_linear(problem: Problem, *, shape: str = "tanh", rng: int = 0, d
         if apart > worst:
             worst, witness = apart, p
     # an identity: what two roundings of it leave is not a refutation
-    return Outcome(
-        hypotheses, 1 - worst / 1e-9, {"largest difference": worst}, witness if worst > 1e-9 else None
-    )
+    found = {"largest difference": worst}
+    return Outcome(hypotheses, 1 - worst / 1e-9, found, witness if worst > 1e-9 else None)
 
 
 SATURATED = 1e-5
@@ -270,9 +267,8 @@ def set_proxy_is_closer(problem: Problem, *, steps: int = 1000, rate: float = 1.
     joined = min(cosine_distance(path.p, p) for p in solved.minimizers)
     # as close is not closer, so that a log of exactly zero is a failure
     found = {"1 - cos to ATT-SVM": plain, "1 - cos to ATT-SVM'": joined, "sets": sets, "gap": gap}
-    return Outcome(
-        hypotheses, (math.log(plain / joined) if joined else np.inf) or -1.0, found, witness=path.p
-    )
+    closer = math.log(plain / joined) if joined else np.inf
+    return Outcome(hypotheses, closer or -1.0, found, witness=path.p)
 
 
 @printed("B-ERR-15")
@@ -283,4 +279,4 @@ def one_best_direction(problem: Problem) -> Outcome:
     none = all(each.status == "infeasible" for each in found)
     wrong = none or len(vectors) > 1
     told = {"directions": len(vectors), "selections": len(found)}
-    return Outcome(slack=-1.0 if wrong else 1.0, measured=told, proof=RATIONAL if wrong else None)
+    return Outcome(slack=(-1.0, RATIONAL) if wrong else 1.0, measured=told)
