@@ -6,9 +6,10 @@ import numpy as np
 
 import hardmax as hm
 from hardmax._lib.style import BLUE, GREEN, PURPLE, RED
+from hardmax.dynamics.train import train_quietly
 from hardmax.papers.figures.figure import Canvas, Findings, Setting, recipe
 from hardmax.papers.figures.tables import Tables, part, stacked
-from hardmax.papers.geometry.figures.methods import deficits, marks, train
+from hardmax.papers.geometry.figures.methods import deficits, marks
 
 STEPS = {"quick": 10_000, "paper": 100_000}
 NORMS = {"l2": "Frobenius", "linf": "largest entry", "spectral": "spectral"}
@@ -75,7 +76,7 @@ def fig_classes(setting: Setting) -> Findings:
     ends: dict[str, dict[str, float]] = {}
     correct = []
     for name, (optimizer, _, _) in METHODS.items():
-        run = train(problem, optimizer, last, marks(last))
+        run = train_quietly(problem, optimizer, steps=last, record=marks(last))
         steps, gaps = deficits(run, best[optimizer.norm])
         curves.append({"method": name, "step": steps, "gap": gaps})
         ends[name] = {norm: run.margin_gap(best[norm]) for norm in NORMS}

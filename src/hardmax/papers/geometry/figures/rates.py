@@ -6,11 +6,12 @@ import numpy as np
 
 import hardmax as hm
 from hardmax._lib.style import INK
+from hardmax.dynamics.train import train_quietly
 from hardmax.papers.figures.claims import listed
 from hardmax.papers.figures.figure import Canvas, Findings, Setting, recipe
 from hardmax.papers.figures.panels import name_axes
 from hardmax.papers.figures.tables import Tables, part, stacked
-from hardmax.papers.geometry.figures.methods import COLORS, NAMES, train
+from hardmax.papers.geometry.figures.methods import COLORS, NAMES
 
 STEPS = {"quick": 10_000, "paper": 100_000}
 RATES = {"quick": 26, "paper": 90}
@@ -97,7 +98,8 @@ def fig_rates(setting: Setting) -> Findings:
 
 
 def _run(problem: hm.Problem, norm: str, rate: float, steps: int, record: list[int] | None = None) -> hm.Run:
-    return train(problem, hm.optim.Normalized(float(rate), norm=norm), steps, record or [])
+    step = hm.optim.Normalized(float(rate), norm=norm)
+    return train_quietly(problem, step, steps=steps, record=record or [])
 
 
 def _deficit(run: hm.Run, best: hm.MaxMargin) -> float:

@@ -10,7 +10,7 @@ import numpy as np
 import hardmax as hm
 from hardmax._lib.style import BLUE, GRAY, INK, PURPLE, RED
 from hardmax.papers.figures.figure import Axes, Canvas, Findings, Setting, recipe
-from hardmax.papers.figures.tables import Table, Tables, part
+from hardmax.papers.figures.tables import Table, Tables, part, stacked
 from hardmax.papers.max_margin.figures import plane
 
 HEIGHTS = (1.0, 0.5, 0.0, -0.5, -1.0, -1.5)  # starts (0, y), and (x, 0) for B-FIG-1c
@@ -40,9 +40,8 @@ def draw_1a(tables: Tables, canvas: Canvas) -> None:
         curve = part(tables["cosines"], "run", run)
         inset.plot(curve["step"][1:], curve["cosine"][1:], color=color, linewidth=0.9)
     plane.draw_tokens(panel, tables["tokens"])
-    _score_labels(
-        panel, tables["tokens"], {0: (0.25, 0.15, "left"), 1: (0.2, 0.32, "center"), 2: (0.2, -0.35, "left")}
-    )
+    places = ((0.25, 0.15, "left"), (0.2, 0.32, "center"), (0.2, -0.35, "left"))
+    _score_labels(panel, tables["tokens"], places)
     panel.text(-0.45, 6.0, "$p^{mm}$", color=RED, ha="left")
     plane.label_axes(panel)
     inset.text(7, 1.005, "(0, 1)", fontsize=6, color=BLUE)
@@ -83,8 +82,10 @@ def fig_1a(setting: Setting) -> Findings:
     paths = plane.train(problem, [(0.0, y) for y in HEIGHTS])
     ends = plane.ends_table(paths, [best] * len(paths))
     setting.progress(0.5)
-    cosines = plane.cosines_table(paths, best)
-    by_run = {run: part(cosines, "run", run)["cosine"] for run in paths}
+    by_run = {run: 1 - path.cosine_distances(best) for run, path in paths.items()}
+    cosines = stacked(
+        {"run": run, "step": np.arange(len(each)), "cosine": each} for run, each in by_run.items()
+    )
     dips = {run: int(np.argmin(by_run[run])) for run in ("(0, 1)", "(0, 0.5)")}
     after = [np.diff(by_run[run][dips.get(run, 1) :]).min() for run in paths]
     plain = hm.train(_lifted(problem), hm.optim.GD("1/L_p"), steps=20_000, start=[0.0, 1.0, 0.0])
@@ -126,9 +127,8 @@ def draw_1b(tables: Tables, canvas: Canvas) -> None:
     plane.draw_ray(panel, plane.vector_of(tables["directions"], "local"), BLUE)
     plane.draw_paths(panel, tables["paths"])
     plane.draw_tokens(panel, tables["tokens"])
-    _score_labels(
-        panel, tables["tokens"], {0: (-0.25, 0.0, "right"), 1: (0.2, 0.25, "left"), 2: (-0.25, 0.25, "right")}
-    )
+    places = ((-0.25, 0.0, "right"), (0.2, 0.25, "left"), (-0.25, 0.25, "right"))
+    _score_labels(panel, tables["tokens"], places)
     panel.text(-0.5, 4.2, "$p^{mm}$ of\n(−0.1, 1)", color=RED, ha="right", va="top")
     panel.text(6.55, -0.35, "$p^{mm}$ of (1, 0)", color=BLUE, ha="right", va="top")
     look: dict[str, Any] = {"fontsize": 7, "ha": "left", "color": INK}
@@ -274,8 +274,8 @@ def fig_1c(setting: Setting) -> Findings:
     return Findings(tables, claims, notes)
 
 
-def _score_labels(panel: Axes, tokens: Table, places: dict[int, tuple[float, float, str]]) -> None:
-    for token, (dx, dy, side) in places.items():
+def _score_labels(panel: Axes, tokens: Table, places: tuple[tuple[float, float, str], ...]) -> None:
+    for token, (dx, dy, side) in enumerate(places):
         row = part(tokens, "token", token)
         place = (row["x"][0] + dx, row["y"][0] + dy)
         text = rf"$\gamma={row['score'][0]:g}$"

@@ -75,11 +75,8 @@ def draw_tokens(panel: Axes, table: Table, size: float = 4.5, best: str | None =
             shape = (best or marker) if is_best else marker
             look: dict[str, Any] = {"markersize": 1.3 * size, "markeredgewidth": 1.0, "zorder": 6}
             if is_best:
-                look = {
-                    "markersize": (2.0 if shape == "*" else 1.0) * size,
-                    "markeredgewidth": 0.4,
-                    "zorder": 6.5,
-                }
+                larger = 2.0 if shape == "*" else 1.0
+                look = {"markersize": larger * size, "markeredgewidth": 0.4, "zorder": 6.5}
             panel.plot(x, y, shape, color=color, markerfacecolor=color if is_best else "white", **look)
 
 
@@ -113,12 +110,8 @@ def draw_heads(panel: Axes, x: np.ndarray, y: np.ndarray, at: np.ndarray, color:
     length = np.hypot(dx, dy)
     width = 0.012
     units: dict[str, Any] = {"angles": "xy", "scale_units": "inches", "scale": 1 / HEAD, "units": "inches"}
-    units |= {
-        "headwidth": 4.2,
-        "headlength": HEAD / width,
-        "headaxislength": 0.8 * HEAD / width,
-        "minlength": 0,
-    }
+    head = HEAD / width
+    units |= {"headwidth": 4.2, "headlength": head, "headaxislength": 0.8 * head, "minlength": 0}
     arrows = (x[at], y[at], dx / length, dy / length)
     panel.quiver(*arrows, color=color, width=width, pivot="tip", zorder=4, **units)
 
@@ -164,14 +157,6 @@ def ends_table(paths: Mapping[str, hm.Run], targets: Sequence[hm.MaxMargin]) -> 
         "p1_1000": p1,
         "p2_1000": p2,
     }
-
-
-def cosines_table(paths: Mapping[str, hm.Run], target: hm.MaxMargin) -> Table:
-    """The cosine to one direction at every step of every run."""
-    cosines = {name: 1 - path.cosine_distances(target) for name, path in paths.items()}
-    return stacked(
-        {"run": name, "step": np.arange(len(each)), "cosine": each} for name, each in cosines.items()
-    )
 
 
 def goes_to_best(problem: hm.Problem, x: float, y: float, steps: int = STEPS) -> bool:
