@@ -22,9 +22,8 @@ from hardmax.papers.checking.check import (
 )
 from hardmax.papers.checking.common import identity_embeddings
 from hardmax.papers.checking.proof import as_slack
-from hardmax.papers.hunting.candidate import Candidate
 from hardmax.papers.hunting.expression import parse
-from hardmax.papers.hunting.space import Space, read_ranges, space_of
+from hardmax.papers.hunting.space import Candidate, Space, read_ranges, space_of
 from hardmax.papers.hunting.words import VALUES
 from hardmax.trials.provenance import named
 

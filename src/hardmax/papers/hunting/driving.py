@@ -28,10 +28,9 @@ from hardmax._lib.progress import Progress
 from hardmax.directions.position import general_position
 from hardmax.papers.checking.check import Hypothesis, Outcome
 from hardmax.papers.checking.common import distinct_scores, separable_best, strict_best
-from hardmax.papers.hunting.candidate import Candidate
 from hardmax.papers.hunting.claims import HuntedClaim, Judgement
 from hardmax.papers.hunting.search import explore, row_of
-from hardmax.papers.hunting.space import ranges_text
+from hardmax.papers.hunting.space import Candidate, ranges_text
 from hardmax.problem import Problem
 from hardmax.trials.store import Store
 from hardmax.trials.sweep import sweep

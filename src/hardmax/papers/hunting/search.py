@@ -17,8 +17,8 @@ import numpy as np
 
 from hardmax._lib.parallel import serial_blas
 from hardmax.papers.checking.check import Reading
-from hardmax.papers.hunting.candidate import Candidate
 from hardmax.papers.hunting.claims import HuntedClaim, Judgement, claim_of
+from hardmax.papers.hunting.space import Candidate
 
 DRAWS, MOVES, STEPS = 10, 30, 40  # judgements of each stage
 

@@ -14,9 +14,9 @@ import numpy as np
 from hardmax._lib.files import whole_text
 from hardmax.directions.enumerate import attractors
 from hardmax.papers.checking.instances import read_subject
-from hardmax.papers.hunting.candidate import Candidate
 from hardmax.papers.hunting.claims import HuntedClaim
 from hardmax.papers.hunting.problems import VECTORS, ProblemCandidate
+from hardmax.papers.hunting.space import Candidate
 from hardmax.papers.hunting.words import VALUES, WordsCandidate, word
 from hardmax.problem import Problem
 
@@ -33,7 +33,6 @@ def told(candidate: Candidate) -> list[str]:
             label = "" if candidate.labels is None else f"{candidate.labels[i]:+d}  "
             lines.append(f"  {label}{' '.join(map(word, row))}")
     else:
-        assert isinstance(candidate, ProblemCandidate)
         lines = [f"n = {n}, {T} tokens, d = {d}, {candidate.loss} loss"]
         for i, part in enumerate(candidate.tokens):
             keys = "  ".join(_vector(row) for row in part)
@@ -68,7 +67,6 @@ def write(candidate: Candidate, folder: Path, claim: str, verdict: str, proof: s
         data = folder / "counterexample.json"
         candidate.subject().save(data)
     else:
-        assert isinstance(candidate, WordsCandidate)
         data = folder / ("counterexample.txt" if candidate.labels is None else "counterexample.csv")
         with whole_text(data) as file:
             file.write(_text(candidate))
@@ -154,7 +152,6 @@ def latex(candidate: Candidate, claim: str, verdict: str, proof: str | None) -> 
             rows = [f"{row}~(${y:+d}$)" for row, y in zip(rows, candidate.labels, strict=True)]
         body = f"the {n} {what} {', '.join(rows)}"
     else:
-        assert isinstance(candidate, ProblemCandidate)
         parts = []
         for i, part in enumerate(candidate.tokens):
             keys = ",\\ ".join(_vector(row) for row in part)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 import hardmax as hm
@@ -38,8 +40,8 @@ def draw_index(tables: Tables, canvas: Canvas) -> None:
     points = tables["points"]
     for place, index, px, py in zip(points["place"], points["index"], points["x"], points["y"], strict=True):
         marker, color, _ = LOOKS[int(index)]
-        look = {"color": color, "markeredgecolor": "white"}
-        panel.plot(px, py, marker, markersize=6, zorder=5, clip_on=False, **look)
+        look: dict[str, Any] = {"color": color, "markersize": 6, "markeredgecolor": "white"}
+        panel.plot(px, py, marker, zorder=5, clip_on=False, **look)
         at = (1.1 * px, 1.1 * py) if place == "infinity" else (px + 0.02, py + 0.09)
         panel.annotate(f"{'+' if index % 2 == 0 else '−'}1", at, ha="center", va="center", color=color)
     for marker, color, label in LOOKS.values():

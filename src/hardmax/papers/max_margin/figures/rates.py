@@ -76,7 +76,7 @@ def fig_4(setting: Setting) -> Findings:
         for name, path in runs.items()
     }
     fast, slow = runs["normalised"], runs["plain"]
-    attention = [[path.attention(t) for t in shown] for path in (fast, slow)]
+    attention = [[path.attention(t) for t in range(201)] for path in (fast, slow)]
     optimal = np.array([[np.mean([s[0] for s in each]) for each in run] for run in attention])
     at = [50, 100, 200, 1000]
     claims = {
