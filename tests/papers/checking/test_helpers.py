@@ -113,7 +113,6 @@ def test_examples_are_what_they_say():
     tied = hm.flow(of_b.tied_winners(), start=[1.0, 0.0], until_norm=1e6)
     assert tied.cosine_distance([1.0, 0.0]) < 1e-10
     assert list(hm.attractors(of_b.tied_winners())) == []
-    assert of_b.separatrix_start() == pytest.approx([40.0, 3.79028], abs=5e-6)
     assert hm.max_margin(of_d.half_opposed()).status == "infeasible"
     assert hm.max_margin(of_d.on_a_line(), norm="linf").margin == pytest.approx(0.407)
     sizes = [(of_c.drawn(name).n, of_c.drawn(name).raw_length) for name in ("short", "long", "derangement")]

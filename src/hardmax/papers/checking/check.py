@@ -257,7 +257,7 @@ def statement(
     title: str,
     claim: str,
     *,
-    kind: Kind,
+    kind: Kind = "finite",
     label: Label = "proved",
     errata: tuple[str, ...] = (),
     data: str = "",

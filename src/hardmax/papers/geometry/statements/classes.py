@@ -46,7 +46,6 @@ def shares(problem: Problem) -> np.ndarray:
     "With the log loss and one label token per input, every W bounds the max margin of its norm from both "
     "sides: the smallest margin of W over |W| from below, and the dual norm of the gradient over the mean "
     "attention off the labels from above.",
-    kind="finite",
     data="labels",
     label="derived",
 )
@@ -123,7 +122,6 @@ def soft_labels(problem: Problem) -> tuple[Conditions, Soft]:
     "Soft labels: finite logits are log-odds",
     "If the log-odds of the tokens that follow each context can be fitted and the others separate from them, "
     "the infimum of the cross-entropy is the conditional entropy, and the finite part of W has the log-odds.",
-    kind="finite",
     data="labels",
     label="derived",
 )

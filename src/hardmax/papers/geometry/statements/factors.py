@@ -53,7 +53,6 @@ def sizes(K: np.ndarray, Q: np.ndarray) -> np.ndarray:
     "What factors minimize",
     "Over all K Q' = W the least (|K|^2 + |Q|^2)/2 and the least max(|K|, |Q|)^2 are the nuclear norm of W, "
     "and the least max(|K|_op, |Q|_op)^2 is its spectral norm.",
-    kind="finite",
     data="queries",
     label="derived",
     errata=("D-ERR-8",),
@@ -93,7 +92,6 @@ def factored_norms(
     "A stationary point of min (|K|^2 + |Q|^2)/2 with <R_j, K Q'> >= 1, whose multipliers are unique and "
     "which leaves a column free, solves the nuclear-norm problem if and only if M = sum_j lambda_j R_j has "
     "|M|_op <= 1.",
-    kind="finite",
     data="queries",
     label="derived",
 )

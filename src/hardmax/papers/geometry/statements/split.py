@@ -96,7 +96,6 @@ def _proved(rows: Sequence[Sequence[Fraction]], bound: Sequence[bool], found: De
     "Rows split in two: one p wins all of the first part and ties the second, and the second cancels with "
     "positive weights, so that no p which loses none wins any of it. The paper's reading: the second part "
     "are the edges inside strongly connected components.",
-    kind="finite",
     data="labels",
     label="derived",
     errata=("D-ERR-6",),

@@ -57,7 +57,6 @@ def two_tokens(problem: Problem) -> Hypothesis:
     "Mirror descent proves its margin at any rate",
     "From the origin, p and the weights that the rows collected bound the max margin of l_power from both "
     "sides. Where no weight is negative the gap is the mean slack of the rows under them, over |p|.",
-    kind="finite",
     label="derived",
 )
 def certificate_of_a_run(
@@ -222,7 +221,6 @@ def visit(problem: Problem, i: int, norm: str) -> np.ndarray:
     "Normalized steps on one input at a time",
     "With two tokens per input and inputs in turn, p after a round is the rate times the sum of the steepest "
     "steps of the inputs' rows, whatever the norm: no max margin in general.",
-    kind="finite",
     label="derived",
     errata=("D-ERR-3",),
 )

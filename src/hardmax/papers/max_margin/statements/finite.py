@@ -111,7 +111,6 @@ def _other_room(sets: Sets, p: np.ndarray, literal: bool, exact: BallProblem) ->
     "Bound (73): attention lost at radius R",
     "At R p_mm/|p_mm| the log of the largest lost attention is -R Xi within log T; at a p of margin m it is "
     "at least -max(m, 0) R - log T.",
-    kind="finite",
 )
 def lost_attention(problem: Problem, *, selection: Iterable[int] | None = None, rng: int = 0) -> Outcome:
     """Radii from 1 to 1000 margins, directions all around."""
@@ -127,7 +126,6 @@ def lost_attention(problem: Problem, *, selection: Iterable[int] | None = None, 
     "B-EQ-84",
     "Bound (84): attention lost by sets at radius R",
     "The same with a set of tokens per input and a minimizer of ATT-SVM'.",
-    kind="finite",
 )
 def lost_attention_of_sets(
     problem: Problem, *, sets: Iterable[Iterable[int]] | None = None, rng: int = 0
@@ -151,7 +149,6 @@ SURE = 0.999  # nu comes from a search: take a little less than the least that i
     "Bound (75): lost attention costs risk, whatever v",
     "Under Assumption C the logistic risk with |v| <= r is at least exp(-r (Gamma - nu q)) / 2n, q the "
     "largest lost attention.",
-    kind="finite",
     data="tokens",
     hunt={"draws": 10},
 )
@@ -203,7 +200,6 @@ def risk_pays_for_attention(
     "With bound epsilon on the inputs outside the label SVM's support, the margin falls by O(epsilon), and "
     "at radius R the log of the attention lost by the support inputs lies between -R Xi - log T and -R "
     "Xi_epsilon + log T.",
-    kind="finite",
     data="tokens",
 )
 def relaxed_lost_attention(problem: Problem, *, selection: Iterable[int]) -> Outcome:

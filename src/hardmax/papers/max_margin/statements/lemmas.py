@@ -72,7 +72,6 @@ AGREE = 1e-12
     "Lemma 1: W and p are the same training",
     "Descent on W with the prompt u, from u p(0)'/|u|^2 and with the step over |u|^2 (over |u| if "
     "normalized), keeps W(t) = u p(t)'/|u|^2.",
-    kind="finite",
     data="tokens",
     hunt={"steps": 20, "normalized": True},
     errata=("B-ERR-17",),
@@ -138,7 +137,6 @@ def weights_follow_p(
     "Lemmas 2 and 11: the globally best direction exists",
     "With equal labels, one best token per input and v in the range of W', the vector (W')^+ v over the "
     "least score gap separates the best tokens by 1.",
-    kind="finite",
     data="tokens",
 )
 def best_tokens_separable(problem: Problem) -> Outcome:
@@ -187,7 +185,6 @@ POSITIVE = 1e-6  # nu below this share of the label margin counts as zero
     "B-ASM-B",
     "Assumption B: one best token, equal others",
     "Every input has one best token and all its other tokens share one score.",
-    kind="finite",
     label="measured",
     errata=("B-ERR-14",),
 )
@@ -203,7 +200,6 @@ def equal_others(problem: Problem) -> Outcome:
     "B-ASM-C",
     "Assumption C: lost attention costs label margin",
     "For some nu > 0 the label margin of the attended values is at most Gamma - nu max_i (1 - s_i,selected).",
-    kind="finite",
     data="tokens",
     label="measured",
 )
@@ -225,7 +221,6 @@ def attention_costs_margin(
     "B-ASM-D",
     "Assumption D, through Lemma 14's conditions",
     "Within each set the scores are equal and positive, and every token outside scores strictly less.",
-    kind="finite",
     label="measured",
     errata=("B-ERR-07", "B-ERR-15"),
 )
@@ -297,7 +292,6 @@ def remainder(
     "Lemma 3: first-order form of the key covariance",
     "For any p, q and any token, the covariance of k.q and the scores under the attention differs from its "
     "first-order sum by at most 2 Gamma A (1 - s)^2.",
-    kind="finite",
     data="tokens",
     hunt={"draws": 100},
     errata=("B-ERR-16",),
@@ -358,7 +352,6 @@ def equal_losers(problem: Problem) -> Hypothesis:
     "B-THM-L4",
     "Lemma 4: p_mm is a descent direction everywhere",
     "Under Assumption B, with separable best tokens, -grad L(p) has a positive product with p_mm at every p.",
-    kind="finite",
     hunt={"draws": 50},
     errata=("B-ERR-01",),
 )
@@ -399,7 +392,6 @@ def radial_room(pull: np.ndarray, p: np.ndarray, along: np.ndarray, pi: Any) -> 
     "Lemma 5: far out, no direction beats p_mm (n = 1)",
     "With one input and Assumption B, for every pi > 0 there is a radius beyond which the gradient's "
     "component along p is at most 1 + pi times its component along p_mm; explicitly, log(T - 1)/(pi margin).",
-    kind="finite",
     hunt={"draws": 60},
 )
 def radial_pull_bounded(problem: Problem, *, rng: int = 0, draws: int = 1440) -> Outcome:
@@ -438,7 +430,6 @@ def radial_pull_bounded(problem: Problem, *, rng: int = 0, draws: int = 1440) ->
     "Lemma 6: the risk is smooth and descent goes down",
     "The gradient is L_p-Lipschitz (and by the tighter constant), each step with eta <= 1/L_p lowers the "
     "risk by at least eta/2 |grad|^2, and the squared gradients have a finite sum.",
-    kind="finite",
     hunt={"draws": 40, "steps": 40},
 )
 def smooth_and_descending(
@@ -507,7 +498,6 @@ def _plain_gradient(problem: Problem, p: np.ndarray) -> np.ndarray:
     "Unit p and q select the same tokens, p by the larger margin: if both are neighbor-optimal, L(Rp) < "
     "L(Rq) beyond a radius set by first and second margins; if q's one neighbor scores higher, L(Rq) < "
     "L(Rp).",
-    kind="finite",
     errata=("B-ERR-09", "B-ERR-16"),
 )
 def larger_margin_wins(problem: Problem, *, p: Any, q: Any) -> Outcome:
@@ -545,7 +535,6 @@ def larger_margin_wins(problem: Problem, *, p: Any, q: Any) -> Outcome:
     "Lemma 9: a direction whose neighbors score higher is beaten by finite ones",
     "If every directional neighbor of p scores above the selected token, L(Rp) lies below the risk of the "
     "selection for all large R.",
-    kind="finite",
 )
 def better_neighbors(problem: Problem, *, p: Any) -> Outcome:
     """The sign of the excess risk at three radii beyond the threshold."""
@@ -573,7 +562,6 @@ def better_neighbors(problem: Problem, *, p: Any) -> Outcome:
     "Lemma 10: few directional neighbors",
     "With keys in general position, no direction that selects one token per input has more than d "
     "neighbours.",
-    kind="finite",
     hunt={"draws": 30},
     errata=("B-ERR-10",),
 )

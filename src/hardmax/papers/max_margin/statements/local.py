@@ -166,7 +166,6 @@ def local_hypotheses(problem: Problem, best: MaxMargin) -> list[Hypothesis]:
     "In the cone beyond R_bar nothing is stationary, -<grad L, q> lies between c and C times the mean lost "
     "attention, its cosine is at least c Theta/(A_bar C), and beyond R_pi no direction beats p_mm by more "
     "than 1 + pi.",
-    kind="finite",
     hunt={"draws": 15},
     errata=("B-ERR-08", "B-ERR-16"),
 )

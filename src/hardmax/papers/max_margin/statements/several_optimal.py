@@ -50,7 +50,6 @@ DELTA = 0.5  # the Delta of Assumption D at which the order of risks is tested
     "Lemma 14: the excess risk is the lost attention, up to constants",
     "With equal positive scores inside each set and lower ones outside, the excess risk lies between C- and "
     "C+ times the largest lost attention, so that less of it, by a factor in the log, means less risk.",
-    kind="finite",
     hunt={"draws": 40},
     errata=("B-ERR-07",),
 )
@@ -182,7 +181,6 @@ def composed_loss(loss: LossFunction, shape: str) -> LossFunction:
     "Theorem 8 with a nonlinear head",
     "A head psi(z) = phi(v.z) with phi odd and increasing trains p exactly as the linear head v with the "
     "loss l after phi, so that the path has the same limit.",
-    kind="finite",
     data="tokens",
     hunt={"draws": 10},
     label="derived",
@@ -246,7 +244,6 @@ def joined_sets(
     "Appendix E: ATT-SVM' as the better proxy",
     "Where normalized descent saturates on tokens with a higher-scoring neighbor, its direction is closer "
     "to a minimizer of ATT-SVM' with that neighbor joined in than to p_mm of the selection.",
-    kind="finite",
     hunt={"steps": 300},
     label="measured",
     errata=("B-ERR-11",),
