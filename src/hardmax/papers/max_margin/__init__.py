@@ -82,7 +82,7 @@ PAPER = Paper(
         "chaos B-FIG-CHAOS",
         "rates B-FIG-4 B-FIG-5",
         "vision.figures B-FIG-6 B-FIG-7",
-        "basins B-FIG-8",
+        "convergence B-FIG-8",
         "random_data B-FIG-9a B-FIG-9b B-FIG-10",
     ),
     printed=located(
