@@ -182,6 +182,7 @@ class Expression:
     given: Comparison | None
 
     def __call__(self, problem: Problem) -> Outcome:
+        """Test the conjecture on a problem."""
         seen = Measurements(problem)
         hypotheses: tuple[Hypothesis, ...] = ()
         if self.given is not None:

@@ -48,12 +48,12 @@ class ProblemCandidate:
 
     @property
     def n(self) -> int:
-        """Inputs."""
+        """Number of inputs."""
         return len(self.tokens)
 
     @property
     def d(self) -> int:
-        """Dimensions of a token."""
+        """Number of dimensions of a token."""
         return int(self.tokens[0].shape[1])
 
     @property
@@ -94,7 +94,7 @@ class ProblemCandidate:
         return np.concatenate([part.ravel() for part in self._parts()])
 
     def at(self, vector: np.ndarray) -> ProblemCandidate:
-        """The same with other numbers."""
+        """Return the candidate with other numbers."""
         cuts = np.cumsum([part.size for part in self._parts()])[:-1]
         pieces = iter(
             piece.reshape(part.shape)
@@ -268,11 +268,11 @@ class ProblemCandidate:
         )
 
     def told(self, options: dict[str, Any]) -> ProblemCandidate:
-        """The same with other options."""
+        """Return the candidate with other options."""
         return replace(self, options=options)
 
     def to_dict(self) -> dict[str, Any]:
-        """All of it as lists."""
+        """Return the candidate as JSON can hold it."""
         made: dict[str, Any] = {
             "kind": "problem",
             "tokens": [x.tolist() for x in self.tokens],
@@ -287,7 +287,7 @@ class ProblemCandidate:
 
     @classmethod
     def of_dict(cls, made: dict[str, Any]) -> ProblemCandidate:
-        """What `to_dict` wrote."""
+        """Read what `to_dict` wrote."""
         d = len(made["tokens"][0][0])
         tokens = tuple(np.array(part, dtype=float).reshape(-1, d) for part in made["tokens"])
         scores = made.get("scores")

@@ -137,7 +137,7 @@ def unit(parameters: dict[str, Any], seed: int) -> dict[str, Any]:
 
 
 def row_of(found: BestCandidate) -> dict[str, Any]:
-    """What is kept of a unit."""
+    """Return a unit as the row of a sweep."""
     assert found.best is not None
     assert found.judged is not None
     return {

@@ -67,7 +67,7 @@ class Space:
         return made
 
     def with_loss(self, loss: str | None) -> Space:
-        """The same space with problems of one loss; a ValueError names those that it has."""
+        """Return the space with problems of one loss; a ValueError names those that it has."""
         if loss is None:
             return self
         if self.family != "problem":
@@ -97,7 +97,7 @@ def _given(name: str, made: Any, rng: np.random.Generator) -> Any:
 
 
 def space_of(stated: Statement, ranges: str | None = None) -> Space:
-    """What a statement or a user's function is hunted on: the data and draws that it declares.
+    """Return what a statement or a user's function is hunted on: the data and draws that it declares.
 
     Without a declaration the annotation of its first parameter names the data (problems, unless it is about
     a Corpus, Sentences or a Subject of paper C), and keyword-only parameters without a default are drawn: a

@@ -60,7 +60,7 @@ class WordsCandidate:
         return np.array(self.options.get(VALUES, ()), dtype=float)
 
     def at(self, vector: np.ndarray) -> WordsCandidate:
-        """The same with other values."""
+        """Return the candidate with other values of words."""
         if VALUES not in self.options:
             return self
         return self.told({**self.options, VALUES: np.asarray(vector, dtype=float)})
@@ -165,17 +165,17 @@ class WordsCandidate:
         return self._picked(rng.permutation(len(self.rows)))
 
     def told(self, options: dict[str, Any]) -> WordsCandidate:
-        """The same with other options."""
+        """Return the candidate with other options."""
         return replace(self, options=options)
 
     def to_dict(self) -> dict[str, Any]:
-        """All of it as lists."""
+        """Return the candidate as JSON can hold it."""
         options = as_lists(self.options)
         return {"kind": "words", "rows": self.rows, "labels": self.labels, "options": options}
 
     @classmethod
     def of_dict(cls, made: dict[str, Any]) -> WordsCandidate:
-        """What `to_dict` wrote."""
+        """Read what `to_dict` wrote."""
         options = dict(made["options"])
         if VALUES in options:
             options[VALUES] = np.array(options[VALUES], dtype=float)

@@ -147,7 +147,7 @@ def _run(
 
 
 def _growth(problem: hm.Problem, best: hm.MaxMargin, rate: float, last: int) -> float:
-    """Of the least margin in a step, over the last thousand."""
+    """Return the growth of the least margin per step, over the last thousand steps."""
     run = _run(problem, rate, (0.9, 0.99), last, [last - 1000])
     rows = best.constraints.rows()
     return float((rows @ run.points[-1]).min() - (rows @ run.points[-2]).min()) / 1000

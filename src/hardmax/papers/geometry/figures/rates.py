@@ -103,12 +103,12 @@ def _run(problem: hm.Problem, norm: str, rate: float, steps: int, record: list[i
 
 
 def _deficit(run: hm.Run, best: hm.MaxMargin) -> float:
-    """Of the last point; nan where the run repeats itself, so that p has no direction in the end."""
+    """Return the deficit of the last point; nan where the run repeats itself, so that p has no direction."""
     return float("nan") if run.event == "cycle" else max(best.margin_gap(run.p), 0.0)
 
 
 def _alternation(problem: hm.Problem, norm: str, rate: float, steps: int) -> float:
-    """By how much two successive steps differ at the end, as a share of the rate."""
+    """Return by how much two successive steps differ at the end, as a share of the rate."""
     points = _run(problem, norm, rate, steps, list(range(steps - 4, steps + 1))).points[-4:]
     moves = np.diff(points, axis=0)
     return float(np.abs(np.diff(moves, axis=0)).max() / rate)

@@ -50,7 +50,7 @@ def shares(problem: Problem) -> np.ndarray:
     label="derived",
 )
 def gradient_bounds_margin(problem: Problem, *, norm: str = "l2", rng: int = 0) -> Outcome:
-    """Both bounds at random points, where logits differ by up to 12, against the certified interval."""
+    """Compare both bounds at random points, where logits differ by up to 12, with the certified interval."""
     hypotheses = need(cross_entropy(problem))
     best = max_margin(problem, norm=norm)
     hypotheses.need(Hypothesis("labels separate", best.is_certified or best.is_feasible, best.status))

@@ -42,7 +42,7 @@ def balanced(W: np.ndarray, m: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def sizes(K: np.ndarray, Q: np.ndarray) -> np.ndarray:
-    """What joint training, block training and Muon make small."""
+    """Return the sizes of factors that joint training, block training and Muon make small."""
     first, second = (np.linalg.norm(each) for each in (K, Q))
     top, other = (np.linalg.norm(each, 2) for each in (K, Q))
     return np.array([(first**2 + second**2) / 2, max(first, second) ** 2, max(top, other) ** 2])
@@ -178,7 +178,7 @@ def _trained(
 
 
 def fallen(early: float, late: float) -> float:
-    """How far a deficit is below what it may be at the end."""
+    """Return how far a deficit is below what it may be at the end."""
     return float(1 - late / min(MOST, max(FALL * early, NEAR)))
 
 

@@ -87,7 +87,7 @@ def strong_attracts(
 
 @printed("D-ERR-5")
 def one_bias_for_all(problem: Problem) -> Outcome:
-    """As printed: a selection that attracts in l1 attracts in linf too, and the other way round."""
+    """Test the printed sentence: a selection that attracts in l1 attracts in linf too, and vice versa."""
     hypotheses = need(
         distinct_scores(problem), Hypothesis("keys of several dimensions", problem.d > 1, problem.d)
     )

@@ -101,7 +101,7 @@ def _proved(rows: Sequence[Sequence[Fraction]], bound: Sequence[bool], found: De
     errata=("D-ERR-6",),
 )
 def partition_of_rows(problem: Problem) -> Outcome:
-    """Both certificates in fractions, and a linear program for each row, up to 60."""
+    """Check both certificates in fractions, and solve a linear program for each row, up to 60."""
     found = decomposed(problem)
     constraints = found.partition.constraints
     # which rows no p wins that loses none
@@ -138,7 +138,7 @@ def _differences(problem: Problem, found: Decomposition) -> list[list[Fraction]]
 
 
 def log_growth(found: Decomposition, ratio: float) -> float:
-    """By how much p grows orthogonally to S while t grows by a factor."""
+    """Return by how much p grows orthogonally to S while t grows by a factor."""
     assert found.p_mm is not None
     return float(np.linalg.norm(found.p_mm)) * math.log(ratio)
 

@@ -84,7 +84,7 @@ def certificate_of_a_run(
 
 
 def swing(run: Run) -> float:
-    """How far the last steps turn back and forth."""
+    """Return how far the last steps turn back and forth."""
     points = np.asarray(run.points)[-5:]
     return float(np.abs(np.diff(points, 2, axis=0)).max())
 
@@ -210,7 +210,7 @@ def _room(
 
 
 def visit(problem: Problem, i: int, norm: str) -> np.ndarray:
-    """Where a step of input i alone goes: along its better key minus the other one."""
+    """Return the step of input i alone: along its better key minus the other one."""
     keys, scores = (problem.split(x)[i] for x in (problem.keys[problem.tokens], problem.scores))
     better = int(np.argmax(scores))
     return norm_of(norm).step(keys[better] - keys[1 - better])
@@ -245,7 +245,7 @@ def one_input_at_a_time(
 
 @printed("D-ERR-2")
 def coordinate_descent_grows(problem: Problem) -> Outcome:
-    """As printed: where the best tokens separate, coordinate descent with a constant step of 1 diverges.
+    """Test the printed sentence: if the best tokens separate, coordinate descent by steps of 1 diverges.
 
     Its points are whole numbers. Each move is decided in balls, so that a point that comes again proves that
     the same moves come forever.
@@ -337,7 +337,7 @@ def frozen_momentum(
 
 
 def reach(run: Run, best: MaxMargin, beta: float) -> float:
-    """By how much the last move shrinks the gradient in a step, in units of what the mean shrinks by."""
+    """Return how much the last move shrinks the gradient in a step, in units of what the mean shrinks by."""
     move = np.asarray(run.points)[-1] - np.asarray(run.points)[-2]
     return float(row_margins(best, move)[0]) / -math.log(beta)
 
@@ -385,7 +385,7 @@ def adam_grows(
 
 
 def growth(run: Run, margins: np.ndarray, at: int) -> float:
-    """By how much the least margin grows per step up to a snapshot, from the one before."""
+    """Return the growth of the least margin per step up to a snapshot, from the one before."""
     return float((margins[at] - margins[at - 1]) / (run.times[at] - run.times[at - 1]))
 
 

@@ -110,7 +110,7 @@ def fig_chaos(setting: Setting) -> Findings:
 
 
 def _doubling(late_map: LateMap, eta_c: float, start: np.ndarray, k: int, about: float) -> float:
-    """Where the period grows beyond 2^k, by bisection around a rate."""
+    """Bisect around a rate for the one at which the period grows beyond 2^k."""
 
     def is_beyond(rate: float) -> bool:
         return period(late_map.orbit(rate * eta_c, start, 4000, 80), 2**k, 1e-3) is None

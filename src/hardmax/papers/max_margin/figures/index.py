@@ -130,7 +130,7 @@ def _flow(field: DescentField) -> dict[str, np.ndarray]:
 def _separatrices(
     problem: hm.Problem, field: DescentField, found: CriticalDirections, finite: list[StationaryPoint]
 ) -> dict[str, np.ndarray]:
-    """Backwards from every saddle along its stable direction."""
+    """Follow the gradient backwards from every saddle along its stable direction."""
     starts = [_beside(field, each.direction) for each in found.directions if each.index == 1]
     for point in finite:
         if point.index == 1:

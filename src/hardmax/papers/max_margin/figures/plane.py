@@ -166,7 +166,7 @@ def goes_to_best(problem: hm.Problem, x: float, y: float, steps: int = STEPS) ->
 
 
 def bisect(is_above: Callable[[float], bool], low: float, high: float, tolerance: float) -> float:
-    """Where a condition that fails at ``low`` and holds at ``high`` begins to hold."""
+    """Bisect for the point from which a condition holds that fails at ``low`` and holds at ``high``."""
     while high - low > tolerance:
         middle = 0.5 * (low + high)
         low, high = (low, middle) if is_above(middle) else (middle, high)

@@ -75,7 +75,7 @@ def arithmetic_table(trials: Table, count: int = FEW) -> dict[str, np.ndarray]:
 
 
 def plain_rows(problems: Sequence[Problem], d: int, kinds: Sequence[Arithmetic]) -> list[dict[str, Any]]:
-    """Where official kinds of arithmetic go, measured exactly."""
+    """Return the ends of descent in official kinds of arithmetic, measured exactly."""
     from hardmax.papers.max_margin.figures.official import official_end
     from hardmax.trials.experiments import outcomes
 
@@ -417,7 +417,7 @@ WHOLE = Claims(
 
 
 def _whole_control(tables: Tables, every: TrialTally) -> tuple[Claim, ...]:
-    """What is known of all 6,000 trials."""
+    """Judge what is known of all 6,000 trials of the control stream."""
     gaps, negative = every.gaps, tables["negative"]
     below, slacks = gaps[gaps < 0], every.rows["slack"][every.saturated]
     bounded = negative["norm_1e5"] < 1.01 * negative["norm_1e4"]
@@ -446,7 +446,7 @@ def _whole_control(tables: Tables, every: TrialTally) -> tuple[Claim, ...]:
 
 
 def _sensitivity(table: Table) -> dict[str, Any]:
-    """How little the shares of the first 200 trials hang on what the paper leaves open."""
+    """Measure how the shares of the first 200 trials change with what the paper leaves open."""
     known = KNOWN[200]
 
     def shares(variant: str, d: int) -> np.ndarray:

@@ -62,7 +62,7 @@ def draw_4(tables: Tables, canvas: Canvas) -> None:
     """,
 )
 def fig_4(setting: Setting) -> Findings:
-    """Both from the origin on the data of B-FIG-1c, and normalized descent with a damped normalization."""
+    """Train on the data of B-FIG-1c from the origin: normalized, plain, and with a damped normalization."""
     problem = hm.data.example("B-FIG-1c")
     best = hm.max_margin(problem, [0, 0, 0])
     runs = {

@@ -109,7 +109,7 @@ def fig_3a(setting: Setting) -> Findings:
 
 
 def draw_3b(tables: Tables, canvas: Canvas) -> None:
-    """As 3a, with the max-margin direction of all inputs in gray."""
+    """Draw B-FIG-3b: tokens, p and v, and the max-margin direction of all inputs in gray."""
     panel = canvas.subplots()
     _draw(panel, tables)
     panel.text(6.1, -0.35, "$p^{relax}$", color=RED, ha="right", va="top")

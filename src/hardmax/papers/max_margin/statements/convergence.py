@@ -217,7 +217,7 @@ def only_local_optima_attract(
 
 
 def _where_to(problem: Problem, start: np.ndarray) -> tuple[dict[str, Any], float | None]:
-    """Where a flow ends, and how well that agrees with the conjecture; None where it says nothing."""
+    """Return the end of a flow, and how well it agrees with the conjecture; None where it says nothing."""
     longest = longest_difference(problem)
     path = flow(problem, start=start, until_norm=FAR / longest)
     chosen = path.selection
@@ -268,7 +268,7 @@ def _no_stationary_point(problem: Problem) -> bool:
 
 @printed("B-ERR-14")
 def no_critical_point(problem: Problem) -> Outcome:
-    """As printed: the risk has no finite critical point."""
+    """Test the printed sentence: the risk has no finite critical point."""
     some = Hypothesis("scores differ in some input", bool(np.ptp(problem.scores) > 0))
     if unmet([some]):
         return Outcome((some,))

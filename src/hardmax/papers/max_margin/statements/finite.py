@@ -53,7 +53,7 @@ def set_margin(inputs: Iterable[np.ndarray], q: np.ndarray, sets: Sets) -> Any:
 
 
 def lost_rooms(lost: Any, T: Any, margin: Any, R: Any) -> tuple[Any, Any]:
-    """How far the log of the largest lost attention is inside its bounds, of floats or of balls.
+    """Return how far the log of the largest lost attention is inside its bounds, of floats or of balls.
 
     They are -margin R -+ log T at R times a unit direction of that margin.
     """

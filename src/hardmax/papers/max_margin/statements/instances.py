@@ -44,7 +44,7 @@ def random_tokens(labels: list[int], W: str = "full", rng: int = 0) -> Problem:
 
 
 def bent_head(rng: int = 0) -> Problem:
-    """The same tokens with the nonlinear head tanh(v.z)."""
+    """Gaussian tokens in three dimensions with the nonlinear head tanh(v.z)."""
     draw = np.random.default_rng(rng)
     X, v = draw.normal(size=(4, 5, 3)), draw.normal(size=3)
     return Problem.from_psi(

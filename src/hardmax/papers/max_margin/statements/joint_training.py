@@ -46,7 +46,7 @@ def degrees(p: Any, q: Any) -> float:
 
 
 def _trainable_head(problem: Problem) -> Conditions:
-    """What training v and p together asks of the problem."""
+    """Return the conditions under which v and p can be trained together."""
     name = problem.loss.name
     linear = Hypothesis("linear head", problem.readout.linear is not None)
     return Conditions([linear, Hypothesis("logistic loss", name == "logistic", name)])

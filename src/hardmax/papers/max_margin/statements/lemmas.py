@@ -237,7 +237,7 @@ def sets_dominate(problem: Problem, *, sets: Iterable[Iterable[int]] | None = No
 
 @printed("B-ERR-18")
 def score_as_key(problem: Problem) -> Outcome:
-    """As printed: the score as one more coordinate of the keys leaves the direction of the others alone."""
+    """Test the printed sentence: the score as one more key coordinate leaves the others' direction alone."""
     tokens = best_tokens(problem)
     one = Hypothesis("one best token per input", tokens.is_unique)
     plane = max_margin(problem, tokens.tokens, exact=True) if tokens.is_unique else None
@@ -260,7 +260,7 @@ def score_as_key(problem: Problem) -> Outcome:
 
 @printed("B-ERR-19")
 def low_score_first(problem: Problem) -> Outcome:
-    """As printed: in the first step the logistic loss pulls more at the input with the lower score.
+    """Test the printed sentence: the first logistic step pulls more at the input with the lower score.
 
     As in the rule of thumb, margins are equal and the other token scores 0, so that the best scores decide.
     """

@@ -222,7 +222,7 @@ def cone_gradients(problem: Problem, *, selection: Iterable[int], rng: int = 0, 
 
 
 def cone_rooms(k: LocalConstants, ratio: Any, cosine: Any, size: Any, give: Any = 1.0) -> list[Any]:
-    """How far inside the bounds of (31) p and q are, of floats or of balls, which give the constants room."""
+    """Return how far inside the bounds of (31) p and q are; in balls ``give`` leaves the constants room."""
     return [
         give * ratio / k.c - 1,
         give - ratio / k.C,

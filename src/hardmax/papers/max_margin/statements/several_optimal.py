@@ -110,7 +110,7 @@ def _risk_order(exact: BallProblem, p: np.ndarray, q: np.ndarray, inside: Sets, 
 
 
 def lifted(problem: Problem) -> Problem:
-    """The same problem with every input's scores shifted to be positive, which no statement may depend on."""
+    """Return the problem with the scores of each input shifted to be positive; no statement depends on it."""
     shift = 1.0 - np.minimum.reduceat(problem.scores, problem.offsets[:-1])
     scores = problem.scores + np.repeat(shift, problem.sizes)
     # The log loss is one of labels alone; the statements need a decreasing loss and then only scores.
@@ -270,7 +270,7 @@ def set_proxy_is_closer(problem: Problem, *, steps: int = 1000, rate: float = 1.
 
 @printed("B-ERR-15")
 def one_best_direction(problem: Problem) -> Outcome:
-    """As printed: the best-scoring tokens have one max-margin direction."""
+    """Test the printed sentence: the best-scoring tokens have one max-margin direction."""
     found = [each for _, each in best_max_margins(problem, exact=True)]
     vectors = {tuple(each.exact.p) for each in found if each.exact is not None and each.exact.p is not None}
     none = all(each.status == "infeasible" for each in found)

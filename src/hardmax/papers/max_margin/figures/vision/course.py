@@ -71,7 +71,7 @@ def maps_table(course: Course, epochs: list[int]) -> Table:
 
 
 def soft_sparsity(s: np.ndarray) -> np.ndarray:
-    """nnz of probability vectors along the last axis (B-DEF-8).
+    """Return nnz of probability vectors along the last axis (B-DEF-8).
 
     >>> import numpy as np
     >>> from hardmax.papers.max_margin.figures.vision.course import soft_sparsity
