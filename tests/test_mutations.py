@@ -298,13 +298,7 @@ STATEMENTS: dict[str, list[tuple[str, str, Text, Text, str]]] = {
         ),
     ],
     f"{B}/paths.py": [
-        (
-            "B-NEW-2",
-            "B-FIG-8",
-            "(float(R) * along + w)",
-            "(float(R) * along - w)",
-            "undecided",
-        ),
+        ("B-NEW-2", "B-FIG-8", "(float(R) * along + w)", "(float(R) * along - w)", "undecided"),
         ("B-NEW-3", "B-FIG-8", "eta = late.eta_c\n", "eta = 1.1 * late.eta_c\n", "undecided"),
         ("B-NEW-3", "random keys", "eta = late.eta_c\n", "eta = 0.9 * late.eta_c\n", "undecided"),
         ("B-THM-1", "B-FIG-8", "max(0.5 * near, FLOOR)", "max(0.025 * near, FLOOR)", "undecided"),
@@ -693,8 +687,8 @@ STATEMENTS: dict[str, list[tuple[str, str, Text, Text, str]]] = {
         (
             "D-CONJ-3",
             "skew",
-            'separable(problem, "l2", one.measured',
-            'separable(problem, "linf", one.measured',
+            'run_margin(problem, run, "l2", positive)',
+            'run_margin(problem, run, "linf", positive)',
             "undecided",
         ),
         ("D-THM-7", "skew, l2", "threshold = freezing_rate", "threshold = 0.5 * freezing_rate", "undecided"),

@@ -18,8 +18,8 @@ from hardmax.papers.checking.check import Hypothesis, Outcome, Unmet, need, stat
 from hardmax.papers.checking.common import fixed_scores
 from hardmax.papers.geometry.statements.common import (
     ROUNDING,
-    chosen,
     has_queries,
+    run_margin,
     separable,
     strong,
     trained,
@@ -204,9 +204,7 @@ def norm_of_factors(problem: Problem, *, rule: str = "joint", steps: int = 20_00
         "muon": (muon, muon),
     }
     run = _trained(problem, steps_of[rule], max(problem.shape) + 1, steps, rng)
-    said = chosen(run)
-    need(*hypotheses, said)
-    best = separable(problem, NORMS[rule], said.measured, given=tuple(hypotheses))
+    said, best = run_margin(problem, run, NORMS[rule], *hypotheses)
     goes_on = Hypothesis("the run goes on", run.event is None, run.event)
     attracts = strong(problem, best)
     early, late = (best.margin_gap(run.points[k]) for k in (-2, -1))
@@ -274,9 +272,7 @@ def signs_of_factors(
     hypotheses = need(fixed_scores(problem), has_queries(problem), small)
     step = Sign(RATE, decay=0.5) if rule == "sign" else Adam(RATE, (0.9, 0.99), 0.0, decay=0.5)
     run = _trained(problem, (step, step), factors, steps, rng)
-    said = chosen(run)
-    need(*hypotheses, said)
-    best = separable(problem, "l2", said.measured, given=tuple(hypotheses))
+    said, best = run_margin(problem, run, "l2", *hypotheses)
     matrices, rows = sign_matrices(problem.shape), best.constraints.rows()
     most = projective_margin(matrices, rows.reshape(-1, *problem.shape))
     deficits = []

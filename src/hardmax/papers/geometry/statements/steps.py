@@ -29,6 +29,7 @@ from hardmax.papers.geometry.statements.common import (
     chosen,
     no_still_coordinate,
     row_margins,
+    run_margin,
     selects,
     separable,
     strong,
@@ -66,9 +67,7 @@ def certificate_of_a_run(
     need(fixed_scores(problem))
     rule = Mirror(unit_length(problem) if rate is None else rate, power)
     run = trained(problem, rule, steps=steps)
-    one = chosen(run)
-    need(one)
-    best = separable(problem, rule.norm, one.measured)
+    one, best = run_margin(problem, run, rule.norm)
     proved, ball = run.margin_bounds(), norm_of(best.norm)
     rows, y = proved.constraints.rows(), np.asarray(proved.multipliers)
     y, size, margins = y / y.sum(), ball.value(run.p), rows @ run.p.ravel()
@@ -165,9 +164,7 @@ def constant_steps(problem: Problem, *, rule: str = "sign", rate: float = 0.1, s
     need(fixed_scores(problem))
     step = Sign(rate) if rule == "sign" else Coordinate(rate)
     run = trained(problem, step, steps=steps, record=range(max(steps - SEEN, 0), steps + 1))
-    one = chosen(run)
-    need(one)
-    best = separable(problem, step.norm, one.measured)
+    _, best = run_margin(problem, run, step.norm)
     if run.event == "cycle":
         found = {"event": "cycle", "|p|": run.p_norm, "deficit": 1.0}
         return Outcome((Hypothesis("the run repeats itself", True, run.p),), 1.0, found, witness=run.p)
@@ -363,15 +360,9 @@ def adam_grows(
     """The growth in the last tenth of a run, once it is three waiting times old."""
     slow = Hypothesis("beta1^2 < beta2", betas[0] ** 2 < betas[1], betas)
     need(fixed_scores(problem), slow)
-    run = trained(
-        problem,
-        Adam(rate, betas, eps=0.0),
-        steps=steps,
-        record=[steps // 2, steps * 6 // 10, steps * 9 // 10],
-    )
-    one = chosen(run)
-    need(slow, one)
-    best = separable(problem, "linf", one.measured, given=(slow,))
+    record = [steps // 2, steps * 6 // 10, steps * 9 // 10]
+    run = trained(problem, Adam(rate, betas, eps=0.0), steps=steps, record=record)
+    _, best = run_margin(problem, run, "linf", slow)
     hypotheses = need(slow, strong(problem, best), no_still_coordinate(best))
     waiting = adam_waiting(rate, best.margin, betas)
     waited = Hypothesis("the run is three waiting times old", steps >= 3 * waiting, waiting)
@@ -457,9 +448,7 @@ def adam_with_epsilon(
     positive = Hypothesis("epsilon > 0", epsilon > 0, epsilon)
     need(fixed_scores(problem), positive)
     run = trained(problem, Adam(rate, (0.9, 0.99), eps=epsilon), steps=steps)
-    one = chosen(run)
-    need(positive, one)
-    best = separable(problem, "l2", one.measured, given=(positive,))
+    one, best = run_margin(problem, run, "l2", positive)
     size = math.exp(gradient(problem, run.p).log_norm)
     small = Hypothesis("the gradient is below epsilon", size < epsilon or None, size)
     hypotheses = need(positive, small, strong(problem, best))
