@@ -132,7 +132,7 @@ Term = Callable[[Mapping[str, Any]], Any]  # of FLOATS or BALLS, with the measur
 
 
 @dataclass(frozen=True)
-class Comparison:
+class Relation:
     """A parsed comparison of two terms; ``sign`` is that of left - right where it holds, 0 for ==."""
 
     text: str
@@ -178,8 +178,8 @@ class Expression:
     (0.183772, True)
     """
 
-    claim: Comparison
-    given: Comparison | None
+    claim: Relation
+    given: Relation | None
 
     def __call__(self, problem: Problem) -> Outcome:
         """Test the conjecture on a problem."""
@@ -221,7 +221,7 @@ def parse(text: str) -> Expression:
     return Expression(_compare(claim), _compare(condition) if given else None)
 
 
-def _compare(text: str) -> Comparison:
+def _compare(text: str) -> Relation:
     try:
         tree = ast.parse(text.strip(), mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
@@ -236,7 +236,7 @@ def _compare(text: str) -> Comparison:
     left, right = _term(tree.left), _term(tree.comparators[0])
     names = {each.id for each in ast.walk(tree) if isinstance(each, ast.Name)} & {*MEASUREMENTS}
     closed = isinstance(tree.ops[0], ast.LtE | ast.GtE | ast.Eq)
-    return Comparison(ast.unparse(tree), left, right, SIGNS[type(tree.ops[0])], closed, frozenset(names))
+    return Relation(ast.unparse(tree), left, right, SIGNS[type(tree.ops[0])], closed, frozenset(names))
 
 
 def _term(node: ast.AST) -> Term:
