@@ -15,7 +15,7 @@ import hardmax as hm
 from hardmax.embeddings import one_layer
 from hardmax.embeddings.gram import GramState
 from hardmax.embeddings.minibatch import epoch_order
-from hardmax.embeddings.two_layer import TwoLayer, TwoLayerGram
+from hardmax.embeddings.two_layer import TwoLayerGram, TwoLayerNetwork
 from hardmax.nexttoken.pairs import Pairs
 from hardmax.nexttoken.stages import gradient_ov, stage_1
 from hardmax.nexttoken.unmerged import Embedded, Unmerged
@@ -75,7 +75,7 @@ def of_embeddings(layers, blocks):
 
 
 def two(corpus, E, p, v):
-    return TwoLayer().gradients(corpus, E, p, v)
+    return TwoLayerNetwork().gradients(corpus, E, p, v)
 
 
 def of_inner_products(layers):

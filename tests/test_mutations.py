@@ -136,7 +136,7 @@ STATEMENTS: dict[str, list[tuple[str, str, Text, Text, str]]] = {
             "fails",
         )
     ],
-    f"{B}/foundations.py": [
+    f"{B}/lemmas.py": [
         ("B-ASM-C", "B-FIG-3a", "POSITIVE = 1e-6", "POSITIVE = 0.9", "fails"),
         (
             "B-ASM-D",
@@ -153,6 +153,42 @@ STATEMENTS: dict[str, list[tuple[str, str, Text, Text, str]]] = {
             "equal labels",
             "@ (head.labels[0] * head.v) /",
             "@ (0.99 * head.labels[0] * head.v) /",
+            "fails",
+        ),
+        ("B-THM-L3", "random tokens", "bound = 2 * (largest(scores)", "bound = (largest(scores)", "fails"),
+        (
+            "B-THM-L4",
+            "B-FIG-1a",
+            ("float(gradient(problem, p).direction @ along)", "return pull @ p_mm"),
+            ("-float(gradient(problem, p).direction @ along)", "return -pull @ p_mm"),
+            "fails",
+        ),
+        (
+            "B-THM-L5",
+            "B-FIG-1a",
+            ("return 1 + pi - pull", "1 + math.log(losers) / reach"),
+            ("return 1 - pi - pull", "1 - math.log(losers) / reach"),
+            "fails",
+        ),
+        (
+            "B-THM-L8",
+            "a high scorer behind the neighbor",
+            "(min(gap, first.delta, second.delta), gap)",
+            "(gap, gap)",
+            "fails",
+        ),
+        (
+            "B-THM-L9",
+            "B-FIG-1b, token 2",
+            ("rooms = [-e.sign", "-exact.excess("),
+            ("rooms = [e.sign", "exact.excess("),
+            "fails",
+        ),
+        (
+            "B-THM-L10",
+            "B-FIG-8",
+            "proof = problem.d, None, None",
+            "proof = problem.d - 1, None, None",
             "fails",
         ),
     ],
@@ -262,13 +298,7 @@ STATEMENTS: dict[str, list[tuple[str, str, Text, Text, str]]] = {
         ),
     ],
     f"{B}/paths.py": [
-        (
-            "B-NEW-2",
-            "B-FIG-8",
-            "(float(R) * best.direction + w)",
-            "(float(R) * best.direction - w)",
-            "undecided",
-        ),
+        ("B-NEW-2", "B-FIG-8", "(float(R) * along + w)", "(float(R) * along - w)", "undecided"),
         ("B-NEW-3", "B-FIG-8", "eta = late.eta_c\n", "eta = 1.1 * late.eta_c\n", "undecided"),
         ("B-NEW-3", "random keys", "eta = late.eta_c\n", "eta = 0.9 * late.eta_c\n", "undecided"),
         ("B-THM-1", "B-FIG-8", "max(0.5 * near, FLOOR)", "max(0.025 * near, FLOOR)", "undecided"),
@@ -324,23 +354,6 @@ STATEMENTS: dict[str, list[tuple[str, str, Text, Text, str]]] = {
             "undecided",
         )
     ],
-    f"{B}/gradients.py": [
-        ("B-THM-L3", "random tokens", "bound = 2 * (largest(scores)", "bound = (largest(scores)", "fails"),
-        (
-            "B-THM-L4",
-            "B-FIG-1a",
-            ("float(gradient(problem, p).direction @ best.direction)", "return pull @ p_mm"),
-            ("-float(gradient(problem, p).direction @ best.direction)", "return -pull @ p_mm"),
-            "fails",
-        ),
-        (
-            "B-THM-L5",
-            "B-FIG-1a",
-            ("return 1 + pi - pull", "1 + math.log(losers) / reach"),
-            ("return 1 - pi - pull", "1 - math.log(losers) / reach"),
-            "fails",
-        ),
-    ],
     "dynamics/measures.py": [
         (
             "B-THM-L6",
@@ -349,29 +362,6 @@ STATEMENTS: dict[str, list[tuple[str, str, Text, Text, str]]] = {
             "return Smoothness(float(L_p) / 1000, float(tight) / 1000)",
             "fails",
         )
-    ],
-    f"{B}/directions.py": [
-        (
-            "B-THM-L8",
-            "a high scorer behind the neighbor",
-            "(min(gap, first.delta, second.delta), gap)",
-            "(gap, gap)",
-            "fails",
-        ),
-        (
-            "B-THM-L9",
-            "B-FIG-1b, token 2",
-            ("rooms = [-e.sign", "-exact.excess("),
-            ("rooms = [e.sign", "exact.excess("),
-            "fails",
-        ),
-        (
-            "B-THM-L10",
-            "B-FIG-8",
-            "proof = problem.d, None, None",
-            "proof = problem.d - 1, None, None",
-            "fails",
-        ),
     ],
     f"{A}/local.py": [
         ("A-DEF-16", "random keys", "return mu, tight", "return -mu, tight", "undecided"),
@@ -682,16 +672,23 @@ STATEMENTS: dict[str, list[tuple[str, str, Text, Text, str]]] = {
             "undecided",
         ),
     ],
-    f"{D}/factor_training.py": [
+    f"{D}/factors.py": [
         ("D-CONJ-1", "w22, Muon", '"muon": "spectral"', '"muon": "nuclear"', "undecided"),
         ("D-CONJ-2", "w22", "return lower if", "return 2 * lower if", "undecided"),
+        (
+            "D-THM-1",
+            "w33",
+            "U[:, :rank] * root[:rank], Vt",
+            "1.01 * U[:, :rank] * root[:rank], Vt",
+            "undecided",
+        ),
     ],
-    f"{D}/memory.py": [
+    f"{D}/steps.py": [
         (
             "D-CONJ-3",
             "skew",
-            'separable(problem, "l2", one.measured',
-            'separable(problem, "linf", one.measured',
+            'run_margin(problem, run, "l2", positive)',
+            'run_margin(problem, run, "linf", positive)',
             "undecided",
         ),
         ("D-THM-7", "skew, l2", "threshold = freezing_rate", "threshold = 0.5 * freezing_rate", "undecided"),
@@ -705,49 +702,6 @@ STATEMENTS: dict[str, list[tuple[str, str, Text, Text, str]]] = {
         ("D-THM-9", "skew", "adam_growth(rate,", "adam_growth(1.05 * rate,", "undecided"),
         ("D-THM-9b", "skew", "limit = runaway_rate", "limit = 0.97 * runaway_rate", "undecided"),
         ("D-THM-9b", "skew", "limit = runaway_rate", "limit = 1.03 * runaway_rate", "undecided"),
-    ],
-    f"{D}/surviving.py": [
-        (
-            "D-CONJ-4",
-            "two-scc, linf",
-            "GD(longest**-2.0, norm=norm)",
-            "__import__('hardmax').optim.Sign(0.1)",
-            "undecided",
-        ),
-        (
-            "D-CONJ-5",
-            "opposed inputs and a third one",
-            "gradient(left, run.p)",
-            "gradient(left, 1.1 * run.p)",
-            "undecided",
-        ),
-    ],
-    f"{D}/factors.py": [
-        (
-            "D-THM-1",
-            "w33",
-            "U[:, :rank] * root[:rank], Vt",
-            "1.01 * U[:, :rank] * root[:rank], Vt",
-            "undecided",
-        )
-    ],
-    "margin/norms/factored.py": [
-        (
-            "D-THM-2",
-            "w33, rank 1: not optimal",
-            "return (rows.left().T * weights)",
-            "return 0.1 * (rows.left().T * weights)",
-            "undecided",
-        ),
-        (
-            "D-THM-2",
-            "w33, rank 2: optimal",
-            "return (rows.left().T * weights)",
-            "return 1.1 * (rows.left().T * weights)",
-            "undecided",
-        ),
-    ],
-    f"{D}/rates.py": [
         (
             "D-THM-3",
             "triple, l2, rate 3",
@@ -786,6 +740,20 @@ STATEMENTS: dict[str, list[tuple[str, str, Text, Text, str]]] = {
     ],
     f"{D}/split.py": [
         (
+            "D-CONJ-4",
+            "two-scc, linf",
+            "GD(longest**-2.0, norm=norm)",
+            "__import__('hardmax').optim.Sign(0.1)",
+            "undecided",
+        ),
+        (
+            "D-CONJ-5",
+            "opposed inputs and a third one",
+            "gradient(left, run.p)",
+            "gradient(left, 1.1 * run.p)",
+            "undecided",
+        ),
+        (
             "D-THM-8",
             "cycle",
             "float(np.linalg.norm(found.p_mm)) * math.log(ratio)",
@@ -807,6 +775,22 @@ STATEMENTS: dict[str, list[tuple[str, str, Text, Text, str]]] = {
             "undecided",
         ),
         ("D-THM-11", "dependent", "else bool(-found.fun > 0.5)", "else bool(-found.fun < 0.5)", "undecided"),
+    ],
+    "margin/norms/factored.py": [
+        (
+            "D-THM-2",
+            "w33, rank 1: not optimal",
+            "return (rows.left().T * weights)",
+            "return 0.1 * (rows.left().T * weights)",
+            "undecided",
+        ),
+        (
+            "D-THM-2",
+            "w33, rank 2: optimal",
+            "return (rows.left().T * weights)",
+            "return 1.1 * (rows.left().T * weights)",
+            "undecided",
+        ),
     ],
     f"{D}/classes.py": [
         (

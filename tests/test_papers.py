@@ -49,7 +49,7 @@ def test_one_statement_imports_one_file():
     loaded = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
     ).stdout.split()
-    assert "hardmax.papers.max_margin.statements.directions" in loaded
+    assert "hardmax.papers.max_margin.statements.lemmas" in loaded
     assert not any(".trained_embeddings." in each or ".next_token." in each for each in loaded)
 
 

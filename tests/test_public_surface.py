@@ -21,8 +21,6 @@ from hardmax.app.cli.commands import app
 ROOT = Path(__file__).parents[1]
 NEEDS = {"embeddings.train_two_layer": "torch", "play": "anywidget"}  # what make test does not install
 NEEDS |= {f"torch.{name}": "torch" for name in hardmax.torch.__all__}
-# A module of PyTorch may have the name of what it is the counterpart of.
-COUNTERPARTS = {"torch.TwoLayer": "embeddings.TwoLayer"}
 ABSENT = set() if importlib.util.find_spec("torch") else {name for name in NEEDS if name.startswith("torch.")}
 HEAVY = ("numba", "scipy", "matplotlib", "torch")
 
@@ -167,7 +165,7 @@ def test_no_two_public_things_have_one_name():
     """Some stand in two places, as hm.check_statement and hm.papers.check do; they are one thing."""
     homes: dict[str, set[int]] = {}
     for name, thing in PUBLIC.items():
-        if not isinstance(thing, ModuleType) and name not in COUNTERPARTS:
+        if not isinstance(thing, ModuleType):
             homes.setdefault(name.rpartition(".")[2], set()).add(id(thing))
     assert [name for name, found in homes.items() if len(found) > 1] == []
 

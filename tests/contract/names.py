@@ -160,7 +160,7 @@ WORDS = {
     "attention_stage": "nexttoken.stages.StageTwo",
     "pairs_of": "nexttoken.pairs.Pairs.of",
     "late_phase": "nexttoken.late.late_of",
-    "next_token_model": "nexttoken.model.Model.of",
+    "next_token_model": "nexttoken.model.TableModel.of",
     "embedded_model": "nexttoken.unmerged.Embedded",
     "unmerged_model": "nexttoken.unmerged.Unmerged.random",
     "orthonormal_embedding": "nexttoken.unmerged.orthonormal_embedding",
@@ -557,7 +557,7 @@ def train_minibatch(corpus, d, optimizer, layers=1, **options):
 
 def two_layer(corpus, E, p, v):
     """Return the predictions, the loss and the gradients of the two-layer model."""
-    model = hm.embeddings.two_layer.TwoLayer()
+    model = hm.embeddings.two_layer.TwoLayerNetwork()
     return model.predict(corpus, E, p, v), model.gradients(corpus, E, p, v)
 
 

@@ -17,7 +17,7 @@ from hardmax.embeddings.gram import descend_gram, flow_gram
 from hardmax.embeddings.minibatch import train_embeddings
 from hardmax.embeddings.minibatch.loop import epoch_order
 from hardmax.embeddings.one_layer import descend_embeddings, evaluate, gradients, token_mass
-from hardmax.embeddings.two_layer import TwoLayer
+from hardmax.embeddings.two_layer import TwoLayerNetwork
 
 from .conftest import Instance
 
@@ -60,7 +60,7 @@ def test_a_scaled_readout_is_p_with_another_length(uneven: Instance, scale: Any)
     np.testing.assert_allclose(got.p, c * want.p, rtol=1e-13)
     np.testing.assert_allclose(got.v, want.v, rtol=1e-13)
     np.testing.assert_allclose(got.E, want.E, rtol=1e-12)
-    model, printed = TwoLayer(scale=scale), TwoLayer()
+    model, printed = TwoLayerNetwork(scale=scale), TwoLayerNetwork()
     got2, want2 = model.gradients(corpus, E, p, v), printed.gradients(corpus, E, c * p, v)
     np.testing.assert_allclose(got2.p, c * want2.p, rtol=1e-12)
     np.testing.assert_allclose(got2.E, want2.E, rtol=1e-11, atol=1e-14)
@@ -78,7 +78,7 @@ def test_where_the_scaled_logits_are_huge(uneven: Instance) -> None:
 @pytest.mark.parametrize("names", [{"first_scale": 0.4}, {"first_scale": "1/sqrt(d)", "scale": 2.0}])
 def test_two_layer_gradients_are_differences_of_the_loss(uneven: Instance, names: dict[str, Any]) -> None:
     corpus, E, p, v = uneven
-    model, rng, h = TwoLayer(**names), np.random.default_rng(2), 1e-6
+    model, rng, h = TwoLayerNetwork(**names), np.random.default_rng(2), 1e-6
     found = model.gradients(corpus, E, p, v)
     toward = rng.normal(size=E.shape)
     ahead, behind = (model.gradients(corpus, E + s * h * toward, p, v).loss for s in (1, -1))
@@ -92,7 +92,7 @@ def test_models_are_the_network_in_plain_torch(uneven: Instance, scale: float, f
     torch = pytest.importorskip("torch", reason="the modules need PyTorch: make test-extras")
     corpus, *vectors = uneven
     loss, want, heaviest = plain_torch(uneven, 2, scale, first)
-    model = TwoLayer(scale=scale, first_scale=first)
+    model = TwoLayerNetwork(scale=scale, first_scale=first)
     found = model.gradients(corpus, *vectors)
     assert found.loss == pytest.approx(loss, rel=1e-12)
     for got, expected in zip((found.E, found.p, found.v), want, strict=True):
@@ -176,7 +176,7 @@ def test_inner_products_follow_the_vectors(uneven: Instance, train: str) -> None
 def test_two_layers_by_inner_products(uneven: Instance) -> None:
     corpus, E, p, v = uneven
     names = {"scale": "1/sqrt(d)", "first_scale": 0.3}
-    model, state = TwoLayer(**names), TwoLayerGram.from_vectors(E, p, v, **names)
+    model, state = TwoLayerNetwork(**names), TwoLayerGram.from_vectors(E, p, v, **names)
     for _ in range(3):
         found = model.gradients(corpus, E, p, v)
         E, p, v = E - 0.2 * found.E, p - 0.2 * found.p, v - 0.2 * found.v
@@ -205,7 +205,7 @@ def test_other_scales_are_refused(uneven: Instance, bad: Any) -> None:
     with pytest.raises(ValueError, match=r"scale must be .*(positive|number)"):
         train_embeddings(uneven.corpus, 4, SGD(0.1), epochs=1, rng=0, scale=bad)
     with pytest.raises(ValueError, match=r"first_scale must be .*positive"):
-        TwoLayer(first_scale=bad)
+        TwoLayerNetwork(first_scale=bad)
 
 
 def test_inner_products_have_no_width(uneven: Instance) -> None:

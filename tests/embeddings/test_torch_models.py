@@ -63,11 +63,11 @@ def test_key_query(models: Any, name: str, request: pytest.FixtureRequest) -> No
 def test_two_layer(models: Any, name: str, affine: bool, request: pytest.FixtureRequest) -> None:
     corpus, E, p, v = request.getfixturevalue(name)
     model = models.TwoLayer(E, p, v, epsilon=1e-4, affine=affine)
-    closed = hm.embeddings.two_layer.TwoLayer(epsilon=1e-4)
+    closed = hm.embeddings.two_layer.TwoLayerNetwork(epsilon=1e-4)
     if affine:
         gain, bias = np.random.default_rng(2).normal(size=(2, len(p)))
         model.norm.weight.data, model.norm.bias.data = torch.from_numpy(gain), torch.from_numpy(bias)
-        closed = hm.embeddings.two_layer.TwoLayer(1e-4, gain, bias)
+        closed = hm.embeddings.two_layer.TwoLayerNetwork(1e-4, gain, bias)
     want = closed.gradients(corpus, E, p, v)
     np.testing.assert_allclose(model(*models.padded(corpus)).detach(), want.f, rtol=1e-12)
     assert trained(models, model, corpus) == pytest.approx(want.loss, rel=1e-13)

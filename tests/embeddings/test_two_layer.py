@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import hardmax as hm
-from hardmax.embeddings.two_layer import TwoLayer, TwoLayerGradients
+from hardmax.embeddings.two_layer import TwoLayerGradients, TwoLayerNetwork
 
 from .conftest import Instance, numbers
 
@@ -17,17 +17,17 @@ from .conftest import Instance, numbers
 def test_oracle(oracles: dict, d1: Instance) -> None:
     """A-ORC-3; its gradients were differentiated numerically, about 20 digits of them printed."""
     want = oracles["a"]["two_layer_D1"]
-    found = TwoLayer().gradients(*d1)
-    assert TwoLayer().epsilon == float(want["eps"])
+    found = TwoLayerNetwork().gradients(*d1)
+    assert TwoLayerNetwork().epsilon == float(want["eps"])
     np.testing.assert_allclose(found.f, numbers(want["f"]), rtol=1e-12)
     assert found.loss == pytest.approx(float(want["loss"]), rel=1e-12)
     for name in "Epv":
         expected = numbers(want[f"grad_{name}"])
         np.testing.assert_allclose(getattr(found, name), expected, rtol=1e-12, atol=1e-15)
-    np.testing.assert_array_equal(TwoLayer().predict(*d1), found.f)
+    np.testing.assert_array_equal(TwoLayerNetwork().predict(*d1), found.f)
 
 
-def on_positions(E: np.ndarray, X: np.ndarray, p: np.ndarray, v: np.ndarray, model: TwoLayer) -> float:
+def on_positions(E: np.ndarray, X: np.ndarray, p: np.ndarray, v: np.ndarray, model: TwoLayerNetwork) -> float:
     """Equation (36) as written, with a T x T softmax."""
     rows = E[X]
     weights = np.exp(rows @ rows.T)
@@ -48,7 +48,11 @@ def test_counts_stand_for_positions(sequences: list[list[int]], seed: int, affin
     rng = np.random.default_rng(seed)
     corpus = hm.Corpus.from_sequences(sequences, rng.choice([-1, 1], size=len(sequences)))
     E, p, v = rng.normal(size=(corpus.S, 4)), rng.normal(size=4), rng.normal(size=4)
-    model = TwoLayer(gain=rng.normal(size=4), bias=rng.normal(size=4)) if affine else TwoLayer(epsilon=1e-3)
+    model = (
+        TwoLayerNetwork(gain=rng.normal(size=4), bias=rng.normal(size=4))
+        if affine
+        else TwoLayerNetwork(epsilon=1e-3)
+    )
     want = [on_positions(E, X, p, v, model) for X in corpus.sequences()]
     np.testing.assert_allclose(model.predict(corpus, E, p, v), want, rtol=1e-11, atol=1e-12)
 
@@ -77,7 +81,7 @@ def exact_loss(corpus: hm.Corpus, parts: dict[str, list[Any]], epsilon: float) -
 def test_finite_differences_with_gain_and_bias(d1: Instance) -> None:
     corpus, E, p, v = d1
     gain, bias = np.array([1.5, -0.5, 2.0]), np.array([0.25, 0.5, -1.0])
-    found = TwoLayer(gain=gain, bias=bias).gradients(corpus, E, p, v)
+    found = TwoLayerNetwork(gain=gain, bias=bias).gradients(corpus, E, p, v)
     arrays = {"E": E.ravel(), "p": p, "v": v, "gain": gain, "bias": bias}
     with mpmath.workdps(40):
         parts = {name: [mpmath.mpf(x) for x in array.tolist()] for name, array in arrays.items()}
@@ -97,7 +101,7 @@ def test_finite_differences_with_gain_and_bias(d1: Instance) -> None:
 def test_a_descent_step_lowers_the_loss_and_saturation_is_no_trouble() -> None:
     corpus = hm.embeddings.KLevel.surrogate().draw(16, rng=0)
     E, p, v = hm.embeddings.initial_vectors(corpus.S, 16, rng=1)
-    model = TwoLayer()
+    model = TwoLayerNetwork()
     found = model.gradients(corpus, E, p, v)
     E, p, v = (x - 0.1 * slope for x, slope in zip((E, p, v), (found.E, found.p, found.v), strict=True))
     assert model.gradients(corpus, E, p, v).loss < found.loss
@@ -107,13 +111,13 @@ def test_a_descent_step_lowers_the_loss_and_saturation_is_no_trouble() -> None:
 
 def test_one_distinct_token_has_no_gradient_by_p() -> None:
     corpus = hm.Corpus.from_sequences([[0, 0, 0]], [1])
-    found: TwoLayerGradients = TwoLayer().gradients(corpus, [[1.0, 2.0, 4.0]], [1, 0, 0], [0, 0, 1])
+    found: TwoLayerGradients = TwoLayerNetwork().gradients(corpus, [[1.0, 2.0, 4.0]], [1, 0, 0], [0, 0, 1])
     assert not found.p.any()
     assert found.v.any()
 
 
 def test_refusals(d1: Instance) -> None:
     with pytest.raises(ValueError, match="gain must have shape"):
-        TwoLayer(gain=np.ones(2)).predict(*d1)
+        TwoLayerNetwork(gain=np.ones(2)).predict(*d1)
     with pytest.raises(ValueError, match="epsilon must be a positive number"):
-        TwoLayer(epsilon=0.0)
+        TwoLayerNetwork(epsilon=0.0)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import hardmax as hm
 from hardmax.embeddings import initial_vectors
-from hardmax.embeddings.two_layer import TwoLayer, TwoLayerGram, descend_two_layer
+from hardmax.embeddings.two_layer import TwoLayerGram, TwoLayerNetwork, descend_two_layer
 
 from .conftest import Instance, numbers
 
@@ -31,7 +31,7 @@ def test_one_step(seed: int, train: str) -> None:
     )
     vectors = [rng.normal(size=(S, d)), rng.normal(size=d), rng.normal(size=d)]
     epsilon, rate = float(rng.choice([1e-5, 0.1])), 0.3
-    found = TwoLayer(epsilon=epsilon).gradients(corpus, *vectors)
+    found = TwoLayerNetwork(epsilon=epsilon).gradients(corpus, *vectors)
     state = TwoLayerGram.from_vectors(*vectors, epsilon=epsilon)
     np.testing.assert_allclose(state.predict(corpus), found.f, rtol=1e-9, atol=1e-11)
     moved = [
@@ -47,7 +47,7 @@ def test_same_path_as_vectors() -> None:
     corpus = hm.embeddings.assumption_4_corpus(4, 3, rng=0)
     E, p, v = initial_vectors(corpus.S, 30, rng=1)
     run = descend_two_layer(corpus, TwoLayerGram.from_vectors(E, p, v), steps=500, rate=0.1, record=[])
-    model = TwoLayer()
+    model = TwoLayerNetwork()
     for _ in range(500):
         by = model.gradients(corpus, E, p, v)
         E, p, v = E - 0.1 * by.E, p - 0.1 * by.p, v - 0.1 * by.v

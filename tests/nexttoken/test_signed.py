@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from hardmax.nexttoken import Samples, named_sentences
 from hardmax.nexttoken.late import late_of
-from hardmax.nexttoken.model import Model, literal_gradient
+from hardmax.nexttoken.model import TableModel, literal_gradient
 from hardmax.nexttoken.observables import loss, target_masses
 from hardmax.nexttoken.pairs import Pairs
 from hardmax.nexttoken.stages import StageTwo
@@ -136,7 +136,7 @@ def test_any_data_has_the_literal_gradient(seed, margin, size):
     for each in (W_ov, OutputValue.of_table(pairs.collocation, W_ov.table)):
         found = StageTwo(pairs, each).gradient(a)
         np.testing.assert_allclose(pairs.table(found), dense, atol=1e-14 * margin)
-    model = Model.of(samples, pairs.table(a), W_ov.table)
+    model = TableModel.of(samples, pairs.table(a), W_ov.table)
     assert loss(pairs, W_ov, a) == pytest.approx(model.loss, rel=1e-12)
 
 

@@ -56,7 +56,7 @@ class TwoLayerGradients(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class TwoLayer:
+class TwoLayerNetwork:
     """The two-layer model by its LayerNorm: ``epsilon`` added to the variance, gain and bias if it has them.
 
     The paper says nothing about these; the default has no gain and no bias, as its equation is written.
@@ -187,7 +187,7 @@ class TwoLayerGram:
     """Inner products of the stack [E; p; v; u], with u = (1, ..., 1)/sqrt(d), and the LayerNorm's numbers.
 
     The model is computed in coordinates with these inner products, of which there are at most S + 3.
-    ``first_scale`` and ``scale`` are as in `TwoLayer`.
+    ``first_scale`` and ``scale`` are as in `TwoLayerNetwork`.
 
     >>> import hardmax as hm
     >>> from hardmax.embeddings.two_layer import TwoLayerGram
@@ -236,9 +236,9 @@ class TwoLayerGram:
         )
 
     @property
-    def model(self) -> TwoLayer:
+    def model(self) -> TwoLayerNetwork:
         """The model that the inner products are a state of."""
-        return TwoLayer(self.epsilon, first_scale=self.first_scale, scale=self.scale)
+        return TwoLayerNetwork(self.epsilon, first_scale=self.first_scale, scale=self.scale)
 
     @cached_property
     def coordinates(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, _Frame]:
@@ -281,7 +281,9 @@ class TwoLayerGram:
 
 def two_layers() -> Problem:
     """Where a run of the two-layer model is asked for its problem."""
-    raise ValueError("a two-layer model cannot be converted to a Problem, since its keys move; use TwoLayer")
+    raise ValueError(
+        "a two-layer model cannot be converted to a Problem, since its keys move; use TwoLayerNetwork"
+    )
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -299,7 +301,7 @@ class TwoLayerDescent(Run):
     True
     """
 
-    model: TwoLayer = field(kw_only=True)
+    model: TwoLayerNetwork = field(kw_only=True)
     E: np.ndarray = field(kw_only=True)
     v: np.ndarray = field(kw_only=True)
     frame: _Frame = field(kw_only=True)
@@ -347,7 +349,7 @@ def descend_two_layer(
                 )
     else:
         start = list(starting_vectors(corpus, state))
-        model, frame = TwoLayer(first_scale=first_scale, scale=scale), _Frame(start[0].shape[1])
+        model, frame = TwoLayerNetwork(first_scale=first_scale, scale=scale), _Frame(start[0].shape[1])
     vectors = {name: np.array(x) for name, x in zip("Epv", start, strict=True)}
 
     def evaluate(inputs: np.ndarray | None) -> TwoLayerGradients:

@@ -22,7 +22,7 @@ from hardmax.problem.readouts import OutputValue
 
 
 @dataclass(frozen=True, eq=False)
-class Model:
+class TableModel:
     """Tables A and B on the samples of a dataset."""
 
     samples: Samples
@@ -30,7 +30,7 @@ class Model:
     B: Floats
 
     @classmethod
-    def of(cls, samples: Samples, A: Any, B: Any) -> Model:
+    def of(cls, samples: Samples, A: Any, B: Any) -> TableModel:
         """The tables of a model, checked; samples are kept as they are, merged or not."""
         shape = (samples.V, samples.V)
         return cls(samples, expect.finite_array("A", A, shape), expect.finite_array("B", B, shape))

@@ -23,7 +23,7 @@ from hardmax.dynamics.blocks import BlockTrainer, Pull, StepOptions
 from hardmax.dynamics.checkpoint import digest
 from hardmax.dynamics.optim import Normalized, Optimizer
 from hardmax.dynamics.run import Run
-from hardmax.nexttoken.model import Model
+from hardmax.nexttoken.model import TableModel
 from hardmax.nexttoken.pairs import Floats, pairs_of
 from hardmax.nexttoken.star import KqStar
 from hardmax.problem.readouts import OutputValue
@@ -49,9 +49,9 @@ class Embedded:
     W_ov: Floats
 
     @cached_property
-    def model(self) -> Model:
+    def model(self) -> TableModel:
         """The tables."""
-        return Model.of(self.samples, self.E.T @ self.W_kq @ self.E, self.W_ov @ self.E)
+        return TableModel.of(self.samples, self.E.T @ self.W_kq @ self.E, self.W_ov @ self.E)
 
     @property
     def gradient_kq(self) -> Floats:

@@ -42,7 +42,7 @@ def gradients(at: Instance, monkeypatch: pytest.MonkeyPatch) -> tuple[float, np.
     """Loss and gradient of the stack [E; p; v], as they reach the optimizer."""
     seen: list[np.ndarray] = []
     monkeypatch.setattr(two_layer_step, "update_adamw", lambda x, g, *_: seen.append(g.copy()))
-    with two_layer_step.TwoLayerModel(at.E, at.p, at.v, AdamW(0.1), "float64", 1) as model:
+    with two_layer_step.TwoLayerNetwork(at.E, at.p, at.v, AdamW(0.1), "float64", 1) as model:
         loss = model.step(at.corpus, 0.01)
         assert model.measured(at.corpus)[0] == pytest.approx(loss, rel=1e-14)
         assert not model._by_W.any()
@@ -65,7 +65,7 @@ def test_gradient_is_the_closed_form(
     """Also with inner products of the order of 1000, where every row of the softmax is saturated."""
     monkeypatch.setattr(two_layer_step, "GROUP", numbers_per_group)
     at = uneven._replace(E=uneven.E * scale)
-    want = hm.embeddings.two_layer.TwoLayer().gradients(*at)
+    want = hm.embeddings.two_layer.TwoLayerNetwork().gradients(*at)
     loss, found = gradients(at, monkeypatch)
     assert loss == pytest.approx(want.loss, rel=1e-13)
     np.testing.assert_allclose(found, np.vstack([want.E, want.p, want.v]), rtol=1e-9, atol=1e-13)
@@ -122,7 +122,7 @@ def test_equals_torch_step_by_step(uneven: Instance, batch: int) -> None:
         np.testing.assert_allclose(np.vstack([got.E, got.p, got.v]), want, rtol=0, atol=1e-12)
         np.testing.assert_allclose([got.a, got.c], [got.E @ got.p, got.E @ got.v], rtol=0, atol=1e-13)
         assert len(got.losses) == -(-uneven.corpus.n // batch) * epochs
-    want_loss = hm.embeddings.two_layer.TwoLayer().gradients(uneven.corpus, got.E, got.p, got.v).loss
+    want_loss = hm.embeddings.two_layer.TwoLayerNetwork().gradients(uneven.corpus, got.E, got.p, got.v).loss
     assert got.loss == pytest.approx(want_loss, rel=1e-13)
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import hardmax as hm
-from hardmax.papers.geometry.statements.factor_training import (
+from hardmax.papers.geometry.statements.factors import (
     cut_norm,
     projective_margin,
     projective_norm,

@@ -11,7 +11,7 @@ import hardmax as hm
 from hardmax._lib.extras import install
 from hardmax.dynamics.optim import AdamW
 from hardmax.embeddings import KLevel, initial_vectors
-from hardmax.embeddings.two_layer import TwoLayer
+from hardmax.embeddings.two_layer import TwoLayerNetwork
 from hardmax.papers.figures.claims import failed
 from hardmax.papers.figures.figure import Setting, recipes_of
 from hardmax.papers.figures.reproduce import FigureJob
@@ -178,7 +178,7 @@ def test_closed_form_steps_are_adamw_on_the_gradient():
     x, m, s = np.concatenate([E.ravel(), p, v]), 0.0, 0.0
     for step in (1, 2, 3):
         split = x[:-16].reshape(E.shape), x[-16:-8], x[-8:]
-        found = TwoLayer().gradients(corpus, *split)
+        found = TwoLayerNetwork().gradients(corpus, *split)
         assert model.step(corpus, 0.01) == pytest.approx(found.loss, rel=1e-12)
         g = np.concatenate([found.E.ravel(), found.p, found.v])
         m, s = 0.9 * m + 0.1 * g, 0.999 * s + 0.001 * g * g

@@ -5,7 +5,7 @@ import pytest
 
 import hardmax as hm
 from hardmax.papers.figures.figure import Setting, recipes
-from hardmax.papers.max_margin.figures import basins, cone, convergence, rates, rho
+from hardmax.papers.max_margin.figures import cone, convergence, rates, rho
 from hardmax.papers.max_margin.figures import plane as runs
 from hardmax.papers.max_margin.figures import trained_head as joint
 
@@ -94,9 +94,9 @@ def test_another_loss(monkeypatch, instead, wanted):
 
 
 def test_the_basins_exchanged(monkeypatch):
-    exchanged = basins.TO_LOCAL, basins.TO_GLOBAL
+    exchanged = convergence.TO_LOCAL, convergence.TO_GLOBAL
     for name, starts in zip(("TO_GLOBAL", "TO_LOCAL"), exchanged, strict=True):
-        monkeypatch.setattr(basins, name, starts)
+        monkeypatch.setattr(convergence, name, starts)
     assert {"tokens", "cosine-global", "plain-global"} <= fails("B-FIG-8")
 
 

@@ -59,7 +59,11 @@ def tables(control):
         *made_up(UNDAMPED, [0.99, 0.97, 0.78, 0.44, 0.46, 0.46]),
     ]
     trials = {name: column.copy() for name, column in control.items()}
-    return {"trials": trials, "control": control, "arithmetic": random_data.plain_table(rows)}
+    return {
+        "trials": trials,
+        "control": control,
+        "arithmetic": random_data.table_of(rows, *random_data.PLAIN),
+    }
 
 
 # -- the control stream -----------------------------------------------------------------------------------
@@ -144,7 +148,7 @@ def whole_claims(control, negative):
             "trials": control,
             "control": control,
             "negative": negative,
-            "control_arithmetic": random_data.plain_table(rows),
+            "control_arithmetic": random_data.table_of(rows, *random_data.PLAIN),
             "sensitivity": sensitivity_made_up(),
         }
     )
@@ -166,7 +170,7 @@ def sensitivity_made_up():
                 | {"globally_optimal": open_ <= trial < open_ + known.gmm[at]}
                 for trial in range(200)
             ]
-    return random_data.trials_table(rows) | {"variant": np.array([row["variant"] for row in rows])}
+    return random_data.table_of(rows, *random_data.TRIAL, "variant")
 
 
 def test_sensitivity_trains_what_it_says():

@@ -7,8 +7,8 @@ from hardmax._lib.extras import install
 from hardmax.papers.figures.figure import Setting, make, recipes
 from hardmax.papers.figures.reproduce import load_tables, save
 from hardmax.papers.figures.tables import part
+from hardmax.papers.max_margin.figures.vision import course as of_epochs
 from hardmax.papers.max_margin.figures.vision import figures
-from hardmax.papers.max_margin.figures.vision import figures as of_epochs
 from hardmax.papers.max_margin.figures.vision import figures as vision
 
 IDS = ("B-FIG-6", "B-FIG-7")

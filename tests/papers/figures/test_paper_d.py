@@ -6,7 +6,7 @@ import pytest
 import hardmax as hm
 from hardmax.papers.figures.figure import Setting, recipes
 from hardmax.papers.figures.tables import part
-from hardmax.papers.geometry.figures import adam, cycles, factors, methods, norms, rates
+from hardmax.papers.geometry.figures import adam, cycles, factors, norms, rates
 
 IDS = tuple(
     f"D-FIG-{name}"
@@ -105,12 +105,12 @@ def test_a_larger_epsilon_of_adam(monkeypatch):
 def test_a_larger_step(monkeypatch):
     monkeypatch.setattr(rates, "RATES", {"quick": 3})
     monkeypatch.setattr(rates, "STEPS", {"quick": 1000})
-    train = methods.train
+    train = rates.train_quietly
     monkeypatch.setattr(
         rates,
-        "train",
-        lambda problem, step, *others: train(
-            problem, hm.optim.Normalized(1.1 * step.lr, norm=step.norm), *others
+        "train_quietly",
+        lambda problem, step, **options: train(
+            problem, hm.optim.Normalized(1.1 * step.lr, norm=step.norm), **options
         ),
     )
     found = fails("D-FIG-STEPS")

@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from rich.console import RenderableType
 
-    from hardmax.papers.hunting.candidate import Candidate
     from hardmax.papers.hunting.claims import Judgement
     from hardmax.papers.hunting.driving import Drive
+    from hardmax.papers.hunting.space import Candidate
     from hardmax.papers.paper import Entry
 
 

@@ -266,7 +266,9 @@ class EmbeddingTraining(Run, TokenObservables):
         [(1, 'good'), (-1, 'bad'), (None, None)]
         """
         if self.layers != 1:
-            raise ValueError("predict is that of the one-layer model; for two layers use TwoLayer on E, p, v")
+            raise ValueError(
+                "predict is that of the one-layer model; for two layers use TwoLayerNetwork on E, p, v"
+            )
         if isinstance(sequences, str):
             sequences = [sequences]
         return list(verdicts(self.corpus, self.scale * self.a, self.c, sequences))

@@ -32,7 +32,7 @@ from hardmax.embeddings.minibatch.kernels import REST, TILE, advance_tile, exten
 from hardmax.embeddings.minibatch.loop import DIVERGED, TrainingPlan, run
 from hardmax.embeddings.minibatch.result import EmbeddingTraining
 from hardmax.embeddings.one_layer import by_block, evaluate, pulls_at, starting_vectors, token_mass
-from hardmax.embeddings.two_layer import TwoLayer
+from hardmax.embeddings.two_layer import TwoLayerNetwork
 
 REMEMBERED = 128  # steps whose p, v and scalars are kept; then all rows are brought up to date
 NARROW = 128  # columns of a tile at least, where there are this many
@@ -474,7 +474,7 @@ class PlainModel:
     def _evaluate(self, _: Any) -> Any:
         E, p, v = self.parameters
         if self._layers == 2:
-            return TwoLayer(**self._scales).gradients(self._batch, E, p, v)
+            return TwoLayerNetwork(**self._scales).gradients(self._batch, E, p, v)
         return evaluate(self._batch, E @ p, E @ v, **self._scales)
 
     def _pulls(self, point: Any, _: int) -> dict[str, Pull]:
@@ -497,7 +497,7 @@ class PlainModel:
         """Mean over a corpus of the loss, and of the largest share of attention that a token has."""
         if self._layers == 1:
             return one_layer_measures(corpus, *self.observe(), self._scales["scale"])
-        model = TwoLayer(**self._scales)
+        model = TwoLayerNetwork(**self._scales)
         shares = model.attention(corpus, *self.parameters)
         loss = model.gradients(corpus, *self.parameters).loss
         return loss, float(np.maximum.reduceat(shares, corpus.offsets[:-1]).mean())

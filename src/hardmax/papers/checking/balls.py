@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from flint import arb
 
-from hardmax.papers.checking.proof import at_precision, balls, largest, middle, settle_slack, vector
+from hardmax.papers.checking.proof import Settled, at_precision, balls, largest, middle, settle_slack, vector
 from hardmax.problem import Problem
 from hardmax.problem.losses import LOSSES
 
@@ -136,9 +136,7 @@ def has_balls(problem: Problem) -> bool:
     return problem.loss.name in FORMULAS and problem.loss is LOSSES[problem.loss.name]
 
 
-def settle(
-    problem: Problem, measured: float, again: Callable[[BallProblem], Ball]
-) -> tuple[float | None, str | None]:
+def settle(problem: Problem, measured: float, again: Callable[[BallProblem], Ball]) -> Settled:
     """`settle_slack` for a slack that ``again`` evaluates on the problem in balls; undecided without them."""
     if measured < 0 and not has_balls(problem):
         return None, None

@@ -95,7 +95,7 @@ Verdict = Literal["holds", "fails", "vacuous", "not applicable", "undecided", "c
 Label = Literal["proved", "derived", "measured", "conjecture"]
 Kind = Literal["finite", "limit", "existential"]
 Reading = Literal["corrected", "paper"]
-Number = Any  # float, Fraction or flint.arb; None where nothing was measured
+Number = Any  # float, Fraction or flint.arb, or a pair with its proof; None where nothing was measured
 
 
 @dataclass(frozen=True)
@@ -127,7 +127,8 @@ class Outcome:
     ``slack`` is how far the claim is from failing, in units of its bound: negative exactly if it fails.
     ``proof`` says what makes a negative slack more than a measurement: the arithmetic in which the witness
     was evaluated again, or the certificate that shows another limit. Without one nothing fails;
-    a slack that is a Fraction or a ball (`flint.arb`) is its own proof, except of a limit.
+    a slack that is a Fraction or a ball (`flint.arb`) is its own proof, except of a limit. A slack can also
+    be the pair of both that `settle_slack` returns.
     ``paper_slack`` and ``paper_proof`` are the same for the paper's own wording where that differs from the
     corrected one, and ``paper_vacuous`` says that this wording claims nothing here although the corrected one
     does.
@@ -149,6 +150,11 @@ class Outcome:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "hypotheses", tuple(self.hypotheses))
+        for which in ("", "paper_"):
+            settled = getattr(self, f"{which}slack")
+            if isinstance(settled, tuple):
+                for name, value in zip(("slack", "proof"), settled, strict=True):
+                    object.__setattr__(self, which + name, value)
 
     def in_reading(self, reading: Reading) -> Outcome:
         """The outcome of the corrected statement, or of the paper's own wording."""
@@ -251,7 +257,7 @@ def statement(
     title: str,
     claim: str,
     *,
-    kind: Kind,
+    kind: Kind = "finite",
     label: Label = "proved",
     errata: tuple[str, ...] = (),
     data: str = "",
@@ -375,7 +381,7 @@ def outcome_of(found: Statement, subject: Any, *evidence: Any, **options: Any) -
     except ScoresMove:
         return Outcome((Hypothesis("fixed scores", False),))
     except Unmet as stop:
-        return Outcome(stop.hypotheses)
+        return unsaid(stop.hypotheses)
     slack, proof = as_slack(outcome.slack)
     paper_slack, paper_proof = as_slack(outcome.paper_slack)
     if found.kind == "limit":
@@ -400,7 +406,7 @@ def unmet(hypotheses: Iterable[Hypothesis]) -> bool:
 
 
 class Unmet(Exception):
-    """Ends the test of a statement whose conditions are not met; `outcome_of` makes an outcome of it."""
+    """Ends a test: a condition is not met, or nothing competes; `outcome_of` returns `unsaid` of these."""
 
     def __init__(self, hypotheses: Iterable[Hypothesis]) -> None:
         self.hypotheses = tuple(hypotheses)

@@ -17,8 +17,10 @@ from flint import arb, arb_series, ctx, fmpq
 RATIONAL = "rational arithmetic"  # a proof
 BITS = (128, 512, 2048, 8192)
 
+Settled = tuple[float | None, str | None]  # a slack and what proves it where it is negative
 
-def settle_slack(measured: float, again: Callable[[], Any]) -> tuple[float | None, str | None]:
+
+def settle_slack(measured: float, again: Callable[[], Any]) -> Settled:
     """The slack with its proof: a measured one that is not negative as it is, a negative one settled.
 
     ``again`` evaluates the slack at the witness in balls. If its sign is certain, that value counts, with the
@@ -45,7 +47,7 @@ def settle_slack(measured: float, again: Callable[[], Any]) -> tuple[float | Non
     return None, None
 
 
-def as_slack(value: Any) -> tuple[float | None, str | None]:
+def as_slack(value: Any) -> Settled:
     """Convert a number of any kind to a slack, with the proof that it carries where it is negative.
 
     A fraction and a ball prove themselves; a float and an int prove nothing. False is -1, and a ball that

@@ -80,6 +80,17 @@ def true(id: str, text: str, holds: Any, measured: Any, expected: str, *, paper:
     return Claim(id, text, expected, measured, bool(holds), paper)
 
 
+def read_rows(table: str) -> list[list[str]]:
+    """Return the rows of a text table, cut at each " | "; a row may continue on deeper lines.
+
+    >>> from hardmax.papers.figures.claims import read_rows
+    >>> read_rows("cosine | to p_mm | ≥ 0.9\\nnorm | of p\\n  at the end | ≥ 1")
+    [['cosine', 'to p_mm', '≥ 0.9'], ['norm', 'of p at the end', '≥ 1']]
+    """
+    rows = re.sub(r"\n +", " ", dedent(table)).split("\n")
+    return [row.split(" | ") for row in rows if row.strip()]
+
+
 class Claims:
     """The claims about a figure as a table, in the words and signs that a reader sees.
 
@@ -95,8 +106,7 @@ class Claims:
 
     def __init__(self, figure: str, *tables: str) -> None:
         self.figure = figure
-        rows = "\n".join(re.sub(r"\n +", " ", dedent(table)) for table in tables).split("\n")
-        self.rows = {name: rest for name, *rest in (row.split(" | ") for row in rows if row.strip())}
+        self.rows = {name: rest for table in tables for name, *rest in read_rows(table)}
 
     def judge(self, measured: Mapping[str, Any]) -> tuple[Claim, ...]:
         """Compare measured values, by name, with the table.

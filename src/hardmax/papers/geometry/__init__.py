@@ -33,12 +33,9 @@ PAPER = Paper(
     statements=located(
         "statements",
         "norms D-CONJ-0 D-THM-4",
-        "factor_training D-CONJ-1 D-CONJ-2",
-        "memory D-CONJ-3 D-THM-7 D-THM-9 D-THM-9b",
-        "surviving D-CONJ-4 D-CONJ-5",
-        "factors D-THM-1 D-THM-2",
-        "rates D-THM-3 D-THM-5 D-THM-6 D-THM-10",
-        "split D-THM-8 D-THM-11 D-THM-12",
+        "factors D-CONJ-1 D-CONJ-2 D-THM-1 D-THM-2",
+        "steps D-CONJ-3 D-THM-3 D-THM-5 D-THM-6 D-THM-7 D-THM-9 D-THM-9b D-THM-10",
+        "split D-CONJ-4 D-CONJ-5 D-THM-8 D-THM-11 D-THM-12",
         "classes D-THM-13 D-THM-14 D-THM-15",
     ),
     figures=located(
@@ -49,10 +46,9 @@ PAPER = Paper(
         "norms D-FIG-NORMS",
         "factors D-FIG-FACTORS",
         "cycles D-FIG-CYCLES",
-        "classes D-FIG-CLASSES",
-        "soft_labels D-FIG-SOFT",
+        "classes D-FIG-CLASSES D-FIG-SOFT",
     ),
-    printed=located("statements", "rates D-ERR-2", "norms D-ERR-5"),
+    printed=located("statements", "steps D-ERR-2", "norms D-ERR-5"),
     errata=ERRATA,
     catalogue=CATALOGUE,
 )

@@ -1,14 +1,10 @@
-"""Candidate: data that a claim may fail on, with what the claim is told about it; it moves and shrinks.
-
-A candidate is data alone: lists and arrays that a move can change, not the subject made of them. Problems,
-corpora and sentences share the protocol below.
-"""
+"""What all candidates of a hunt share: how much a number costs to write down, and simpler numbers near it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from fractions import Fraction
-from typing import Any, ClassVar, Protocol, Self
+from typing import Any
 
 import numpy as np
 
@@ -60,47 +56,25 @@ def simpler(x: float) -> Iterator[float]:
             yield each + 0.0
 
 
+def with_simpler_number(values: np.ndarray) -> Iterator[np.ndarray]:
+    """Yield the same numbers with one of them replaced by a simpler one near it."""
+    for place, value in enumerate(values):
+        for near in simpler(float(value)):
+            changed = values.copy()
+            changed[place] = near
+            yield changed
+
+
+def as_lists(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return options as JSON can hold them."""
+    return {name: x.tolist() if isinstance(x, np.ndarray) else x for name, x in options.items()}
+
+
 Size = tuple[int, int, int]
 Ranges = Mapping[str, tuple[int, int]]  # of n, T and d, or of what another kind counts
 
 
-class Candidate(Protocol):
-    """What the search, the shrinker and the answer need of a kind of data."""
-
-    orders: ClassVar[tuple[str, ...]]  # what `shuffled` reorders
-
-    @property
-    def options(self) -> dict[str, Any]:
-        """What the claim is told besides the data."""
-
-    @property
-    def size(self) -> Size:
-        """Inputs, tokens of all inputs, dimensions (or words)."""
-
-    @property
-    def cost(self) -> float:
-        """How much there is to write down: the shrinker makes it fall."""
-
-    def subject(self) -> Any:
-        """What the claim is about: a problem, a corpus or sentences."""
-
-    def moved(self, rng: np.random.Generator, ranges: Ranges) -> Self:
-        """A neighbor by one discrete move: copy, tie, drop, negate, round."""
-
-    def shrunk(self, ranges: Ranges) -> Iterator[Self]:
-        """Simpler ones, the most drastic first."""
-
-    def shuffled(self, rng: np.random.Generator, only: str | None = None) -> Self:
-        """The same in another order of inputs, tokens and coordinates, or of one of `orders` only."""
-
-    def vector(self) -> np.ndarray:
-        """Its continuous numbers; empty where there are none."""
-
-    def at(self, vector: np.ndarray) -> Self:
-        """The same with other continuous numbers."""
-
-    def told(self, options: dict[str, Any]) -> Self:
-        """The same with other options."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """All of it, as JSON can hold it; ``kind`` says which one it is."""
+def draw_size(ranges: Ranges, rng: np.random.Generator) -> Size:
+    """Draw n, T and d, or what another kind counts, from their ranges."""
+    first, second, third = (int(rng.integers(low, high + 1)) for low, high in ranges.values())
+    return first, second, third

@@ -22,9 +22,8 @@ from hardmax.papers.checking.check import (
 )
 from hardmax.papers.checking.common import identity_embeddings
 from hardmax.papers.checking.proof import as_slack
-from hardmax.papers.hunting.candidate import Candidate
 from hardmax.papers.hunting.expression import parse
-from hardmax.papers.hunting.space import Space, read_ranges, space_of
+from hardmax.papers.hunting.space import Candidate, Space, read_ranges, space_of
 from hardmax.papers.hunting.words import VALUES
 from hardmax.trials.provenance import named
 
@@ -55,7 +54,7 @@ class Judgement:
 
 @dataclass(frozen=True)
 class HuntedClaim:
-    """What is hunted and where.
+    """A claim to hunt, and the space in which to hunt it.
 
     >>> import numpy as np
     >>> from hardmax.papers.hunting.claims import claim_of
@@ -189,7 +188,7 @@ def _statement(name: str, function: Callable[..., Any]) -> Statement:
 
 
 def outcome_from(value: Any) -> Outcome:
-    """What a user's function returned as an Outcome: a number is its slack, negative where it fails.
+    """Convert what a user's function returned to an Outcome: a number is its slack, negative if it fails.
 
     A fraction and a ball carry their own proof; a float carries none.
 

@@ -12,6 +12,7 @@ import os
 import shutil
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -27,10 +28,9 @@ from hardmax._lib.progress import Progress
 from hardmax.directions.position import general_position
 from hardmax.papers.checking.check import Hypothesis, Outcome
 from hardmax.papers.checking.common import distinct_scores, separable_best, strict_best
-from hardmax.papers.hunting.candidate import Candidate
 from hardmax.papers.hunting.claims import HuntedClaim, Judgement
 from hardmax.papers.hunting.search import explore, row_of
-from hardmax.papers.hunting.space import ranges_text
+from hardmax.papers.hunting.space import Candidate, ranges_text
 from hardmax.problem import Problem
 from hardmax.trials.store import Store
 from hardmax.trials.sweep import sweep
@@ -69,7 +69,7 @@ def shrink(claim: HuntedClaim, candidate: Candidate, found: Judgement) -> tuple[
 
 @dataclass(frozen=True)
 class Second:
-    """What a second look says: the word that stands, and of a suspicion how many digits agree."""
+    """The result of a second look: the final word, and for a suspicion the number of digits that agree."""
 
     word: str
     digits: int | None = None
@@ -105,7 +105,7 @@ def look_again(claim: HuntedClaim, candidate: Candidate, found: Judgement) -> Se
 
 
 def _digits(found: Judgement, others: Iterable[Judgement]) -> int:
-    """How many digits of the slack agree; 0 where one is not a finite number."""
+    """Count the digits of the slack that agree; 0 where one is not a finite number."""
     fewest = 15
     for other in others:
         if found.slack == other.slack is not None:
@@ -139,7 +139,7 @@ def _by_position(claim: HuntedClaim, candidate: Candidate, found: Judgement) -> 
 
 
 def _later(claim: HuntedClaim, candidate: Candidate) -> Judgement | None:
-    """The same with ten times as many steps, where the claim is a limit and its training has a length."""
+    """Judge with ten times as many steps, if the claim is a limit and its training has a length."""
     asked = signature(claim.stated.test).parameters.get("steps") if claim.stated.kind == "limit" else None
     if asked is None:
         return None
@@ -252,16 +252,12 @@ class Units:
 
     @property
     def words(self) -> dict[str, int]:
-        """How often each word was said."""
-        total: dict[str, int] = {}
-        for row in self.rows:
-            for word, count in json.loads(row["words"]).items():
-                total[word] = total.get(word, 0) + count
-        return total
+        """Number of judgements by word."""
+        return dict(sum((Counter(json.loads(row["words"])) for row in self.rows), Counter[str]()))
 
     @property
     def error(self) -> str | None:
-        """What the claim's function raised first, if it did."""
+        """The first exception that the claim's function raised, if any."""
         return next((row["raised"] for row in self.rows if row["raised"]), None)
 
     def best(self) -> dict[str, Any] | None:

@@ -29,34 +29,6 @@ from hardmax.problem import Problem
 from hardmax.problem.selection import best_tokens
 
 FAR = 1e4  # times the |p| at which logits move by one: how far the flow runs
-
-MEASUREMENTS = {
-    "margin": "max margin of the best-scoring tokens, 0 if nothing separates them",
-    "selection": "share of inputs in which the flow from 0 selects a best-scoring token",
-    "misalignment": "1 - cos between the flow and p_mm of what it selects",
-    "deficit": "how far the flow's margin is from that of p_mm, as a share of it",
-    "norm": "|p| where the flow ended, in units in which logits move by one",
-    "risk": "mean loss where the flow ended",
-    "n": "inputs",
-    "T": "tokens of the longest input",
-    "d": "dimensions",
-}
-OPERATORS: dict[type[ast.AST], Callable[..., Any]] = {
-    ast.Add: operator.add,
-    ast.Sub: operator.sub,
-    ast.Mult: operator.mul,
-    ast.Div: operator.truediv,
-    ast.Pow: operator.pow,  # of balls; of floats math.pow, which has no complex results
-    ast.USub: operator.neg,
-    ast.UAdd: operator.pos,
-}
-FUNCTIONS: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {  # of floats, of balls
-    "abs": (abs, abs),
-    "sqrt": (math.sqrt, lambda x: x.sqrt()),
-    "log": (math.log, lambda x: x.log()),
-    "exp": (math.exp, lambda x: x.exp()),
-}
-SIGNS: dict[type[ast.cmpop], int] = {ast.LtE: -1, ast.Lt: -1, ast.GtE: 1, ast.Gt: 1, ast.Eq: 0}
 LONGEST = 500  # characters
 
 
@@ -66,10 +38,18 @@ class Measurements:
     def __init__(self, problem: Problem) -> None:
         self.problem = problem
 
+    def __getitem__(self, name: str) -> float:
+        return float(MEASUREMENTS[name](self))
+
     @cached_property
     def best(self) -> MaxMargin:
         """p_mm of the best-scoring tokens."""
         return max_margin(self.problem, best_tokens(self.problem).tokens)
+
+    @property
+    def is_separable(self) -> bool:
+        """Whether the best-scoring tokens have a max-margin direction."""
+        return bool(self.best.is_feasible and self.best.direction is not None)
 
     @cached_property
     def path(self) -> Run:
@@ -77,50 +57,23 @@ class Measurements:
         return flow(self.problem, until_norm=FAR * unit_length(self.problem))
 
     @cached_property
-    def limit(self) -> MaxMargin:
-        """p_mm of what the flow selects."""
-        return max_margin(self.problem, self.path.selection.tokens)
+    def limit(self) -> MaxMargin | None:
+        """p_mm of what the flow selects; None if it has none."""
+        limit = (
+            max_margin(self.problem, self.path.selection.tokens) if self.path.selection.is_unique else None
+        )
+        return None if limit is None or limit.direction is None or not self.path.p_norm > 0 else limit
 
-    def __getitem__(self, name: str) -> float:
-        return float(getattr(self, f"_{name}")())
-
-    def _margin(self) -> float:
-        return self.best.margin if self.best.is_feasible and self.best.direction is not None else 0.0
-
-    def _selection(self) -> float:
+    def best_selected(self) -> float:
+        """Share of inputs in which the flow selects best-scoring tokens alone."""
         good = best_tokens(self.problem).sets
-        chosen = self.path.selection.sets
-        return sum(set(a) <= set(b) for a, b in zip(chosen, good, strict=True)) / self.problem.n
-
-    def _misalignment(self) -> float:
-        return self.path.cosine_distance(self.limit) if self._has_limit() else math.nan
-
-    def _deficit(self) -> float:
-        return self.path.margin_gap(self.limit) if self._has_limit() else math.nan
-
-    def _has_limit(self) -> bool:
-        return self.path.selection.is_unique and self.limit.direction is not None and self.path.p_norm > 0
-
-    def _norm(self) -> float:
-        return self.path.p_norm * longest_difference(self.problem)
-
-    def _risk(self) -> float:
-        return loss(self.problem, self.path.p)
-
-    def _n(self) -> float:
-        return self.problem.n
-
-    def _T(self) -> float:
-        return int(self.problem.sizes.max())
-
-    def _d(self) -> float:
-        return self.problem.d
+        return sum(set(a) <= set(b) for a, b in zip(self.path.selection.sets, good, strict=True)) / len(good)
 
     def ball(self, name: str) -> Any | None:
         """An enclosure of the true measurement in balls, or None where there is none."""
-        if name in ("n", "T", "d"):
+        if name in COUNTS:
             return arb(int(self[name]))
-        if name == "margin" and self.best.is_feasible and self.best.direction is not None:
+        if name == "margin" and self.is_separable:
             exact = max_margin(self.problem, best_tokens(self.problem).tokens, exact=True).exact
             if exact is None:
                 return None
@@ -136,11 +89,81 @@ class Measurements:
 
     def _is_proved(self) -> bool:
         """Whether what the flow selects is proved, which `enclosure` can do for one input."""
-
         chosen = self.path.selection
         if not chosen.is_unique or self.path.event is not None:
             return False
         return (selected(self.problem, np.zeros(self.problem.d)),) == chosen.tokens
+
+
+MEASUREMENTS: dict[str, Callable[[Measurements], float]] = {
+    # max margin of the best-scoring tokens, 0 if nothing separates them
+    "margin": lambda seen: seen.best.margin if seen.is_separable else 0.0,
+    # share of inputs in which the flow from 0 selects a best-scoring token
+    "selection": Measurements.best_selected,
+    # 1 - cos between the flow and p_mm of what it selects
+    "misalignment": lambda seen: math.nan if seen.limit is None else seen.path.cosine_distance(seen.limit),
+    # how far the flow's margin is from that of p_mm, as a share of it
+    "deficit": lambda seen: math.nan if seen.limit is None else seen.path.margin_gap(seen.limit),
+    # |p| where the flow ended, in units in which logits move by one
+    "norm": lambda seen: seen.path.p_norm * longest_difference(seen.problem),
+    # mean loss where the flow ended
+    "risk": lambda seen: loss(seen.problem, seen.path.p),
+    # inputs, tokens of the longest input, dimensions
+    "n": lambda seen: seen.problem.n,
+    "T": lambda seen: int(seen.problem.sizes.max()),
+    "d": lambda seen: seen.problem.d,
+}
+COUNTS = {"n", "T", "d"}  # known exactly
+
+OPERATORS: dict[type[ast.AST], Callable[..., Any]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+    ast.USub: operator.neg,
+    ast.UAdd: operator.pos,
+}
+FUNCTIONS = ("abs", "sqrt", "log", "exp")
+# What numbers, powers and functions are: math.pow has no complex results.
+FLOATS = {"number": float, "power": math.pow, "abs": abs} | {f: getattr(math, f) for f in FUNCTIONS[1:]}
+BALLS = {"number": arb, "power": operator.pow, "abs": abs} | {f: getattr(arb, f) for f in FUNCTIONS[1:]}
+SIGNS: dict[type[ast.cmpop], int] = {ast.LtE: -1, ast.Lt: -1, ast.GtE: 1, ast.Gt: 1, ast.Eq: 0}
+Term = Callable[[Mapping[str, Any]], Any]  # of FLOATS or BALLS, with the measurements in the same numbers
+
+
+@dataclass(frozen=True)
+class Relation:
+    """A parsed comparison of two terms; ``sign`` is that of left - right where it holds, 0 for ==."""
+
+    text: str
+    left: Term
+    right: Term
+    sign: int
+    closed: bool
+    names: frozenset[str]
+
+    def _gap(self, values: Mapping[str, Any]) -> Any:
+        """Return how far the comparison is from failing, in the numbers of the values."""
+        gap = self.left(values) - self.right(values)
+        return self.sign * gap if self.sign else -abs(gap)
+
+    def room(self, seen: Measurements) -> float:
+        """Return how far the comparison is from failing; undefined numbers are nan."""
+        values = FLOATS | {name: seen[name] for name in self.names}
+        try:
+            return float(self._gap(values)) + 0.0
+        except (ArithmeticError, ValueError):
+            return math.nan
+
+    def decide(self, seen: Measurements) -> bool | None:
+        """Decide the comparison in balls; None if a measurement has no enclosure, or it is too wide."""
+        enclosed = {name: seen.ball(name) for name in self.names}
+        if any(value is None for value in enclosed.values()):
+            return None
+        gap = self._gap(BALLS | enclosed)
+        if gap >= 0 if self.closed else gap > 0:
+            return True
+        return False if (gap < 0 if self.closed else gap <= 0) else None
 
 
 @dataclass(frozen=True)
@@ -155,73 +178,50 @@ class Expression:
     (0.183772, True)
     """
 
-    text: str
-    claim: ast.Compare
-    given: ast.Compare | None
+    claim: Relation
+    given: Relation | None
 
     def __call__(self, problem: Problem) -> Outcome:
+        """Test the conjecture on a problem."""
         seen = Measurements(problem)
         hypotheses: tuple[Hypothesis, ...] = ()
         if self.given is not None:
-            room = _room(self.given, seen)
-            met = None if math.isnan(room) else room >= 0 if _is_closed(self.given) else room > 0
-            if met and room < 1e-9 and _is_measured(self.given):
+            room = self.given.room(seen)
+            met = None if math.isnan(room) else room >= 0 if self.given.closed else room > 0
+            if met and room < 1e-9 and self.given.names - COUNTS:
                 met = None  # on the edge of what floats tell
-            hypotheses = (Hypothesis(ast.unparse(self.given), met, room),)
+            hypotheses = (Hypothesis(self.given.text, met, room),)
             if not met:
                 return Outcome(hypotheses)
-        slack = _room(self.claim, seen)
-        strict = not _is_closed(self.claim)
-        fails = slack < 0 or (strict and slack == 0)
-        told = {name: seen[name] for name in sorted(_names(self.claim))}
+        slack = self.claim.room(seen)
+        fails = slack < 0 or (slack == 0 and not self.claim.closed)
+        told = {name: seen[name] for name in sorted(self.claim.names)}
         if "path" in seen.__dict__:
             told["|p| of the flow"] = seen.path.p_norm
-        return Outcome(
-            hypotheses,
-            -math.ulp(0.0) if fails and slack == 0 else slack,
-            told,
-            proof=self._proof(seen) if fails else None,
-        )
+        proof = self._proof(seen) if fails else None
+        return Outcome(hypotheses, -math.ulp(0.0) if fails and slack == 0 else slack, told, proof=proof)
 
     def _proof(self, seen: Measurements) -> str | None:
-        """Once more in balls, where every measurement of the line has an enclosure."""
+        """Evaluate the line once more in balls, where all its measurements have enclosures."""
+        given = self.given
         for bits in (128, 512):
-            sure = at_precision(bits, lambda: self._is_false(seen))
-            if sure and "selection" in _names(self.claim) | _names(self.given or self.claim):
-                return PROOF
-            if sure:
-                return f"fractions and ball arithmetic, {bits} bits"
+            if at_precision(
+                bits, lambda: (given is None or given.decide(seen)) and self.claim.decide(seen) is False
+            ):
+                names = self.claim.names | (given.names if given else frozenset())
+                return PROOF if "selection" in names else f"fractions and ball arithmetic, {bits} bits"
         return None
-
-    def _is_false(self, seen: Measurements) -> bool:
-        for part, wanted in ((self.given, True), (self.claim, False)):
-            if part is None:
-                continue
-            enclosed = {name: seen.ball(name) for name in _names(part)}
-            if any(value is None for value in enclosed.values()):
-                return False
-            left, right = (_value(side, enclosed, 1) for side in (part.left, part.comparators[0]))
-            sign, gap = SIGNS[type(part.ops[0])], left - right
-            closed = _is_closed(part)
-            if sign == 0:
-                holds, fails = gap == 0, bool(gap > 0 or gap < 0)
-            else:
-                gap = gap * sign
-                holds, fails = (gap >= 0, gap < 0) if closed else (gap > 0, gap <= 0)
-            if not (holds if wanted else fails):
-                return False
-        return True
 
 
 def parse(text: str) -> Expression:
-    """A line as a conjecture; a ValueError lists what one may contain."""
+    """Parse a line as a conjecture; a ValueError lists what one may contain."""
     if len(text) > LONGEST:
         raise ValueError(f"a conjecture must be one line of at most {LONGEST} characters, got {len(text)}")
     claim, given, condition = text.partition(" given ")
-    return Expression(text, _compare(claim), _compare(condition) if given else None)
+    return Expression(_compare(claim), _compare(condition) if given else None)
 
 
-def _compare(text: str) -> ast.Compare:
+def _compare(text: str) -> Relation:
     try:
         tree = ast.parse(text.strip(), mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
@@ -233,77 +233,40 @@ def _compare(text: str) -> ast.Compare:
             f"a conjecture must be one comparison by <=, <, >=, > or ==, got {text.strip()!r}; "
             "a condition follows the word given"
         )
-    for side in (tree.left, tree.comparators[0]):
-        _check(side)
-    return tree
+    left, right = _term(tree.left), _term(tree.comparators[0])
+    names = {each.id for each in ast.walk(tree) if isinstance(each, ast.Name)} & {*MEASUREMENTS}
+    closed = isinstance(tree.ops[0], ast.LtE | ast.GtE | ast.Eq)
+    return Relation(ast.unparse(tree), left, right, SIGNS[type(tree.ops[0])], closed, frozenset(names))
 
 
-def _check(node: ast.AST) -> None:
-    """Refuse whatever is not arithmetic on measurements."""
-    if isinstance(node, ast.Constant) and _is_number(node.value, 1e100):
-        return
-    if isinstance(node, ast.Name) and node.id in MEASUREMENTS:
-        return
-    if isinstance(node, ast.BinOp | ast.UnaryOp) and type(node.op) in OPERATORS:
-        if isinstance(node.op, ast.Pow) and not _is_small(node):
-            raise ValueError("an exponent must be a number of at most 10, as in margin ** 2")
-        parts = [node.left, node.right] if isinstance(node, ast.BinOp) else [node.operand]
-    elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in FUNCTIONS:
-        if len(node.args) != 1 or node.keywords:
-            raise ValueError(f"{node.func.id} must have one argument, got {ast.unparse(node)!r}")
-        parts = node.args
-    else:
-        raise ValueError(
-            f"a conjecture may hold numbers, + - * / **, {', '.join(FUNCTIONS)} and "
-            f"{', '.join(MEASUREMENTS)}, got {ast.unparse(node)[:80]!r}"
-        )
-    for part in parts:
-        _check(part)
+def _term(node: ast.AST) -> Term:
+    """Return arithmetic on measurements as a function of their values; refuse whatever else a node is."""
+    match node:
+        case ast.Constant(value=value) if _is_number(value, 1e100):
+            return lambda values: values["number"](value)
+        case ast.Name(id=name) if name in MEASUREMENTS:
+            return lambda values: values[name]
+        case ast.BinOp(op=ast.Pow(), left=base, right=exponent):
+            if not (isinstance(exponent, ast.Constant) and _is_number(exponent.value, 10)):
+                raise ValueError("an exponent must be a number of at most 10, as in margin ** 2")
+            first, second = _term(base), _term(exponent)
+            return lambda values: values["power"](first(values), second(values))
+        case ast.BinOp(op=op, left=left, right=right) if type(op) in OPERATORS:
+            binary, one, other = OPERATORS[type(op)], _term(left), _term(right)
+            return lambda values: binary(one(values), other(values))
+        case ast.UnaryOp(op=op, operand=operand) if type(op) in OPERATORS:
+            unary, of = OPERATORS[type(op)], _term(operand)
+            return lambda values: unary(of(values))
+        case ast.Call(func=ast.Name(id=name), args=arguments, keywords=keywords) if name in FUNCTIONS:
+            if len(arguments) != 1 or keywords:
+                raise ValueError(f"{name} must have one argument, got {ast.unparse(node)!r}")
+            inner = _term(arguments[0])
+            return lambda values: values[name](inner(values))
+    raise ValueError(
+        f"a conjecture may hold numbers, + - * / **, {', '.join(FUNCTIONS)} and "
+        f"{', '.join(MEASUREMENTS)}, got {ast.unparse(node)[:80]!r}"
+    )
 
 
 def _is_number(value: object, most: float) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= most
-
-
-def _is_small(node: ast.BinOp | ast.UnaryOp) -> bool:
-    power = getattr(node, "right", None)
-    return isinstance(power, ast.Constant) and _is_number(power.value, 10)
-
-
-def _names(node: ast.AST) -> set[str]:
-    return {each.id for each in ast.walk(node) if isinstance(each, ast.Name) and each.id in MEASUREMENTS}
-
-
-def _is_closed(node: ast.Compare) -> bool:
-    return isinstance(node.ops[0], ast.LtE | ast.GtE | ast.Eq)
-
-
-def _is_measured(node: ast.Compare) -> bool:
-    return bool(_names(node) - {"n", "T", "d"})
-
-
-def _room(node: ast.Compare, seen: Measurements) -> float:
-    """How far a comparison is from failing; undefined numbers are nan."""
-    values = {name: seen[name] for name in _names(node)}
-    try:
-        gap = _value(node.left, values, 0) - _value(node.comparators[0], values, 0)
-    except (ArithmeticError, ValueError):
-        return math.nan
-    sign = SIGNS[type(node.ops[0])]
-    return float(-abs(gap) if sign == 0 else sign * gap) + 0.0
-
-
-def _value(node: ast.AST, values: Mapping[str, Any], balls: int) -> Any:
-    if isinstance(node, ast.Constant):
-        return arb(node.value) if balls else float(node.value)  # type: ignore[arg-type]
-    if isinstance(node, ast.Name):
-        return values[node.id]
-    if isinstance(node, ast.BinOp):
-        sides = (_value(side, values, balls) for side in (node.left, node.right))
-        power = isinstance(node.op, ast.Pow) and not balls
-        return (math.pow if power else OPERATORS[type(node.op)])(*sides)
-    if isinstance(node, ast.UnaryOp):
-        return OPERATORS[type(node.op)](_value(node.operand, values, balls))
-    assert isinstance(node, ast.Call)
-    assert isinstance(node.func, ast.Name)
-    return FUNCTIONS[node.func.id][balls](_value(node.args[0], values, balls))

@@ -8,7 +8,16 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from hardmax.papers.hunting.candidate import DENOMINATORS, Ranges, Size, costs, rounded, simpler
+from hardmax.papers.hunting.candidate import (
+    DENOMINATORS,
+    Ranges,
+    Size,
+    as_lists,
+    costs,
+    draw_size,
+    rounded,
+    with_simpler_number,
+)
 from hardmax.problem import Problem
 
 VECTORS = ("p", "q", "start")  # options with a number for each dimension
@@ -39,12 +48,12 @@ class ProblemCandidate:
 
     @property
     def n(self) -> int:
-        """Inputs."""
+        """Number of inputs."""
         return len(self.tokens)
 
     @property
     def d(self) -> int:
-        """Dimensions of a token."""
+        """Number of dimensions of a token."""
         return int(self.tokens[0].shape[1])
 
     @property
@@ -85,7 +94,7 @@ class ProblemCandidate:
         return np.concatenate([part.ravel() for part in self._parts()])
 
     def at(self, vector: np.ndarray) -> ProblemCandidate:
-        """The same with other numbers."""
+        """Return the candidate with other numbers."""
         cuts = np.cumsum([part.size for part in self._parts()])[:-1]
         pieces = iter(
             piece.reshape(part.shape)
@@ -241,16 +250,10 @@ class ProblemCandidate:
                 yield self.at(rounded(factor * x, q))
         for i in range(self.n):  # a shift of an input's keys, or scores, does not change most claims
             for t in range(len(self.tokens[i])):
-                moved = [part - (part[t] if j == i else 0) for j, part in enumerate(self.tokens)]
-                yield replace(self, tokens=tuple(moved))
+                yield replace(self, tokens=_shifted(self.tokens, i, t))
                 if self._free:
-                    less = [part - (part[t] if j == i else 0) for j, part in enumerate(self._free)]
-                    yield replace(self, scores=tuple(less))
-        for place, value in enumerate(x):
-            for near in simpler(float(value)):
-                x_new = x.copy()
-                x_new[place] = near
-                yield self.at(x_new)
+                    yield replace(self, scores=_shifted(self._free, i, t))
+        yield from map(self.at, with_simpler_number(x))
 
     def shuffled(self, rng: np.random.Generator, only: str | None = None) -> ProblemCandidate:
         """Inputs, tokens and coordinates in another order, coordinates with other signs; or ``only`` one."""
@@ -265,11 +268,11 @@ class ProblemCandidate:
         )
 
     def told(self, options: dict[str, Any]) -> ProblemCandidate:
-        """The same with other options."""
+        """Return the candidate with other options."""
         return replace(self, options=options)
 
     def to_dict(self) -> dict[str, Any]:
-        """All of it as lists."""
+        """Return the candidate as JSON can hold it."""
         made: dict[str, Any] = {
             "kind": "problem",
             "tokens": [x.tolist() for x in self.tokens],
@@ -280,12 +283,11 @@ class ProblemCandidate:
         for name in ("queries", "labels", "head"):
             if (value := getattr(self, name)) is not None:
                 made[name] = value.tolist()
-        options = {k: v.tolist() if isinstance(v, np.ndarray) else v for k, v in self.options.items()}
-        return made | {"options": options}
+        return made | {"options": as_lists(self.options)}
 
     @classmethod
     def of_dict(cls, made: dict[str, Any]) -> ProblemCandidate:
-        """What `to_dict` wrote."""
+        """Read what `to_dict` wrote."""
         d = len(made["tokens"][0][0])
         tokens = tuple(np.array(part, dtype=float).reshape(-1, d) for part in made["tokens"])
         scores = made.get("scores")
@@ -298,12 +300,14 @@ class ProblemCandidate:
         return cls(tokens, own, loss=made["loss"], options=options, **beside)
 
 
-# drawing
+def _shifted(parts: Arrays, i: int, t: int) -> Arrays:
+    """Count the keys, or the scores, of input i from those of its token t."""
+    return tuple(part - (part[t] if j == i else 0) for j, part in enumerate(parts))
 
 
 def draw_problem(kind: str, ranges: Ranges, rng: np.random.Generator) -> ProblemCandidate:
     """A random problem of a kind: Gaussian, of small integers, with equal losers, or nearly degenerate."""
-    n, T, d = (int(rng.integers(low, high + 1)) for low, high in (ranges[name] for name in ("n", "T", "d")))
+    n, T, d = draw_size(ranges, rng)
     style = int(rng.integers(5))
     keys = rng.normal(size=(n, T, d))
     scores = rng.normal(size=(n, T))
@@ -315,10 +319,8 @@ def draw_problem(kind: str, ranges: Ranges, rng: np.random.Generator) -> Problem
         scores[:, 0] = rng.integers(1, 3, size=n) if rng.random() < 0.5 else 1.0
     if style == 3:  # close to a degenerate one
         size = 10.0 ** rng.uniform(-6, -2)
-        keys, scores = (
-            keys + size * rng.normal(size=keys.shape),
-            scores + size * rng.normal(size=scores.shape),
-        )
+        keys += size * rng.normal(size=keys.shape)
+        scores += size * rng.normal(size=scores.shape)
     loss = DRAWN_LOSSES[int(rng.integers(3))]
     tokens, own = tuple(keys), tuple(scores)
     if kind == "tokens":

@@ -7,6 +7,8 @@ else. It ends at the first refutation.
 from __future__ import annotations
 
 import json
+from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
@@ -15,8 +17,8 @@ import numpy as np
 
 from hardmax._lib.parallel import serial_blas
 from hardmax.papers.checking.check import Reading
-from hardmax.papers.hunting.candidate import Candidate
 from hardmax.papers.hunting.claims import HuntedClaim, Judgement, claim_of
+from hardmax.papers.hunting.space import Candidate
 
 DRAWS, MOVES, STEPS = 10, 30, 40  # judgements of each stage
 
@@ -29,14 +31,14 @@ class BestCandidate:
     best: Candidate | None = None
     judged: Judgement | None = None
     count: int = 0
-    words: dict[str, int] = field(default_factory=dict)
+    words: Counter[str] = field(default_factory=Counter)
     error: str | None = None
 
     def look(self, candidate: Candidate) -> Judgement:
-        """Judge one more, and keep it if it is the best."""
+        """Judge one more, and keep it if it is the best; a refutation ends the unit."""
         found = self.claim.judge(candidate)
         self.count += 1
-        self.words[found.word] = self.words.get(found.word, 0) + 1
+        self.words[found.word] += 1
         if found.word == "refused" and self.error is None:
             self.error = str(found.measured["error"])
         if self.judged is None or (found.word != "refuted", found.value) < (
@@ -44,28 +46,25 @@ class BestCandidate:
             self.judged.value,
         ):
             self.best, self.judged = candidate, found
+        if found.word == "refuted":
+            raise _Refuted
         return found
-
-    @property
-    def ended(self) -> bool:
-        """Whether there is nothing better to be had."""
-        return self.judged is not None and self.judged.word == "refuted"
 
 
 def explore(claim: HuntedClaim, seed: int) -> BestCandidate:
     """One unit of work."""
     rng, ledger = np.random.default_rng(seed), BestCandidate(claim)
-    with serial_blas():
+    with serial_blas(), suppress(_Refuted):
         for _ in range(DRAWS):
             ledger.look(claim.space.draw(rng))
-            if ledger.ended:
-                return ledger
         _climb(ledger, rng, MOVES)
-        if not ledger.ended:
-            _slide(ledger, rng, STEPS)
-        if not ledger.ended:
-            _climb(ledger, rng, MOVES // 2)
+        _slide(ledger, rng, STEPS)
+        _climb(ledger, rng, MOVES // 2)
     return ledger
+
+
+class _Refuted(Exception):
+    """Ends a unit: there is nothing better to be had."""
 
 
 def _climb(ledger: BestCandidate, rng: np.random.Generator, moves: int) -> None:
@@ -78,8 +77,6 @@ def _climb(ledger: BestCandidate, rng: np.random.Generator, moves: int) -> None:
         for _ in range(int(rng.integers(1, 4))):
             there = there.moved(rng, ledger.claim.space.ranges)
         found = ledger.look(there)
-        if ledger.ended:
-            return
         if found.value <= height:
             here, height = there, found.value
 
@@ -90,23 +87,19 @@ def _slide(ledger: BestCandidate, rng: np.random.Generator, steps: int) -> None:
     start = ledger.best
     x = start.vector()
     if not x.size:
-        return _climb(ledger, rng, steps)
+        _climb(ledger, rng, steps)
+        return
     if (cma := strategy()) is None or x.size < 2:  # CMA-ES needs two dimensions
-        return _gauss(ledger, rng, start, steps)
+        _gauss(ledger, rng, start, steps)
+        return
     search = cma.CMAEvolutionStrategy(
         x, 0.3, {"seed": int(rng.integers(1, 2**31)), "verbose": -9, "verb_log": 0, "verb_disp": 0}
     )
     spent = 0
     while spent < steps and not search.stop():
         points = search.ask()
-        values = []
-        for point in points:
-            values.append(ledger.look(start.at(np.asarray(point))).value)
-            spent += 1
-            if ledger.ended:
-                return None
-        search.tell(points, values)
-    return None
+        search.tell(points, [ledger.look(start.at(np.asarray(point))).value for point in points])
+        spent += len(points)
 
 
 def _gauss(ledger: BestCandidate, rng: np.random.Generator, start: Candidate, steps: int) -> None:
@@ -116,8 +109,6 @@ def _gauss(ledger: BestCandidate, rng: np.random.Generator, start: Candidate, st
     for _ in range(steps):
         there = x + size * rng.normal(size=x.size)
         found = ledger.look(start.at(there))
-        if ledger.ended:
-            return
         if found.value < height:
             x, height, size = there, found.value, 1.5 * size
         else:
@@ -146,7 +137,7 @@ def unit(parameters: dict[str, Any], seed: int) -> dict[str, Any]:
 
 
 def row_of(found: BestCandidate) -> dict[str, Any]:
-    """What is kept of a unit."""
+    """Return a unit as the row of a sweep."""
     assert found.best is not None
     assert found.judged is not None
     return {

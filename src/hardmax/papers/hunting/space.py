@@ -1,4 +1,9 @@
-"""The space of a hunt: which kind of data a claim is about, how large, and what the claim must be told."""
+"""The space of a hunt: which kind of data a claim is about, how large, and what the claim must be told.
+
+A candidate is data that a claim may fail on: lists and arrays that a move can change, not the subject made of
+them. Both kinds have the same methods. They move to a neighbor, shrink, come in another order of their
+``orders``, and hold their continuous numbers as one vector; ``cost`` is how much there is to write down.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +15,11 @@ from typing import Any
 import numpy as np
 
 from hardmax.papers.checking.check import Statement
-from hardmax.papers.hunting.candidate import Candidate, Ranges
+from hardmax.papers.hunting.candidate import Ranges
 from hardmax.papers.hunting.problems import DRAWN_LOSSES, ProblemCandidate, draw_problem
 from hardmax.papers.hunting.words import VALUES, WordsCandidate, draw_corpus, draw_sentences
+
+Candidate = ProblemCandidate | WordsCandidate
 
 LARGEST = {"n": 50, "T": 50, "d": 50, "V": 50}
 RANGES: dict[str, Ranges] = {
@@ -60,7 +67,7 @@ class Space:
         return made
 
     def with_loss(self, loss: str | None) -> Space:
-        """The same space with problems of one loss; a ValueError names those that it has."""
+        """Return the space with problems of one loss; a ValueError names those that it has."""
         if loss is None:
             return self
         if self.family != "problem":
@@ -90,7 +97,7 @@ def _given(name: str, made: Any, rng: np.random.Generator) -> Any:
 
 
 def space_of(stated: Statement, ranges: str | None = None) -> Space:
-    """What a statement or a user's function is hunted on: the data and draws that it declares.
+    """Return what a statement or a user's function is hunted on: the data and draws that it declares.
 
     Without a declaration the annotation of its first parameter names the data (problems, unless it is about
     a Corpus, Sentences or a Subject of paper C), and keyword-only parameters without a default are drawn: a
@@ -143,7 +150,6 @@ def ranges_text(ranges: Ranges) -> str:
 
 
 def candidate_of(made: dict[str, Any]) -> Candidate:
-    """What `Candidate.to_dict` wrote."""
-    if made["kind"] == "problem":
-        return ProblemCandidate.of_dict(made)
-    return WordsCandidate.of_dict(made)
+    """Read what ``to_dict`` of a candidate wrote."""
+    kind = ProblemCandidate if made["kind"] == "problem" else WordsCandidate
+    return kind.of_dict(made)

@@ -14,9 +14,9 @@ import numpy as np
 from hardmax._lib.files import whole_text
 from hardmax.directions.enumerate import attractors
 from hardmax.papers.checking.instances import read_subject
-from hardmax.papers.hunting.candidate import Candidate
 from hardmax.papers.hunting.claims import HuntedClaim
 from hardmax.papers.hunting.problems import VECTORS, ProblemCandidate
+from hardmax.papers.hunting.space import Candidate
 from hardmax.papers.hunting.words import VALUES, WordsCandidate, word
 from hardmax.problem import Problem
 
@@ -33,7 +33,6 @@ def told(candidate: Candidate) -> list[str]:
             label = "" if candidate.labels is None else f"{candidate.labels[i]:+d}  "
             lines.append(f"  {label}{' '.join(map(word, row))}")
     else:
-        assert isinstance(candidate, ProblemCandidate)
         lines = [f"n = {n}, {T} tokens, d = {d}, {candidate.loss} loss"]
         for i, part in enumerate(candidate.tokens):
             keys = "  ".join(_vector(row) for row in part)
@@ -43,8 +42,12 @@ def told(candidate: Candidate) -> list[str]:
             lines.append(f"  {keys}   {', '.join(beside)}")
         if candidate.head is not None:
             lines.append(f"  head {_vector(candidate.head)}")
-    given = {k: v for k, v in candidate.options.items() if not np.isscalar(v)}
-    return lines + [f"  {name} {_vector(value)}" for name, value in given.items()]
+    return lines + [f"  {name} {value}" for name, value in _vectors(candidate).items()]
+
+
+def _vectors(candidate: Candidate) -> dict[str, str]:
+    """Return the options that are not single numbers, as text."""
+    return {name: _vector(x) for name, x in candidate.options.items() if not np.isscalar(x)}
 
 
 def _vector(x: Any) -> str:
@@ -64,7 +67,6 @@ def write(candidate: Candidate, folder: Path, claim: str, verdict: str, proof: s
         data = folder / "counterexample.json"
         candidate.subject().save(data)
     else:
-        assert isinstance(candidate, WordsCandidate)
         data = folder / ("counterexample.txt" if candidate.labels is None else "counterexample.csv")
         with whole_text(data) as file:
             file.write(_text(candidate))
@@ -72,10 +74,10 @@ def write(candidate: Candidate, folder: Path, claim: str, verdict: str, proof: s
     if (drawn := picture(candidate)) is not None:
         files.append(folder / "counterexample.svg")
         drawn.savefig(files[-1])
-    files.append(folder / "counterexample.tex")
-    with whole_text(files[-1]) as file:
+    fragment = folder / "counterexample.tex"
+    with whole_text(fragment) as file:
         file.write(latex(candidate, claim, verdict, proof))
-    return files
+    return [*files, fragment]
 
 
 def _text(candidate: WordsCandidate) -> str:
@@ -90,8 +92,7 @@ def _text(candidate: WordsCandidate) -> str:
 
 
 def read(claim: HuntedClaim, file: Path, given: Mapping[str, Any]) -> Candidate:
-    """The data of a file as a candidate, and what the claim receives in addition."""
-
+    """Read the data of a file as a candidate, with what the claim receives in addition."""
     subject = read_subject(claim.space.family, file)
     options = {k: np.array(v, dtype=float) if k in (*VECTORS, VALUES) else v for k, v in given.items()}
     if isinstance(subject, Problem):
@@ -151,7 +152,6 @@ def latex(candidate: Candidate, claim: str, verdict: str, proof: str | None) -> 
             rows = [f"{row}~(${y:+d}$)" for row, y in zip(rows, candidate.labels, strict=True)]
         body = f"the {n} {what} {', '.join(rows)}"
     else:
-        assert isinstance(candidate, ProblemCandidate)
         parts = []
         for i, part in enumerate(candidate.tokens):
             keys = ",\\ ".join(_vector(row) for row in part)
@@ -163,6 +163,5 @@ def latex(candidate: Candidate, claim: str, verdict: str, proof: str | None) -> 
         if candidate.head is not None:
             parts.append(f"$v = {_vector(candidate.head)}$")
         body = f"$n = {n}$, $d = {d}$, {candidate.loss} loss: {'; '.join(parts)}"
-    given = {k: v for k, v in candidate.options.items() if not np.isscalar(v)}
-    told = "".join(f", {name} ${_vector(value)}$" for name, value in given.items())
+    told = "".join(f", {name} ${value}$" for name, value in _vectors(candidate).items())
     return f"{head}{body}{told}.{'' if proof is None else f' Proof: {proof}.'}\n"

@@ -9,7 +9,15 @@ from typing import Any, ClassVar
 import numpy as np
 
 from hardmax.data.corpora.corpus import Corpus
-from hardmax.papers.hunting.candidate import Ranges, Size, costs, rounded, simpler
+from hardmax.papers.hunting.candidate import (
+    Ranges,
+    Size,
+    as_lists,
+    costs,
+    draw_size,
+    rounded,
+    with_simpler_number,
+)
 
 VALUES = "values"  # option: a value for each word, of which statements about values make E = [I | values]
 Rows = tuple[tuple[int, ...], ...]
@@ -52,10 +60,10 @@ class WordsCandidate:
         return np.array(self.options.get(VALUES, ()), dtype=float)
 
     def at(self, vector: np.ndarray) -> WordsCandidate:
-        """The same with other values."""
+        """Return the candidate with other values of words."""
         if VALUES not in self.options:
             return self
-        return replace(self, options={**self.options, VALUES: np.asarray(vector, dtype=float)})
+        return self.told({**self.options, VALUES: np.asarray(vector, dtype=float)})
 
     def _made(self, rows: Any, labels: Any = None) -> WordsCandidate:
         """With other rows: words numbered in the order in which they come, values and selections kept."""
@@ -85,7 +93,7 @@ class WordsCandidate:
         if kind == 0 and "selection" in self.options:
             chosen = [list(each) for each in self.options["selection"]]
             chosen[i] = sorted(set(rng.choice(row, size=int(rng.integers(1, len(row) + 1))).tolist()))
-            return replace(self, options={**self.options, "selection": chosen})
+            return self.told({**self.options, "selection": chosen})
         if kind <= 1 and VALUES in self.options:
             x = self.vector()
             a, b = rng.integers(len(x), size=2)
@@ -144,35 +152,30 @@ class WordsCandidate:
         x = self.vector()
         if x.size:
             yield self.at(rounded(x, 1))
-            for place, value in enumerate(x):
-                for near in simpler(float(value)):
-                    y = x.copy()
-                    y[place] = near
-                    yield self.at(y)
+            yield from map(self.at, with_simpler_number(x))
         if "selection" in self.options:
             for i, chosen in enumerate(self.options["selection"]):
                 for t in chosen if len(chosen) > 1 else ():
-                    less = [
-                        [s for s in c if (j, s) != (i, t)] for j, c in enumerate(self.options["selection"])
-                    ]
-                    yield replace(self, options={**self.options, "selection": less})
+                    less = [list(other) for other in self.options["selection"]]
+                    less[i] = [s for s in chosen if s != t]
+                    yield self.told({**self.options, "selection": less})
 
     def shuffled(self, rng: np.random.Generator, only: str | None = None) -> WordsCandidate:
         """Sequences in another order; words of a corpus in another order too."""
         return self._picked(rng.permutation(len(self.rows)))
 
     def told(self, options: dict[str, Any]) -> WordsCandidate:
-        """The same with other options."""
+        """Return the candidate with other options."""
         return replace(self, options=options)
 
     def to_dict(self) -> dict[str, Any]:
-        """All of it as lists."""
-        options = {k: v.tolist() if isinstance(v, np.ndarray) else v for k, v in self.options.items()}
+        """Return the candidate as JSON can hold it."""
+        options = as_lists(self.options)
         return {"kind": "words", "rows": self.rows, "labels": self.labels, "options": options}
 
     @classmethod
     def of_dict(cls, made: dict[str, Any]) -> WordsCandidate:
-        """What `to_dict` wrote."""
+        """Read what `to_dict` wrote."""
         options = dict(made["options"])
         if VALUES in options:
             options[VALUES] = np.array(options[VALUES], dtype=float)
@@ -185,12 +188,9 @@ def word(x: int) -> str:
     return chr(ord("a") + x) if x < 26 else f"w{x}"
 
 
-# drawing
-
-
 def draw_corpus(ranges: Ranges, rng: np.random.Generator) -> WordsCandidate:
     """Sequences of one length with labels: at random, or each with one word that only its label has."""
-    n, T, V = (int(rng.integers(low, high + 1)) for low, high in (ranges[name] for name in ("n", "T", "V")))
+    n, T, V = draw_size(ranges, rng)
     if rng.random() < 0.3:
         rows = rng.integers(V, size=(n, T))
         labels = rng.choice([-1, 1], size=n)
@@ -202,13 +202,12 @@ def draw_corpus(ranges: Ranges, rng: np.random.Generator) -> WordsCandidate:
         both = [fill, rng.permutation(fill.ravel()).reshape(fill.shape)]
         rows = np.vstack([np.column_stack([s, f]) for s, f in zip(stars, both, strict=True)])
         labels = np.repeat([1, -1], half)
-    made = WordsCandidate((), ())._made(rows.tolist(), tuple(labels.tolist()))
-    return made
+    return WordsCandidate((), ())._made(rows.tolist(), tuple(labels.tolist()))
 
 
 def draw_sentences(ranges: Ranges, rng: np.random.Generator) -> WordsCandidate:
     """Sentences of a rule: the word after is n of a word before it, most often; n is any map of words."""
-    n, T, V = (int(rng.integers(low, high + 1)) for low, high in (ranges[name] for name in ("n", "T", "V")))
+    n, T, V = draw_size(ranges, rng)
     follows = rng.permutation(V) if rng.random() < 0.4 else rng.integers(V, size=V)
     rank = rng.permuted(np.tile(np.arange(V), (V, 1)), axis=1)  # under a query, the first word there decides
     rows = []

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from hardmax.papers.ledger.evidence import CheckEvidence, ClaimEvidence, Fact, FigureEvidence
-from hardmax.papers.ledger.rows import LedgerItem
+from hardmax.papers.ledger.rows import LedgerItem, statement_items
 
-CONSTRUCTED = "constructed instances, on which the statement must hold or must not"
 DRAWN = "drawn as the paper says: n = 4, T = 6, tokens and v uniform on the sphere, labels uniform"
 QUICK = "The stored result has 200 trials per d, not 1,000."
 VISION = (
@@ -32,14 +31,6 @@ def _figure(
 ) -> LedgerItem:
     evidence = (FigureEvidence(id, quick),)
     return LedgerItem("B", item, printed, ours, data, evidence, differs, (), comments, stand_in)
-
-
-def _statement(
-    item: str, printed: str, *ids: str, differs: str = "", comments: str = "", corrected: bool = False
-) -> LedgerItem:
-    evidence = tuple(CheckEvidence(id, corrected) for id in ids)
-    ours = f"checked as {', '.join(ids)}"
-    return LedgerItem("B", item, printed, ours, CONSTRUCTED, evidence, differs, (), comments)
 
 
 ITEMS: tuple[LedgerItem, ...] = (
@@ -211,42 +202,39 @@ ITEMS: tuple[LedgerItem, ...] = (
         "trials of figure 9 with a negative gap",
         (CheckEvidence("B-APP-E"),),
     ),
-    _statement("Assumption A", "smooth losses with a bounded, Lipschitz derivative", "B-THM-L6"),
-    _statement("Assumption B", "one best token per input, equal other scores", "B-ASM-B"),
-    _statement("Assumption C", "attention that is lost costs label margin", "B-ASM-C"),
-    _statement("Assumption D", "less lost attention means less risk", "B-ASM-D"),
-    _statement("Definition 1", "scores, best tokens, the globally best direction", "B-THM-L4"),
-    _statement("Definition 2", "neighbors and locally best directions", "B-THM-3", "B-THM-4"),
-    _statement("Definition 3", "directional neighbors and margins", "B-THM-L9"),
-    _statement("Lemma 1", "training W is training p", "B-THM-L1"),
-    _statement("Theorem 1", "the regularization path tends to the globally best direction", "B-THM-1"),
-    _statement("Lemma 2", "that direction exists for equal labels", "B-THM-L2"),
-    _statement("Theorem 2", "descent diverges; with one input its direction converges", "B-THM-2"),
-    _statement("Lemma 3", "the key covariance to first order", "B-THM-L3"),
-    _statement("Theorem 3", "local convergence from a cone", "B-THM-3"),
-    _statement("Lemma 4", "the globally best direction descends everywhere", "B-THM-L4"),
-    _statement("Theorem 4", "directions that are not locally best attract no local path", "B-THM-4"),
-    _statement("Lemma 5", "far out no direction beats the max-margin one, n = 1", "B-THM-L5"),
-    _statement("Theorem 5", "the joint path where every input supports the label margin", "B-THM-5"),
-    _statement("Lemma 6", "the risk is smooth and descent lowers it", "B-THM-L6"),
-    _statement(
-        "Theorem 6",
-        "the joint path tends to v_mm and the relaxed direction",
-        "B-THM-6",
-        differs="B-ERR-02: r must grow at least rho* times as fast as R, which the paper leaves open.",
+    *statement_items(
+        "B",
+        """
+    Assumption A | smooth losses with a bounded, Lipschitz derivative | B-THM-L6
+    Assumption B | one best token per input, equal other scores | B-ASM-B
+    Assumption C | attention that is lost costs label margin | B-ASM-C
+    Assumption D | less lost attention means less risk | B-ASM-D
+    Definition 1 | scores, best tokens, the globally best direction | B-THM-L4
+    Definition 2 | neighbors and locally best directions | B-THM-3, B-THM-4
+    Definition 3 | directional neighbors and margins | B-THM-L9
+    Lemma 1 | training W is training p | B-THM-L1
+    Theorem 1 | the regularization path tends to the globally best direction | B-THM-1
+    Lemma 2 | that direction exists for equal labels | B-THM-L2
+    Theorem 2 | descent diverges; with one input its direction converges | B-THM-2
+    Lemma 3 | the key covariance to first order | B-THM-L3
+    Theorem 3 | local convergence from a cone | B-THM-3
+    Lemma 4 | the globally best direction descends everywhere | B-THM-L4
+    Theorem 4 | directions that are not locally best attract no local path | B-THM-4
+    Lemma 5 | far out no direction beats the max-margin one, n = 1 | B-THM-L5
+    Theorem 5 | the joint path where every input supports the label margin | B-THM-5
+    Lemma 6 | the risk is smooth and descent lowers it | B-THM-L6
+    Theorem 6 | the joint path tends to v_mm and the relaxed direction | B-THM-6 | differs: B-ERR-02: r must
+        grow at least rho* times as fast as R, which the paper leaves open.
+    Lemma 7 | gradients in the cone of a locally best direction | B-THM-L7
+    Theorem 7 | Theorem 4 in the appendix, with general position defined | B-THM-4 | comments: B-ERR-10:
+        general position is read for a fixed selection.
+    Lemma 8 | the larger margin wins far out | B-THM-L8
+    Theorem 8 | the path with several best tokens | B-THM-8, B-THM-8N
+    Lemma 9 | a direction whose neighbors score higher is beaten by finite points | B-THM-L9
+    Lemma 10 | at most d directional neighbors | B-THM-L10
+    Lemma 11 | Lemma 2 in the appendix: all labels 1, v in the range of W' | B-THM-L2
+        """,
     ),
-    _statement("Lemma 7", "gradients in the cone of a locally best direction", "B-THM-L7"),
-    _statement(
-        "Theorem 7",
-        "Theorem 4 in the appendix, with general position defined",
-        "B-THM-4",
-        comments="B-ERR-10: general position is read for a fixed selection.",
-    ),
-    _statement("Lemma 8", "the larger margin wins far out", "B-THM-L8"),
-    _statement("Theorem 8", "the path with several best tokens", "B-THM-8", "B-THM-8N"),
-    _statement("Lemma 9", "a direction whose neighbors score higher is beaten by finite points", "B-THM-L9"),
-    _statement("Lemma 10", "at most d directional neighbors", "B-THM-L10"),
-    _statement("Lemma 11", "Lemma 2 in the appendix: all labels 1, v in the range of W'", "B-THM-L2"),
     LedgerItem(
         "B",
         "Lemma 12",
@@ -264,26 +252,19 @@ ITEMS: tuple[LedgerItem, ...] = (
         (Fact("Lemma 13"),),
         "B-ERR-02: r = 1.5 R, above the coupling rho* = 1.",
     ),
-    _statement("Lemma 14", "excess risk and lost attention, up to constants", "B-THM-L14"),
-    _statement(
-        "Bound (73)",
-        "attention lost at radius R, between two exponentials",
-        "B-EQ-73",
-        differs="A margin below zero counts as zero: lost attention cannot exceed one.",
-        corrected=True,
-    ),
-    _statement("Bound (75)", "lost attention costs risk, whatever v", "B-EQ-75"),
-    _statement("Bound (79)", "attention lost by the tightened relaxed direction", "B-EQ-79"),
-    _statement(
-        "Bound (84)",
-        "attention lost by sets at radius R",
-        "B-EQ-84",
-        differs="A margin below zero counts as zero: lost attention cannot exceed one.",
-    ),
-    _statement("Text on figure 1(a)", "the correlation with the limit rises at every step", "B-THM-2M"),
-    _statement(
-        "Appendix E, limits of descent",
-        "wherever softmax saturates, descent tends to a locally best direction",
-        "B-ERR-21",
+    *statement_items(
+        "B",
+        """
+    Lemma 14 | excess risk and lost attention, up to constants | B-THM-L14
+    Bound (73) | attention lost at radius R, between two exponentials | B-EQ-73 | differs: A margin below zero
+        counts as zero: lost attention cannot exceed one. | corrected
+    Bound (75) | lost attention costs risk, whatever v | B-EQ-75
+    Bound (79) | attention lost by the tightened relaxed direction | B-EQ-79
+    Bound (84) | attention lost by sets at radius R | B-EQ-84 | differs: A margin below zero counts as zero:
+        lost attention cannot exceed one.
+    Text on figure 1(a) | the correlation with the limit rises at every step | B-THM-2M
+    Appendix E, limits of descent | wherever softmax saturates, descent tends to a locally best direction |
+        B-ERR-21
+        """,
     ),
 )

@@ -2,20 +2,12 @@
 
 from __future__ import annotations
 
-from hardmax.papers.ledger.evidence import CheckEvidence, FigureEvidence
-from hardmax.papers.ledger.rows import LedgerItem
+from hardmax.papers.ledger.evidence import FigureEvidence
+from hardmax.papers.ledger.rows import LedgerItem, statement_items
 
-CONSTRUCTED = "constructed instances, on which the statement must hold or must not"
 GENERATED = "a realizable dataset from our generator, 20 tokens; the paper says only that it is random"
 SETTING = "|V| = d = 20, 900 steps, eta0 = 0.2/sqrt(d), eta = 0.05/sqrt(d)"
 UNKNOWN = "The paper's dataset is not given (C-ERR-18); ours has chains of a random permutation."
-
-
-def _statement(item: str, printed: str, *ids: str, differs: str = "", comments: str = "") -> LedgerItem:
-    ours = f"checked as {', '.join(ids)}"
-    return LedgerItem(
-        "C", item, printed, ours, CONSTRUCTED, tuple(map(CheckEvidence, ids)), differs, (), comments
-    )
 
 
 _PANELS = {
@@ -66,16 +58,15 @@ ITEMS: tuple[LedgerItem, ...] = (
         (FigureEvidence("C-FIG-BOUNDS"),),
         "C-ERR-11: 1696 must be 1728; C-ERR-07: the proof gives 12, not 5.",
     ),
-    _statement("Assumption 1", "a realizable dataset: next tokens by collocation", "C-THM-STRUCT"),
-    _statement("Assumption 2", "orthonormal embeddings", "C-LEM-4"),
-    _statement(
-        "Assumption 3",
-        "no other token of a sentence is more frequent than those that decide",
-        "C-LEM-5",
-        "C-THM-STRUCT",
-    ),
-    _statement(
-        "Definition 1", "the order of tokens under a query, four types of tokens", "C-THM-STRUCT", "C-LEM-5"
+    *statement_items(
+        "C",
+        """
+    Assumption 1 | a realizable dataset: next tokens by collocation | C-THM-STRUCT
+    Assumption 2 | orthonormal embeddings | C-LEM-4
+    Assumption 3 | no other token of a sentence is more frequent than those that decide | C-LEM-5,
+        C-THM-STRUCT
+    Definition 1 | the order of tokens under a query, four types of tokens | C-THM-STRUCT, C-LEM-5
+        """,
     ),
     LedgerItem(
         "C",
@@ -85,23 +76,26 @@ ITEMS: tuple[LedgerItem, ...] = (
         "the paper's Example 1",
         (FigureEvidence("C-FIG-1"),),
     ),
-    _statement("Example 2", "a sentence that was not seen is continued by its optimal token", "C-THM-3"),
-    _statement("Algorithm 1", "two stages of normalized descent from zero", "C-THM-S1", "C-LEM-5"),
-    _statement(
-        "Proposition 1", "stage 1 converges in direction, 1 - cos at most of order log t / t", "C-PROP-1"
+    *statement_items(
+        "C",
+        """
+    Example 2 | a sentence that was not seen is continued by its optimal token | C-THM-3
+    Algorithm 1 | two stages of normalized descent from zero | C-THM-S1, C-LEM-5
+    Proposition 1 | stage 1 converges in direction, 1 - cos at most of order log t / t | C-PROP-1
+    Proposition 2 | the columns of W_kq* | C-THM-P2
+    Proposition 3 | Proposition 1 in the appendix, with the constant 12 | C-PROP-1
+    Proposition 4 | Proposition 2 in the appendix, for several optimal tokens | C-THM-P2
+    Corollary 1 | margins of W_ov after stage 1 lie between Delta and 3 Delta | C-COR-1
+    Theorem 1 | W_kq converges in direction, 1 - cos of order log^2 t / t | C-THM-1
+    Theorem 2 | attention and loss converge linearly, (4) | C-THM-2
+    Theorem 3 | unseen tokens lie between optimal and other ones | C-THM-3
+    Lemma 1 | the norm of W_ov grows linearly | C-LEM-1
+    Lemma 2 | W_ov gains no more than W_ov* from the gradient | C-LEM-2
+    Lemma 3 | wrong tokens are equally wrong | C-LEM-3
+    Lemma 4 | the gradient of stage 2, projected | C-LEM-4
+    Lemma 5 | attention on the right token only grows | C-LEM-5
+    Lemma 6 | the norm of W_kq grows linearly | C-LEM-6
+    Lemma 7 | W_kq gains no more than W_kq* from the gradient | C-LEM-7
+        """,
     ),
-    _statement("Proposition 2", "the columns of W_kq*", "C-THM-P2"),
-    _statement("Proposition 3", "Proposition 1 in the appendix, with the constant 12", "C-PROP-1"),
-    _statement("Proposition 4", "Proposition 2 in the appendix, for several optimal tokens", "C-THM-P2"),
-    _statement("Corollary 1", "margins of W_ov after stage 1 lie between Delta and 3 Delta", "C-COR-1"),
-    _statement("Theorem 1", "W_kq converges in direction, 1 - cos of order log^2 t / t", "C-THM-1"),
-    _statement("Theorem 2", "attention and loss converge linearly, (4)", "C-THM-2"),
-    _statement("Theorem 3", "unseen tokens lie between optimal and other ones", "C-THM-3"),
-    _statement("Lemma 1", "the norm of W_ov grows linearly", "C-LEM-1"),
-    _statement("Lemma 2", "W_ov gains no more than W_ov* from the gradient", "C-LEM-2"),
-    _statement("Lemma 3", "wrong tokens are equally wrong", "C-LEM-3"),
-    _statement("Lemma 4", "the gradient of stage 2, projected", "C-LEM-4"),
-    _statement("Lemma 5", "attention on the right token only grows", "C-LEM-5"),
-    _statement("Lemma 6", "the norm of W_kq grows linearly", "C-LEM-6"),
-    _statement("Lemma 7", "W_kq gains no more than W_kq* from the gradient", "C-LEM-7"),
 )

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from hardmax.papers.ledger.evidence import Evidence, Found, Stored
+from hardmax.papers.figures.claims import read_rows
+from hardmax.papers.ledger.evidence import CheckEvidence, Evidence, Found, Stored
 
 Verdict = Literal[
     "reproduced", "reproduced with a stated change", "not reproduced", "stand-in only", "not run"
@@ -17,6 +18,7 @@ VERDICTS: tuple[Verdict, ...] = (
     "stand-in only",
     "not run",
 )
+CONSTRUCTED = "constructed instances, on which the statement must hold or must not"
 
 
 @dataclass(frozen=True)
@@ -56,6 +58,25 @@ class LedgerItem:
         return Row(
             self.paper, self.item, self.printed, ours, data, differs, verdict, command, result, self.aliases
         )
+
+
+def statement_items(paper: str, table: str) -> tuple[LedgerItem, ...]:
+    """Return the items about statements that are checked, from rows ``item | what is printed | ids``.
+
+    ``item = number`` adds the number in an older version of the paper. A row can continue with ``| differs:
+    ...`` and ``| comments: ...``, which are fields of the item, and ``| corrected``, as in `CheckEvidence`.
+    """
+    items = []
+    for name, printed, ids, *more in read_rows(table):
+        item, *aliases = name.split(" = ")
+        marks = dict(each.partition(": ")[::2] for each in more)
+        evidence = tuple(CheckEvidence(id, "corrected" in marks) for id in ids.split(", "))
+        differs, comments = (marks.get(field, "") for field in ("differs", "comments"))
+        ours = f"checked as {ids}"
+        items.append(
+            LedgerItem(paper, item, printed, ours, CONSTRUCTED, evidence, differs, tuple(aliases), comments)
+        )
+    return tuple(items)
 
 
 def _verdict(found: list[Found], changed: bool) -> Verdict:

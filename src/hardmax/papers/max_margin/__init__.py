@@ -63,15 +63,14 @@ PAPER = Paper(
     statements=located(
         "statements",
         "several_optimal B-APP-E B-THM-8 B-THM-8N B-THM-L14",
-        "foundations B-ASM-B B-ASM-C B-ASM-D B-THM-L1 B-THM-L2",
+        "lemmas B-ASM-B B-ASM-C B-ASM-D B-THM-L1 B-THM-L2 B-THM-L3 B-THM-L4 B-THM-L5 B-THM-L6 B-THM-L8",
+        "lemmas B-THM-L9 B-THM-L10",
         "finite B-EQ-73 B-EQ-75 B-EQ-79 B-EQ-84",
         "convergence B-ERR-21 B-THM-2 B-THM-2M",
         "joint_training B-NEW-1 B-NEW-1b B-THM-5 B-THM-6",
         "paths B-NEW-2 B-NEW-3 B-THM-1",
         "index B-NEW-4",
         "local B-THM-3 B-THM-4 B-THM-L7",
-        "gradients B-THM-L3 B-THM-L4 B-THM-L5 B-THM-L6",
-        "directions B-THM-L8 B-THM-L9 B-THM-L10",
     ),
     figures=located(
         "figures",
@@ -83,11 +82,11 @@ PAPER = Paper(
         "chaos B-FIG-CHAOS",
         "rates B-FIG-4 B-FIG-5",
         "vision.figures B-FIG-6 B-FIG-7",
-        "basins B-FIG-8",
+        "convergence B-FIG-8",
         "random_data B-FIG-9a B-FIG-9b B-FIG-10",
     ),
     printed=located(
-        "statements", "convergence B-ERR-14", "several_optimal B-ERR-15", "foundations B-ERR-18 B-ERR-19"
+        "statements", "convergence B-ERR-14", "several_optimal B-ERR-15", "lemmas B-ERR-18 B-ERR-19"
     ),
     errata=ERRATA,
     catalogue=CATALOGUE,

@@ -6,11 +6,12 @@ import numpy as np
 
 import hardmax as hm
 from hardmax._lib.style import BLUE, GRAY, GREEN, INK, ORANGE, PURPLE, RED
+from hardmax.dynamics.train import train_quietly
 from hardmax.papers.figures.claims import listed
 from hardmax.papers.figures.figure import Axes, Canvas, Findings, Setting, recipe
 from hardmax.papers.figures.panels import draw_lines, name_axes
 from hardmax.papers.figures.tables import Tables, part, stacked
-from hardmax.papers.geometry.figures.methods import at, deficits, marks, train
+from hardmax.papers.geometry.figures.methods import at, deficits, marks
 
 RATE = 0.01
 STEPS = {"quick": 100_000, "paper": 10_000_000}
@@ -91,8 +92,7 @@ def fig_adam(setting: Setting) -> Findings:
     best = hm.max_margin(problem, norm="linf")
     curves: dict[float, tuple[np.ndarray, np.ndarray]] = {}
     for beta in BETAS:
-        run = train(problem, hm.optim.Adam(RATE, (0.9, beta), eps=0.0), last, marks(last, 60))
-        curves[beta] = deficits(run, best)
+        curves[beta] = deficits(_run(problem, RATE, (0.9, beta), last, marks(last)), best)
         setting.progress(len(curves) / (len(BETAS) + 2))
     waiting = {beta: hm.limits.adam_waiting(RATE, best.margin, (0.9, beta)) for beta in BETAS}
     growth = {rate: _growth(problem, best, rate, last) for rate in GROWTH}
@@ -102,10 +102,7 @@ def fig_adam(setting: Setting) -> Findings:
         for beta in (0.99, 0.999)
     }
     edge = hm.limits.runaway_rate(best.margin, AWAY)
-    about = {
-        factor: train(problem, hm.optim.Adam(factor * edge, AWAY, eps=0.0), LATE, marks(LATE, 200))
-        for factor in AROUND
-    }
+    about = {factor: _run(problem, factor * edge, AWAY, LATE, marks(LATE, 200)) for factor in AROUND}
     spent = [beta for beta in BETAS if 10 * waiting[beta] < last]
     early = [at(*curves[0.999], step) for step in (1000, 10_000, 100_000)]
     claims = {
@@ -142,8 +139,15 @@ def fig_adam(setting: Setting) -> Findings:
     return Findings(tables, claims, notes)
 
 
+def _run(
+    problem: hm.Problem, rate: float, betas: tuple[float, float], steps: int, record: list[int]
+) -> hm.Run:
+    """Train by Adam without epsilon."""
+    return train_quietly(problem, hm.optim.Adam(rate, betas, eps=0.0), steps=steps, record=record)
+
+
 def _growth(problem: hm.Problem, best: hm.MaxMargin, rate: float, last: int) -> float:
-    """Of the least margin in a step, over the last thousand."""
-    run = train(problem, hm.optim.Adam(rate, (0.9, 0.99), eps=0.0), last, [last - 1000])
+    """Return the growth of the least margin per step, over the last thousand steps."""
+    run = _run(problem, rate, (0.9, 0.99), last, [last - 1000])
     rows = best.constraints.rows()
     return float((rows @ run.points[-1]).min() - (rows @ run.points[-2]).min()) / 1000

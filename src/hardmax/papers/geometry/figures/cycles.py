@@ -8,11 +8,12 @@ import numpy as np
 
 import hardmax as hm
 from hardmax._lib.style import BLUE, GREEN, PURPLE, RED
+from hardmax.dynamics.train import train_quietly
 from hardmax.papers.figures.claims import listed
 from hardmax.papers.figures.figure import Canvas, Findings, Setting, recipe
 from hardmax.papers.figures.panels import draw_lines, name_axes, name_lines
 from hardmax.papers.figures.tables import Tables, part, stacked
-from hardmax.papers.geometry.figures.methods import at, deficits, marks, train
+from hardmax.papers.geometry.figures.methods import at, deficits, marks
 
 STEPS = {"quick": 10_000, "paper": 100_000}
 DATA = {"cycle": "(b) one cycle: direction", "two-scc": "(c) two cycles: direction"}
@@ -83,7 +84,7 @@ def fig_cycles(setting: Setting) -> Findings:
     for place, data in enumerate(DATA):
         problem = hm.data.example(data)
         parts[data] = hm.decompose(problem)
-        runs = {name: train(problem, rule, last, record) for name, rule in RULES.items()}
+        runs = {name: train_quietly(problem, rule, steps=last, record=record) for name, rule in RULES.items()}
         runs[SPLIT] = hm.train(parts[data].remainder, RULES["normalised"], steps=last, record=record)
         for name, run in runs.items():
             norm = RULES["normalised" if name == SPLIT else name].norm

@@ -1,8 +1,9 @@
-"""What the figures of part D share: steps to record, deficits along a run, and a color for every norm."""
+"""What the figures of part D share: steps to record, deficits along a run, and a color for every norm.
+
+Rates may lie beyond a threshold on purpose, so figures train by `train_quietly`, without the warning.
+"""
 
 from __future__ import annotations
-
-import warnings
 
 import numpy as np
 
@@ -17,15 +18,6 @@ NAMES = {
     "l3": r"$\ell_3$",
     "linf": r"$\ell_\infty$",
 }
-
-
-def train(
-    problem: hm.Problem, step: hm.optim.Optimizer, steps: int, record: list[int] | None = None
-) -> hm.Run:
-    """A run whose rate may lie beyond a threshold on purpose: the warning about it is not for the reader."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return hm.train(problem, step, steps=steps, record=marks(steps) if record is None else record)
 
 
 def marks(last: int, number: int = 60) -> list[int]:

@@ -9,10 +9,11 @@ import numpy as np
 
 import hardmax as hm
 from hardmax._lib.style import BLUE, PURPLE, RED
+from hardmax.dynamics.train import train_quietly
 from hardmax.papers.figures.figure import Axes, Canvas, Findings, Setting, recipe
 from hardmax.papers.figures.panels import draw_lines, name_axes
 from hardmax.papers.figures.tables import Table, Tables, part, stacked
-from hardmax.papers.geometry.figures.methods import COLORS, NAMES, at, deficits, marks, train
+from hardmax.papers.geometry.figures.methods import COLORS, NAMES, at, deficits, marks
 
 STEPS = {"quick": 10_000, "paper": 100_000}
 DATA = {
@@ -123,7 +124,7 @@ def fig_optimizers(setting: Setting) -> Findings:
     for place, data in enumerate(DATA):
         problem = hm.data.example(data)
         for name, method in METHODS.items():
-            run = train(problem, method.step, last, record)
+            run = train_quietly(problem, method.step, steps=last, record=record)
             tokens = run.selection.tokens
             steps, found = deficits(run, hm.max_margin(problem, tokens, norm=method.step.norm))
             ends[data, name] = tokens, float(found[-1])

@@ -6,11 +6,12 @@ import numpy as np
 
 import hardmax as hm
 from hardmax._lib.style import INK
+from hardmax.dynamics.train import train_quietly
 from hardmax.papers.figures.claims import listed
 from hardmax.papers.figures.figure import Canvas, Findings, Setting, recipe
 from hardmax.papers.figures.panels import name_axes
 from hardmax.papers.figures.tables import Tables, part, stacked
-from hardmax.papers.geometry.figures.methods import COLORS, NAMES, train
+from hardmax.papers.geometry.figures.methods import COLORS, NAMES
 
 STEPS = {"quick": 10_000, "paper": 100_000}
 RATES = {"quick": 26, "paper": 90}
@@ -97,16 +98,17 @@ def fig_rates(setting: Setting) -> Findings:
 
 
 def _run(problem: hm.Problem, norm: str, rate: float, steps: int, record: list[int] | None = None) -> hm.Run:
-    return train(problem, hm.optim.Normalized(float(rate), norm=norm), steps, record or [])
+    step = hm.optim.Normalized(float(rate), norm=norm)
+    return train_quietly(problem, step, steps=steps, record=record or [])
 
 
 def _deficit(run: hm.Run, best: hm.MaxMargin) -> float:
-    """Of the last point; nan where the run repeats itself, so that p has no direction in the end."""
+    """Return the deficit of the last point; nan where the run repeats itself, so that p has no direction."""
     return float("nan") if run.event == "cycle" else max(best.margin_gap(run.p), 0.0)
 
 
 def _alternation(problem: hm.Problem, norm: str, rate: float, steps: int) -> float:
-    """By how much two successive steps differ at the end, as a share of the rate."""
+    """Return by how much two successive steps differ at the end, as a share of the rate."""
     points = _run(problem, norm, rate, steps, list(range(steps - 4, steps + 1))).points[-4:]
     moves = np.diff(points, axis=0)
     return float(np.abs(np.diff(moves, axis=0)).max() / rate)

@@ -1,5 +1,7 @@
-"""Linear classifiers and next tokens with soft labels: the gradient bounds the margin (D-THM-13), logits tend
-to log-odds (D-THM-14), and next to them W follows a max margin (D-THM-15).
+"""Linear classifiers and next tokens with soft labels.
+
+The gradient bounds the margin (D-THM-13), logits tend to log-odds (D-THM-14), and next to them W follows a
+max margin (D-THM-15).
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from hardmax.dynamics.measures import attention
 from hardmax.limits.decomposition import Decomposition
 from hardmax.margin.att_svm import max_margin
 from hardmax.margin.norms import norm as norm_of
-from hardmax.papers.checking.check import Conditions, Hypothesis, Outcome, Unmet, need, statement
+from hardmax.papers.checking.check import Conditions, Hypothesis, Outcome, need, statement
 from hardmax.papers.geometry.statements.common import ROUNDING
 from hardmax.papers.geometry.statements.split import LATE, NEAR, decomposed
 from hardmax.problem import Problem
@@ -44,12 +46,11 @@ def shares(problem: Problem) -> np.ndarray:
     "With the log loss and one label token per input, every W bounds the max margin of its norm from both "
     "sides: the smallest margin of W over |W| from below, and the dual norm of the gradient over the mean "
     "attention off the labels from above.",
-    kind="finite",
     data="labels",
     label="derived",
 )
 def gradient_bounds_margin(problem: Problem, *, norm: str = "l2", rng: int = 0) -> Outcome:
-    """Both bounds at random points, where logits differ by up to 12, against the certified interval."""
+    """Compare both bounds at random points, where logits differ by up to 12, with the certified interval."""
     hypotheses = need(cross_entropy(problem))
     best = max_margin(problem, norm=norm)
     hypotheses.need(Hypothesis("labels separate", best.is_certified or best.is_feasible, best.status))
@@ -112,7 +113,7 @@ def soft_labels(problem: Problem) -> tuple[Conditions, Soft]:
         Hypothesis("only tokens that follow are bound", set(found.bound) == inside, len(found.bound)),
     )
     if found.p_fin is None or found.p_mm is None:
-        raise Unmet(hypotheses)
+        hypotheses.need(Hypothesis("both parts of W are known", None))
     return hypotheses, Soft(found, stacked, np.array(odds), total)
 
 
@@ -121,7 +122,6 @@ def soft_labels(problem: Problem) -> tuple[Conditions, Soft]:
     "Soft labels: finite logits are log-odds",
     "If the log-odds of the tokens that follow each context can be fitted and the others separate from them, "
     "the infimum of the cross-entropy is the conditional entropy, and the finite part of W has the log-odds.",
-    kind="finite",
     data="labels",
     label="derived",
 )

@@ -71,11 +71,20 @@ def has_queries(problem: Problem) -> Hypothesis:
 
 def chosen(run: Run) -> Hypothesis:
     """The hypothesis that a run came to select one token of every input; ``measured`` are these."""
-    found = run.selection if run.p.any() else None
-    unique = found is not None and found.is_unique
-    return Hypothesis(
-        "the run selects one token per input", unique, found.tokens if unique and found else run.event
-    )
+    selection = run.selection if run.p.any() else None
+    tokens = selection.tokens if selection is not None and selection.is_unique else None
+    measured = run.event if tokens is None else tokens
+    return Hypothesis("the run selects one token per input", tokens is not None, measured)
+
+
+def run_margin(problem: Problem, run: Run, norm: str, *given: Hypothesis) -> tuple[Hypothesis, MaxMargin]:
+    """Return the hypothesis that a run selects one token per input, and the max margin of these tokens.
+
+    If one of the conditions is not met, the test ends with it after ``given``.
+    """
+    one = chosen(run)
+    need(*given, one)
+    return one, separable(problem, norm, one.measured, given=given)
 
 
 def selects(run: Run, best: MaxMargin) -> Hypothesis:

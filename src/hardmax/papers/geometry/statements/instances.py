@@ -10,9 +10,7 @@ from hardmax.papers.checking.instances import Instance
 from hardmax.papers.max_margin.statements.instances import opposed
 from hardmax.problem import Problem
 
-SKEW, FLAT, PLANE, SPACE_A, SPACE_B, TRIPLE = (
-    partial(example, each) for each in ("skew", "flat", "plane", "space-a", "space-b", "triple")
-)
+SKEW, PLANE, SPACE_B, TRIPLE = (partial(example, each) for each in ("skew", "plane", "space-b", "triple"))
 W22, W33, W44 = (partial(example, each) for each in ("w22", "w33", "w44"))
 CYCLE, DEPENDENT, PLANE_PLUS, TWO_SCC = (
     partial(example, each) for each in ("cycle", "dependent", "plane-plus", "two-scc")
@@ -38,6 +36,7 @@ def corners() -> Problem:
 
 
 OBLIQUE = [[1.0, 0.0], [0.5, 1.0]]
+TWICE_0, L1 = {"selection": (0, 0)}, {"norm": "l1"}
 
 
 def three_to_one(features: list[list[float]] | None = None) -> Problem:
@@ -98,7 +97,7 @@ INSTANCES: tuple[Instance, ...] = (
     Instance("D-THM-12", "opposed inputs with scores", "not applicable", half_opposed),
     Instance("D-THM-13", "corners, l2", "holds", corners),
     Instance("D-THM-13", "corners, linf", "holds", corners, {"norm": "linf"}),
-    Instance("D-THM-13", "corners, l1", "holds", corners, {"norm": "l1"}),
+    Instance("D-THM-13", "corners, l1", "holds", corners, L1),
     Instance("D-THM-13", "corners, spectral", "holds", corners, {"norm": "spectral"}),
     Instance("D-THM-13", "skew, scores instead of labels", "not applicable", SKEW),
     Instance("D-THM-13", "cycle: it does not separate", "not applicable", CYCLE),
@@ -111,15 +110,9 @@ INSTANCES: tuple[Instance, ...] = (
     Instance("D-THM-15", "three to one", "holds", three_to_one),
     Instance("D-THM-15", "three to one, skew features", "holds", partial(three_to_one, OBLIQUE)),
     Instance("D-THM-15", "corners: one label each", "not applicable", corners),
-    Instance("D-CONJ-0", "space-b, tokens 0 and 0 in linf", "consistent", SPACE_B, {"selection": (0, 0)}),
+    Instance("D-CONJ-0", "space-b, tokens 0 and 0 in linf", "consistent", SPACE_B, TWICE_0),
     Instance("D-CONJ-0", "triple, l3", "consistent", TRIPLE, {"norm": "l3"}),
-    Instance(
-        "D-CONJ-0",
-        "space-b, tokens 0 and 0 in l1: weak",
-        "not applicable",
-        SPACE_B,
-        {"selection": (0, 0), "norm": "l1"},
-    ),
+    Instance("D-CONJ-0", "space-b, tokens 0 and 0 in l1: weak", "not applicable", SPACE_B, TWICE_0 | L1),
     Instance("D-CONJ-1", "w33, joint", "consistent", W33),
     Instance("D-CONJ-1", "w33, each factor by its own steps", "consistent", W33, {"rule": "block"}),
     Instance("D-CONJ-1", "w22, Muon", "consistent", W22, {"rule": "muon", "steps": 2000}),

@@ -87,7 +87,7 @@ def strong_attracts(
 
 @printed("D-ERR-5")
 def one_bias_for_all(problem: Problem) -> Outcome:
-    """As printed: a selection that attracts in l1 attracts in linf too, and the other way round."""
+    """Test the printed sentence: a selection that attracts in l1 attracts in linf too, and vice versa."""
     hypotheses = need(
         distinct_scores(problem), Hypothesis("keys of several dimensions", problem.d > 1, problem.d)
     )
@@ -96,4 +96,4 @@ def one_bias_for_all(problem: Problem) -> Outcome:
         said = {attracts(problem, each.selection, norm=name).written for name in ("l1", "linf")}
         if said == {"strong", "no"}:
             apart[str(each.selection)] = sorted(said)
-    return Outcome(hypotheses, -1.0 if apart else 1.0, {"apart": apart}, proof="fractions" if apart else None)
+    return Outcome(hypotheses, (-1.0, "fractions") if apart else 1.0, {"apart": apart})

@@ -77,9 +77,8 @@ def fig_chaos(setting: Setting) -> Findings:
     far = FAR * late.max_margin.need() + late.w + 0.01 * late.span[:, 0]
     for rate in PERIODS:
         orbits[rate] = late_map.orbit(rate * late.eta_c, start, 6000, 400)
-        path = hm.train(
-            problem(), hm.optim.Normalized(rate * late.eta_c), steps=8000, start=far, record=range(7600, 8001)
-        )
+        step = hm.optim.Normalized(rate * late.eta_c)
+        path = hm.train(problem(), step, steps=8000, start=far, record=range(7600, 8001))
         seen[rate] = path.points[1:] @ late.span  # the first point is the start
         residuals.append(seen[rate][-128:, 0])
     by_map = {rate: period(orbit) for rate, orbit in orbits.items()}
@@ -111,7 +110,7 @@ def fig_chaos(setting: Setting) -> Findings:
 
 
 def _doubling(late_map: LateMap, eta_c: float, start: np.ndarray, k: int, about: float) -> float:
-    """Where the period grows beyond 2^k, by bisection around a rate."""
+    """Bisect around a rate for the one at which the period grows beyond 2^k."""
 
     def is_beyond(rate: float) -> bool:
         return period(late_map.orbit(rate * eta_c, start, 4000, 80), 2**k, 1e-3) is None

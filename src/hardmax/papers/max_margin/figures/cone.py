@@ -9,6 +9,7 @@ import numpy as np
 import hardmax as hm
 from hardmax._lib.arrays import half_squares
 from hardmax._lib.style import BLUE, INK, RED
+from hardmax.directions.direction import LocalConstants, local_constants
 from hardmax.papers.figures.figure import Axes, Canvas, Findings, Setting, recipe
 from hardmax.papers.figures.tables import Table, Tables, part, stacked
 from hardmax.papers.max_margin.figures import plane
@@ -80,10 +81,9 @@ def fig_2(setting: Setting) -> Findings:
     """The explicit cone of Lemma 7 for B-FIG-8's local direction, and one whose radius is too small."""
     problem = hm.data.example("B-FIG-8")
     local = hm.max_margin(problem, [0, 1])
-    cone = hm.directions.direction.local_constants(problem, local)
-    narrow = hm.directions.direction.local_constants(
-        hm.data.example("B-FIG-1b"), hm.max_margin(hm.data.example("B-FIG-1b"), [1])
-    )
+    cone = local_constants(problem, local)
+    other_figure = hm.data.example("B-FIG-1b")
+    narrow = local_constants(other_figure, hm.max_margin(other_figure, [1]))
     draw = np.random.default_rng(SEED)
     gap, scale = cone.mu * draw.uniform(size=SAMPLES), draw.uniform(1.0, 2.0, size=SAMPLES)
     sides = draw.choice([-1.0, 1.0], size=SAMPLES)
@@ -99,7 +99,7 @@ def fig_2(setting: Setting) -> Findings:
         setting.progress(0.8 * k / len(starts))
     rivals = two_rivals()
     top = hm.max_margin(rivals, [0])
-    other = hm.directions.direction.local_constants(rivals, top)
+    other = local_constants(rivals, top)
     over = {factor: _overshoot(rivals, top, other, factor) for factor in (1.0, 2.0)}
     back = plane.descend(rivals, _in_cone(other, [1.0], [1.0])[0])
     claims = {
@@ -133,7 +133,7 @@ def fig_2(setting: Setting) -> Findings:
     return Findings(tables, claims, notes, SEED)
 
 
-def _in_cone(cone: hm.directions.direction.LocalConstants, radii: object, angles: object) -> np.ndarray:
+def _in_cone(cone: LocalConstants, radii: object, angles: object) -> np.ndarray:
     """Points at multiples of R_bar and of the half angle; both cones point along (1, 0)."""
     turn = np.radians(cone.half_angle * np.asarray(angles, dtype=float))
     length = cone.R_bar * np.asarray(radii, dtype=float)
@@ -145,21 +145,15 @@ def _gaps(path: hm.Run, best: hm.MaxMargin) -> np.ndarray:
     return half_squares(path.directions, np.asarray(best.direction))
 
 
-def _overshoot(
-    problem: hm.Problem, best: hm.MaxMargin, cone: hm.directions.direction.LocalConstants, factor: float
-) -> float:
+def _overshoot(problem: hm.Problem, best: hm.MaxMargin, cone: LocalConstants, factor: float) -> float:
     """The largest (1 - cos)/mu on the way, from the two ends of the rim at a multiple of R_bar."""
     paths = plane.train(problem, _in_cone(cone, [factor, factor], [1.0, -1.0]).tolist()).values()
     return max(float(_gaps(path, best).max()) for path in paths) / cone.mu
 
 
-def _drawn(cones: dict[str, tuple[hm.Problem, hm.directions.direction.LocalConstants]]) -> Table:
-    return stacked(
-        {
-            "cone": name,
-            **plane.paths_table(
-                plane.train(problem, _in_cone(cone, *zip(*DRAWN, strict=True)).tolist()), DRAWN_STEPS
-            ),
-        }
-        for name, (problem, cone) in cones.items()
-    )
+def _drawn(cones: dict[str, tuple[hm.Problem, LocalConstants]]) -> Table:
+    parts = []
+    for name, (problem, cone) in cones.items():
+        paths = plane.train(problem, _in_cone(cone, *zip(*DRAWN, strict=True)).tolist())
+        parts.append({"cone": name, **plane.paths_table(paths, DRAWN_STEPS)})
+    return stacked(parts)

@@ -1,4 +1,4 @@
-"""B-FIG-1a, 1b, 1c: normalized descent of p goes to a max-margin direction, from six starts each."""
+"""B-FIG-1a, 1b, 1c and 8: normalized descent of p goes to a max-margin direction, from several starts."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 import hardmax as hm
 from hardmax._lib.style import BLUE, GRAY, INK, PURPLE, RED
 from hardmax.papers.figures.figure import Axes, Canvas, Findings, Setting, recipe
-from hardmax.papers.figures.tables import Table, Tables, part
+from hardmax.papers.figures.tables import Table, Tables, part, stacked
 from hardmax.papers.max_margin.figures import plane
 
 HEIGHTS = (1.0, 0.5, 0.0, -0.5, -1.0, -1.5)  # starts (0, y), and (x, 0) for B-FIG-1c
@@ -40,9 +40,8 @@ def draw_1a(tables: Tables, canvas: Canvas) -> None:
         curve = part(tables["cosines"], "run", run)
         inset.plot(curve["step"][1:], curve["cosine"][1:], color=color, linewidth=0.9)
     plane.draw_tokens(panel, tables["tokens"])
-    _score_labels(
-        panel, tables["tokens"], {0: (0.25, 0.15, "left"), 1: (0.2, 0.32, "center"), 2: (0.2, -0.35, "left")}
-    )
+    places = ((0.25, 0.15, "left"), (0.2, 0.32, "center"), (0.2, -0.35, "left"))
+    _score_labels(panel, tables["tokens"], places)
     panel.text(-0.45, 6.0, "$p^{mm}$", color=RED, ha="left")
     plane.label_axes(panel)
     inset.text(7, 1.005, "(0, 1)", fontsize=6, color=BLUE)
@@ -83,8 +82,10 @@ def fig_1a(setting: Setting) -> Findings:
     paths = plane.train(problem, [(0.0, y) for y in HEIGHTS])
     ends = plane.ends_table(paths, [best] * len(paths))
     setting.progress(0.5)
-    cosines = plane.cosines_table(paths, best)
-    by_run = {run: part(cosines, "run", run)["cosine"] for run in paths}
+    by_run = {run: 1 - path.cosine_distances(best) for run, path in paths.items()}
+    cosines = stacked(
+        {"run": run, "step": np.arange(len(each)), "cosine": each} for run, each in by_run.items()
+    )
     dips = {run: int(np.argmin(by_run[run])) for run in ("(0, 1)", "(0, 0.5)")}
     after = [np.diff(by_run[run][dips.get(run, 1) :]).min() for run in paths]
     plain = hm.train(_lifted(problem), hm.optim.GD("1/L_p"), steps=20_000, start=[0.0, 1.0, 0.0])
@@ -126,9 +127,8 @@ def draw_1b(tables: Tables, canvas: Canvas) -> None:
     plane.draw_ray(panel, plane.vector_of(tables["directions"], "local"), BLUE)
     plane.draw_paths(panel, tables["paths"])
     plane.draw_tokens(panel, tables["tokens"])
-    _score_labels(
-        panel, tables["tokens"], {0: (-0.25, 0.0, "right"), 1: (0.2, 0.25, "left"), 2: (-0.25, 0.25, "right")}
-    )
+    places = ((-0.25, 0.0, "right"), (0.2, 0.25, "left"), (-0.25, 0.25, "right"))
+    _score_labels(panel, tables["tokens"], places)
     panel.text(-0.5, 4.2, "$p^{mm}$ of\n(−0.1, 1)", color=RED, ha="right", va="top")
     panel.text(6.55, -0.35, "$p^{mm}$ of (1, 0)", color=BLUE, ha="right", va="top")
     look: dict[str, Any] = {"fontsize": 7, "ha": "left", "color": INK}
@@ -274,9 +274,112 @@ def fig_1c(setting: Setting) -> Findings:
     return Findings(tables, claims, notes)
 
 
-def _score_labels(panel: Axes, tokens: Table, places: dict[int, tuple[float, float, str]]) -> None:
-    for token, (dx, dy, side) in places.items():
+def _score_labels(panel: Axes, tokens: Table, places: tuple[tuple[float, float, str], ...]) -> None:
+    for token, (dx, dy, side) in enumerate(places):
         row = part(tokens, "token", token)
         place = (row["x"][0] + dx, row["y"][0] + dy)
         text = rf"$\gamma={row['score'][0]:g}$"
         panel.text(*place, text, fontsize=6.5, ha=side, va="center", color=INK, zorder=8)
+
+
+TO_GLOBAL = ((0.0, 0.0), (0.0, 2.0), (-1.0, 1.0), (3.0, 3.0))
+TO_LOCAL = ((2.0, 0.0), (4.0, 0.0), (2.0, -2.0), (1.0, -1.0))
+WINDOW = ((-2.0, 6.0), (-3.0, 4.6))
+
+
+def draw_8(tables: Tables, canvas: Canvas) -> None:
+    """Tokens, eight trajectories, the two directions, and from where normalized descent goes to which."""
+    panel = canvas.subplots()
+    plane.frame(panel, *WINDOW)
+    edge = tables["boundary"]
+    for side, color in zip(WINDOW[0], ("#FBEBE0", "#E3EEF6"), strict=True):
+        panel.fill_betweenx(edge["y"], edge["x"], side, color=color, linewidth=0, zorder=-1)
+    plane.draw_ray(panel, plane.vector_of(tables["directions"], "global"), RED)
+    plane.draw_ray(panel, plane.vector_of(tables["directions"], "local"), BLUE)
+    plane.draw_paths(panel, tables["paths"], "#777777")
+    plane.draw_tokens(panel, tables["tokens"])
+    panel.text(1.5, 4.1, "GMM", color=RED)
+    panel.text(5.9, -0.2, "LMM", color=BLUE, ha="right", va="top")
+    plane.label_axes(panel)
+
+
+@recipe(
+    "B-FIG-8",
+    "Two inputs: descent goes to the globally or to a locally optimal direction",
+    draw=draw_8,
+    size=(3.4, 3.2),
+    errata=("B-ERR-08",),
+    claims="""
+    p-mm | p_mm of the best tokens and of tokens 0 and 1 | 1.0, 3.0, 1.0, 0.0 ± 1e-12
+    locally-optimal | of the four feasible selections only (0, 0) and (0, 1) are locally optimal | True,
+        True, False, False
+    no-neighbour | at the local one, input 1 selects its worse token and has no neighbor | token 1 of input
+        0
+    assumption-b | Assumption B holds: one other token per input | True
+    tokens | tokens selected from the eight starts | four times 0 0, four times 0 1
+    cosine-global | cosine to the global direction, normalized, 1,000 steps | ≥ 0.99999
+    cosine-local | cosine to the local direction, normalized, 1,000 steps | ≥ 0.9998
+    plain-global | cosine to the global direction, plain, 5,000 steps of 1 | ≥ 0.9998
+    plain-local | cosine to the local direction, plain, 5,000 steps of 1 | ≥ 0.957
+    """,
+)
+def fig_8(setting: Setting) -> Findings:
+    """Eight starts, normalized and plain; at the local one, input 1 keeps its worse token, unrivalled."""
+    problem = hm.data.example("B-FIG-8")
+    found = {each.selection: each for each in hm.selections(problem)}
+    best, local = (found[tokens].max_margin for tokens in ((0, 0), (0, 1)))
+    paths = plane.train(problem, (*TO_GLOBAL, *TO_LOCAL))
+    targets = [best] * len(TO_GLOBAL) + [local] * len(TO_LOCAL)
+    ends = dict(plane.ends_table(paths, targets))
+    plain = [
+        1 - hm.train(problem, hm.optim.GD(1.0), steps=5000, start=start).cosine_distance(target)
+        for start, target in zip((*TO_GLOBAL, *TO_LOCAL), targets, strict=True)
+    ]
+    ends["cosine_plain_5000"] = np.array(plain)
+    up, right = slice(None, len(TO_GLOBAL)), slice(len(TO_GLOBAL), None)
+    neighbors = hm.neighbors(problem, local).pairs
+    one_other = hm.directions.assumptions.assumption_b(problem).holds
+    optimal = {tokens: each.attracts.verdict for tokens, each in found.items()}
+    claims = {
+        "p-mm": [best.need(), local.need()],
+        "locally-optimal": (
+            optimal == {(0, 0): True, (0, 1): True, (1, 0): False, (1, 1): False},
+            sorted(optimal.items()),
+        ),
+        "no-neighbour": (neighbors == ((0, 1),), neighbors),
+        "assumption-b": (one_other, one_other),
+        "tokens": (ends["selected"].tolist() == ["0 0"] * 4 + ["0 1"] * 4, ends["selected"].tolist()),
+        "cosine-global": ends["cosine_1000"][up],
+        "cosine-local": ends["cosine_1000"][right],
+        "plain-global": ends["cosine_plain_5000"][up],
+        "plain-local": ends["cosine_plain_5000"][right],
+    }
+    tables = {
+        "tokens": plane.tokens_table(problem),
+        "paths": plane.paths_table(paths),
+        "ends": ends,
+        "directions": plane.directions_table({"global": best.need(), "local": local.need()}),
+        "boundary": _boundary(problem, setting),
+    }
+    notes = (
+        "The coordinates are ours: the paper gives none.",
+        f"Shaded: where normalized descent of rate {plane.RATE} goes from there, judged after "
+        f"{plane.STEPS:,} steps.",
+        "Locally optimal does not mean that every token selected beats the others: an input without a "
+        "neighbor keeps a worse one (B-ERR-08).",
+    )
+    return Findings(tables, claims, notes)
+
+
+def _boundary(problem: hm.Problem, setting: Setting) -> Table:
+    """Where, on horizontal lines, starts that go to the best tokens give way to those that do not."""
+    heights = np.linspace(*WINDOW[1], 77 if setting.scale == "paper" else 39)
+    crossings = []
+    for y in heights.tolist():
+        crossings.append(_crossing(problem, y))
+        setting.progress(len(crossings) / len(heights))
+    return {"x": np.array(crossings), "y": heights}
+
+
+def _crossing(problem: hm.Problem, y: float) -> float:
+    return plane.bisect(lambda x: not plane.goes_to_best(problem, x, y), -4.0, 12.0, 2e-3)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 import hardmax as hm
@@ -10,7 +12,7 @@ from hardmax.directions.critical import CriticalDirections
 from hardmax.limits.field import DescentField, degree
 from hardmax.limits.stationary import StationaryPoint, stationary_points
 from hardmax.papers.figures.figure import Canvas, Findings, Setting, recipe
-from hardmax.papers.figures.tables import Tables, part
+from hardmax.papers.figures.tables import Tables, part, stacked
 from hardmax.papers.max_margin.statements.index import empty_beyond, morse_quotient
 
 SEED = 49
@@ -38,9 +40,8 @@ def draw_index(tables: Tables, canvas: Canvas) -> None:
     points = tables["points"]
     for place, index, px, py in zip(points["place"], points["index"], points["x"], points["y"], strict=True):
         marker, color, _ = LOOKS[int(index)]
-        panel.plot(
-            px, py, marker, color=color, markersize=6, markeredgecolor="white", zorder=5, clip_on=False
-        )
+        look: dict[str, Any] = {"color": color, "markersize": 6, "markeredgecolor": "white"}
+        panel.plot(px, py, marker, zorder=5, clip_on=False, **look)
         at = (1.1 * px, 1.1 * py) if place == "infinity" else (px + 0.02, py + 0.09)
         panel.annotate(f"{'+' if index % 2 == 0 else '−'}1", at, ha="center", va="center", color=color)
     for marker, color, label in LOOKS.values():
@@ -129,16 +130,13 @@ def _flow(field: DescentField) -> dict[str, np.ndarray]:
 def _separatrices(
     problem: hm.Problem, field: DescentField, found: CriticalDirections, finite: list[StationaryPoint]
 ) -> dict[str, np.ndarray]:
-    """Backwards from every saddle along its stable direction."""
-    starts = []
-    for each in found.directions:
-        if each.index == 1:
-            starts.append(_beside(field, each.direction))
+    """Follow the gradient backwards from every saddle along its stable direction."""
+    starts = [_beside(field, each.direction) for each in found.directions if each.index == 1]
     for point in finite:
         if point.index == 1:
             stable = np.linalg.eigh(hm.dynamics.hessian(problem, point.p))[1][:, 1]
             starts += [point.p + 1e-3 * stable, point.p - 1e-3 * stable]
-    columns: dict[str, list[np.ndarray]] = {"run": [], "x": [], "y": []}
+    lines = []
     for run, p in enumerate(starts):
         path = []
         for _ in range(4000):
@@ -148,11 +146,9 @@ def _separatrices(
             p = p - step * field.at(half[None] * field.unit)[0]
             if np.linalg.norm(p) > 400:
                 break
-        drawn = disc(np.array(path))
-        columns["run"].append(np.full(len(drawn), run))
-        columns["x"].append(drawn[:, 0])
-        columns["y"].append(drawn[:, 1])
-    return {name: np.concatenate(column) for name, column in columns.items()}
+        x, y = disc(np.array(path)).T
+        lines.append({"run": run, "x": x, "y": y})
+    return stacked(lines)
 
 
 def _beside(field: DescentField, q: np.ndarray, far: float = 100.0) -> np.ndarray:

@@ -33,7 +33,7 @@ class Arithmetic:
 
     @property
     def name(self) -> str:
-        """As in a legend."""
+        """The arithmetic as a legend names it."""
         return f"{self.precision}, {f'ε = {self.epsilon:.2g}' if self.epsilon else 'no ε'}"
 
 
@@ -53,7 +53,7 @@ def _given(number: types.Type, dimensions: int) -> types.Type:
     [types.void(_given(x, 2), x[::1], x[::1]) for x in _NUMBERS], cache=True, nogil=True, fastmath=VECTORIZED
 )
 def _forward(keys, p, logits):  # type: ignore[no-untyped-def]
-    """logits = keys p."""
+    """Compute logits = keys p."""
     for t in range(keys.shape[0]):
         total = p.dtype.type(0)
         for j in range(p.size):
@@ -90,7 +90,7 @@ def _backward(logits, scores, inputs, weights):  # type: ignore[no-untyped-def]
 
 @njit(inline="always")
 def _add(keys, weights, gradient):  # type: ignore[no-untyped-def]
-    """gradient += keys' weights."""
+    """Add keys' weights to the gradient."""
     for t in range(keys.shape[0]):
         for j in range(gradient.size):
             gradient[j] += weights[t] * keys[t, j]
@@ -127,7 +127,7 @@ def _descend_each(keys, scores, p, steps, rate, epsilon):  # type: ignore[no-unt
 def official_end(
     problems: Sequence[Problem], arithmetic: Arithmetic, *, rate: float = 1.0, steps: int = 1000
 ) -> np.ndarray:
-    """p after normalized gradient descent from zero in plain arithmetic, a row per problem of one shape.
+    """Return p after normalized gradient descent from zero in plain arithmetic, a row per problem.
 
     The loss is the logistic one. Where the computed gradient is exactly zero p stays.
 

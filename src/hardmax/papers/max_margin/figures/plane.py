@@ -75,11 +75,8 @@ def draw_tokens(panel: Axes, table: Table, size: float = 4.5, best: str | None =
             shape = (best or marker) if is_best else marker
             look: dict[str, Any] = {"markersize": 1.3 * size, "markeredgewidth": 1.0, "zorder": 6}
             if is_best:
-                look = {
-                    "markersize": (2.0 if shape == "*" else 1.0) * size,
-                    "markeredgewidth": 0.4,
-                    "zorder": 6.5,
-                }
+                larger = 2.0 if shape == "*" else 1.0
+                look = {"markersize": larger * size, "markeredgewidth": 0.4, "zorder": 6.5}
             panel.plot(x, y, shape, color=color, markerfacecolor=color if is_best else "white", **look)
 
 
@@ -113,12 +110,8 @@ def draw_heads(panel: Axes, x: np.ndarray, y: np.ndarray, at: np.ndarray, color:
     length = np.hypot(dx, dy)
     width = 0.012
     units: dict[str, Any] = {"angles": "xy", "scale_units": "inches", "scale": 1 / HEAD, "units": "inches"}
-    units |= {
-        "headwidth": 4.2,
-        "headlength": HEAD / width,
-        "headaxislength": 0.8 * HEAD / width,
-        "minlength": 0,
-    }
+    head = HEAD / width
+    units |= {"headwidth": 4.2, "headlength": head, "headaxislength": 0.8 * head, "minlength": 0}
     arrows = (x[at], y[at], dx / length, dy / length)
     panel.quiver(*arrows, color=color, width=width, pivot="tip", zorder=4, **units)
 
@@ -166,14 +159,6 @@ def ends_table(paths: Mapping[str, hm.Run], targets: Sequence[hm.MaxMargin]) -> 
     }
 
 
-def cosines_table(paths: Mapping[str, hm.Run], target: hm.MaxMargin) -> Table:
-    """The cosine to one direction at every step of every run."""
-    cosines = {name: 1 - path.cosine_distances(target) for name, path in paths.items()}
-    return stacked(
-        {"run": name, "step": np.arange(len(each)), "cosine": each} for name, each in cosines.items()
-    )
-
-
 def goes_to_best(problem: hm.Problem, x: float, y: float, steps: int = STEPS) -> bool:
     """Whether normalized descent from (x, y) selects token 0 of every input."""
     path = hm.train(problem, hm.optim.Normalized(RATE), steps=steps, start=[x, y], record=())
@@ -181,7 +166,7 @@ def goes_to_best(problem: hm.Problem, x: float, y: float, steps: int = STEPS) ->
 
 
 def bisect(is_above: Callable[[float], bool], low: float, high: float, tolerance: float) -> float:
-    """Where a condition that fails at ``low`` and holds at ``high`` begins to hold."""
+    """Bisect for the point from which a condition holds that fails at ``low`` and holds at ``high``."""
     while high - low > tolerance:
         middle = 0.5 * (low + high)
         low, high = (low, middle) if is_above(middle) else (middle, high)

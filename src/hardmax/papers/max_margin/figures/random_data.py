@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,7 +11,7 @@ import numpy as np
 import hardmax as hm
 from hardmax._lib.style import BLUE, GRAY, GREEN, INK, ORANGE, PURPLE, RED
 from hardmax.margin.measure import enclose_many
-from hardmax.papers.figures.claims import Claim, Claims, at_most, listed, near
+from hardmax.papers.figures.claims import Claim, Claims, listed
 from hardmax.papers.figures.figure import Axes, Canvas, Findings, Scale, Setting, recipe
 from hardmax.papers.figures.panels import name_axes
 from hardmax.papers.figures.tables import Table, Tables
@@ -45,15 +44,19 @@ def sweep_table(scale: Scale, progress: Callable[[float], None]) -> Table:
         for failure in found.failures():
             raise RuntimeError(f"a trial failed ({failure.error}); run it alone by {failure.command}")
         rows = list(found.rows())
-        _swept[scale] = trials_table(rows) | {"seed": np.array([row["seed"] for row in rows])}
+        _swept[scale] = table_of(rows, *TRIAL, "seed")
     return _swept[scale]
 
 
-def trials_table(rows: Rows) -> dict[str, np.ndarray]:
-    """What `outcomes` says of each trial, with its d and its number."""
-    verdicts = ("saturated", "locally_optimal", "globally_optimal", "certified")
-    numbers = ("score_gap", "misalignment", "defect", "norm", "margin")
-    columns = ("d", "trial", *verdicts, *numbers, "selection")
+TRIAL = (
+    *("d", "trial", "saturated", "locally_optimal", "globally_optimal", "certified", "score_gap"),
+    *("misalignment", "defect", "norm", "margin", "selection"),
+)
+PLAIN = ("arithmetic", "d", "saturated", "score_gap", "misalignment", "norm")
+
+
+def table_of(rows: Rows, *columns: str) -> dict[str, np.ndarray]:
+    """Return columns of rows, such as what `outcomes` says of each TRIAL, or of PLAIN arithmetic."""
     return {name: np.array([row[name] for row in rows]) for name in columns}
 
 
@@ -65,33 +68,22 @@ def arithmetic_table(trials: Table, count: int = FEW) -> dict[str, np.ndarray]:
     for d in DIMENSIONS:
         of = (trials["d"] == d) & (trials["trial"] < count)
         problems = [hm.data.sphere(4, 6, d, rng=int(seed)) for seed in trials["seed"][of]]
-        exact = (
-            {name: trials[name][i] for name in ("saturated", "score_gap", "misalignment", "norm")}
-            for i in np.flatnonzero(of)
-        )
-        rows += [{"arithmetic": EXACT, "d": d, **row} for row in exact]
+        exact = ({name: trials[name][i] for name in PLAIN[1:]} for i in np.flatnonzero(of))
+        rows += [{"arithmetic": EXACT, **row} for row in exact]
         rows += plain_rows(problems, d, OFFICIAL)
-    return plain_table(rows)
+    return table_of(rows, *PLAIN)
 
 
 def plain_rows(problems: Sequence[Problem], d: int, kinds: Sequence[Arithmetic]) -> list[dict[str, Any]]:
-    """Where official kinds of arithmetic go, measured exactly."""
+    """Return the ends of descent in official kinds of arithmetic, measured exactly."""
     from hardmax.papers.max_margin.figures.official import official_end
     from hardmax.trials.experiments import outcomes
 
-    rows: list[dict[str, Any]] = []
-    for kind in kinds:
-        ends = official_end(problems, kind)
-        rows += [
-            {"arithmetic": kind.name, "d": d, **row} for row in outcomes(problems, steps=0, starts=list(ends))
-        ]
-    return rows
-
-
-def plain_table(rows: Rows) -> dict[str, np.ndarray]:
-    """Rows of several kinds of arithmetic as a table."""
-    columns = ("arithmetic", "d", "saturated", "score_gap", "misalignment", "norm")
-    return {name: np.array([row[name] for row in rows]) for name in columns}
+    return [
+        {"arithmetic": kind.name, "d": d, **row}
+        for kind in kinds
+        for row in outcomes(problems, steps=0, starts=list(official_end(problems, kind)))
+    ]
 
 
 def control_table(count: int) -> dict[str, np.ndarray]:
@@ -102,7 +94,7 @@ def control_table(count: int) -> dict[str, np.ndarray]:
         found = _numbered(problems, d)
         slacks = _resting_slacks(problems, found)
         rows += [row | {"slack": slack} for row, slack in zip(found, slacks, strict=True)]
-    return trials_table(rows) | {"slack": np.array([row["slack"] for row in rows])}
+    return table_of(rows, *TRIAL, "slack")
 
 
 def control_arithmetic_table(control: Table) -> dict[str, np.ndarray]:
@@ -112,7 +104,7 @@ def control_arithmetic_table(control: Table) -> dict[str, np.ndarray]:
     kinds = [kind for kind in OFFICIAL if kind.precision == "float64" and kind.epsilon]
     count = int(control["trial"].max()) + 1
     streams = ((d, list(hm.data.fig9_oracle(d, count))) for d in DIMENSIONS)
-    return plain_table([row for d, problems in streams for row in plain_rows(problems, d, kinds)])
+    return table_of([row for d, problems in streams for row in plain_rows(problems, d, kinds)], *PLAIN)
 
 
 def sensitivity_table(count: int = 200) -> dict[str, np.ndarray]:
@@ -128,7 +120,7 @@ def sensitivity_table(count: int = 200) -> dict[str, np.ndarray]:
             "10,000 steps": _numbered(problems, d, steps=10_000),
         }
         rows += [row | {"variant": name} for name, found in variants.items() for row in found]
-    return trials_table(rows) | {"variant": np.array([row["variant"] for row in rows])}
+    return table_of(rows, *TRIAL, "variant")
 
 
 def negative_table(control: Table) -> dict[str, np.ndarray]:
@@ -184,11 +176,24 @@ DAMPED, STRONGLY_DAMPED = "float64, ε = 2.2e-16", "float64, ε = 1e-09"
 UNDAMPED, SINGLE = "float64, no ε", "float32, ε = 1e-09"
 
 
-@dataclass(frozen=True, eq=False)
 class TrialTally:
-    """Counts and correlations of some trials."""
+    """Counts and correlations of some trials.
 
-    rows: Table
+    ``gaps`` and ``misalignments`` (1 - cos) are those of the saturated trials, as are the mean and the
+    ``least`` correlation (cos); ``negative`` counts those in which a neighbor scores higher.
+    """
+
+    def __init__(self, table: Table, keep: Any = slice(None)) -> None:
+        self.rows = {name: column[keep] for name, column in table.items()}
+        self.trials = len(self.rows["d"])
+        self.saturated = self.rows["saturated"].astype(bool)
+        self.nonsaturated = int((~self.saturated).sum())
+        self.gaps = self.rows["score_gap"][self.saturated]
+        self.negative = int((self.gaps < 0).sum())
+        self.misalignments = self.rows["misalignment"][self.saturated]
+        self.misalignment = _mean(self.misalignments)
+        self.correlation = 1 - self.misalignment
+        self.least = 1 - float(self.misalignments.max(initial=-np.inf))
 
     @classmethod
     def of(cls, table: Table, **wanted: object) -> TrialTally:
@@ -196,63 +201,22 @@ class TrialTally:
         keep = np.ones(len(table["d"]), dtype=bool)
         for name, value in wanted.items():
             keep &= table[name] == value
-        return cls({name: column[keep] for name, column in table.items()})
-
-    @property
-    def trials(self) -> int:
-        return len(self.rows["d"])
-
-    @cached_property
-    def saturated(self) -> np.ndarray:
-        return self.rows["saturated"].astype(bool)
-
-    @property
-    def nonsaturated(self) -> int:
-        return int((~self.saturated).sum())
+        return cls(table, keep)
 
     @property
     def lmm(self) -> int:
+        """Trials that are locally optimal."""
         return int(self.rows["locally_optimal"].sum())
 
     @property
     def gmm(self) -> int:
+        """Trials that are globally optimal."""
         return int(self.rows["globally_optimal"].sum())
-
-    @property
-    def gaps(self) -> np.ndarray:
-        """Score gaps of the saturated trials."""
-        return self.rows["score_gap"][self.saturated]
-
-    @property
-    def negative(self) -> int:
-        """Saturated trials in which a neighbor scores higher."""
-        return int((self.gaps < 0).sum())
-
-    @property
-    def misalignments(self) -> np.ndarray:
-        """1 - cos of the saturated trials."""
-        return self.rows["misalignment"][self.saturated]
-
-    @property
-    def misalignment(self) -> float:
-        """Mean 1 - cos of the saturated trials; nan without any."""
-        return _mean(self.misalignments)
-
-    @property
-    def correlation(self) -> float:
-        """Mean cos of the saturated trials."""
-        return 1 - self.misalignment
-
-    @property
-    def least(self) -> float:
-        """Least cos of the saturated trials."""
-        return 1 - float(self.misalignments.max(initial=-np.inf))
 
     @property
     def where_negative(self) -> TrialTally:
         """The saturated trials in which a neighbor scores higher."""
-        keep = self.saturated & (self.rows["score_gap"] < 0)
-        return TrialTally({name: column[keep] for name, column in self.rows.items()})
+        return TrialTally(self.rows, self.saturated & (self.rows["score_gap"] < 0))
 
     def share_below(self, gap: float) -> float:
         """Part of the saturated trials with a score gap below this."""
@@ -374,50 +338,42 @@ CDF = {
 }  # fmt: skip
 
 
-CONTROL = Claims(
-    "B-FIG-10",
-    """
-    below-zero | distribution function of the score gap just below zero | ≤ 0.01 | less than 1 %
-    transition | its rise from zero to 0.005: a sharp transition | ≥ 0.15
-    control-correlation-bound | the least of these | ≥ 0.9995 | 0.997
-    control-slack | control: least slack of a row that is not tight | ≥ 1e-5
-    """,
-)
-
-
 def control_claims(tables: Tables) -> tuple[Claim, ...]:
     """B-FIG-10: the distribution of the score gap, and every number that is known of the control stream."""
     control, every = tables["control"], TrialTally.of(tables["control"])
     count = every.trials // len(DIMENSIONS)
     per_d, known = [TrialTally.of(control, d=d) for d in DIMENSIONS], KNOWN[count]
     swept = TrialTally.of(tables["trials"])
-    apart = max(abs(swept.share_below(gap) - share) for gap, share in CDF.items())
     # Kolmogorov and Smirnov's distance of two samples that one in a thousand pairs exceeds
     noise = 1.95 * np.sqrt(1 / max(len(swept.gaps), 1) + 1 / 5262)
-
-    def compared(kind: str, text: str, tolerance: float, paper: str | None = None) -> Claim:
-        """What is known of each d against what was found."""
-        id, sentence = f"B-FIG-10.control-{kind}", f"control, {count:,} trials per d: {text}"
-        found = [getattr(tally, kind) for tally in per_d]
-        return near(id, sentence, found, getattr(known, kind), tolerance, paper=paper)
-
-    claims = CONTROL.judge(
+    counts = {"nonsaturated": "not saturated", "lmm": "LMM", "gmm": "GMM", "negative": "with a negative gap"}
+    control_of = f"control, {count:,} trials per d:"
+    table = Claims(
+        "B-FIG-10",
+        f"""
+        below-zero | distribution function of the score gap just below zero | ≤ 0.01 | less than 1 %
+        transition | its rise from zero to 0.005: a sharp transition | ≥ 0.15
+        same-distribution | distance of the sweep's distribution from the control's | ≤ {round(noise, 4)}
+        control-correlation | {control_of} mean correlation
+            | {listed(known.correlation)} ± {known.digits[0]} | 0.997
+        control-correlation-bound | the least of these | ≥ 0.9995 | 0.997
+        control-least | {control_of} least correlation | {listed(known.least)} ± {known.digits[1]}
+        control-slack | control: least slack of a row that is not tight | ≥ 1e-5
+        """,
+        *(
+            f"control-{kind} | {control_of} {text} | {listed(getattr(known, kind))} ± 0"
+            for kind, text in counts.items()
+        ),
+    )
+    claims = table.judge(
         {
             "below-zero": swept.share_below(0.0),
             "transition": swept.share_below(0.005) - swept.share_below(0.0),
-            "same-distribution": at_most(
-                "B-FIG-10.same-distribution",
-                "distance of the sweep's distribution from the control's",
-                apart,
-                round(noise, 4),
-            ),
-            "control-nonsaturated": compared("nonsaturated", "not saturated", 0),
-            "control-lmm": compared("lmm", "LMM", 0),
-            "control-gmm": compared("gmm", "GMM", 0),
-            "control-negative": compared("negative", "with a negative gap", 0),
-            "control-correlation": compared("correlation", "mean correlation", known.digits[0], "0.997"),
+            "same-distribution": max(abs(swept.share_below(gap) - share) for gap, share in CDF.items()),
+            **{f"control-{kind}": [getattr(tally, kind) for tally in per_d] for kind in counts},
+            "control-correlation": [tally.correlation for tally in per_d],
             "control-correlation-bound": [tally.correlation for tally in per_d],
-            "control-least": compared("least", "least correlation", known.digits[1]),
+            "control-least": [tally.least for tally in per_d],
             "control-slack": control["slack"],
         }
     )
@@ -461,7 +417,7 @@ WHOLE = Claims(
 
 
 def _whole_control(tables: Tables, every: TrialTally) -> tuple[Claim, ...]:
-    """What is known of all 6,000 trials."""
+    """Judge what is known of all 6,000 trials of the control stream."""
     gaps, negative = every.gaps, tables["negative"]
     below, slacks = gaps[gaps < 0], every.rows["slack"][every.saturated]
     bounded = negative["norm_1e5"] < 1.01 * negative["norm_1e4"]
@@ -490,7 +446,7 @@ def _whole_control(tables: Tables, every: TrialTally) -> tuple[Claim, ...]:
 
 
 def _sensitivity(table: Table) -> dict[str, Any]:
-    """How little the shares of the first 200 trials hang on what the paper leaves open."""
+    """Measure how the shares of the first 200 trials change with what the paper leaves open."""
     known = KNOWN[200]
 
     def shares(variant: str, d: int) -> np.ndarray:
@@ -646,14 +602,11 @@ def fig_10(setting: Setting) -> Findings:
 
 
 def _draw_shares(tables: Tables, panel: Axes) -> None:
-    kinds = {
-        "nonsaturated": ("not saturated", RED, "////"),
-        "lmm": ("locally optimal (LMM)", BLUE, ""),
-        "gmm": ("globally optimal (GMM, part of LMM)", GREEN, "...."),
-    }
+    looks = ((RED, "////"), (BLUE, ""), (GREEN, "...."))
     places = np.arange(len(DIMENSIONS))
-    for offset, (kind, (text, color, hatch)) in enumerate(kinds.items()):
-        tallies = [TrialTally.of(tables["trials"], d=d) for d in DIMENSIONS]
+    tallies = [TrialTally.of(tables["trials"], d=d) for d in DIMENSIONS]
+    for offset, (kind, (color, hatch)) in enumerate(zip(KINDS, looks, strict=True)):
+        text = KINDS[kind].replace("GMM", "GMM, part of LMM")
         found = [Proportion(getattr(tally, kind), tally.trials) for tally in tallies]
         share = np.array([each.share for each in found])
         low, high = np.array([each.interval for each in found]).T

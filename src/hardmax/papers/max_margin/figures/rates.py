@@ -62,7 +62,7 @@ def draw_4(tables: Tables, canvas: Canvas) -> None:
     """,
 )
 def fig_4(setting: Setting) -> Findings:
-    """Both from the origin on the data of B-FIG-1c, and normalized descent with a damped normalization."""
+    """Train on the data of B-FIG-1c from the origin: normalized, plain, and with a damped normalization."""
     problem = hm.data.example("B-FIG-1c")
     best = hm.max_margin(problem, [0, 0, 0])
     runs = {
@@ -76,9 +76,8 @@ def fig_4(setting: Setting) -> Findings:
         for name, path in runs.items()
     }
     fast, slow = runs["normalised"], runs["plain"]
-    optimal = np.array(
-        [[np.mean([s[0] for s in path.attention(t)]) for t in range(201)] for path in (fast, slow)]
-    )
+    attention = [[path.attention(t) for t in range(201)] for path in (fast, slow)]
+    optimal = np.array([[np.mean([s[0] for s in each]) for each in run] for run in attention])
     at = [50, 100, 200, 1000]
     claims = {
         "attention-normalised": top["normalised"][at],
@@ -213,9 +212,8 @@ def _measured_5(angles: dict[str, np.ndarray], peak: float) -> dict[str, Any]:
     at = [20, 200, 1000]
     row = {C: i for i, C in enumerate(GAPS)}
     correlation, logistic, exponential = angles["correlation"], angles["logistic"], angles["exponential"]
-    away = np.abs(
-        [hm.max_margin(two_inputs(C, "logistic"), [1, 1]).need() - np.array([1.0, 0.0]) for C in GAPS]
-    )
+    solutions = [hm.max_margin(two_inputs(C, "logistic"), [1, 1]).need() for C in GAPS]
+    away = np.abs(np.array(solutions) - [1.0, 0.0])
     up_to_ten = [row[C] for C in GAPS if 1 < C <= 10]
     late = np.abs(np.concatenate([each[up_to_ten, 200:] for each in (correlation, logistic)]))
     return {

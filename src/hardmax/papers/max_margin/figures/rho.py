@@ -14,6 +14,7 @@ from hardmax.papers.figures.panels import DOTTED, name_axes
 from hardmax.papers.figures.tables import Table, Tables, part, stacked
 from hardmax.papers.max_margin.figures.plane import RATE, degrees
 from hardmax.papers.max_margin.figures.trained_head import BEST, START
+from hardmax.papers.max_margin.statements.instances import switching
 
 RHO = r"$\rho = \eta_v/\eta_p$"
 LONG = 20_000  # steps of joint training
@@ -58,13 +59,8 @@ def _limits(panel: Axes, tables: Tables, data: str) -> None:
     for start, face, label in (("paper", INK, "trained"), ("other", "white", "trained, $v(0) = (0, 1)$")):
         rows = part(ends, "start", start)
         if len(rows["rho"]):
-            look: dict[str, Any] = {
-                "color": INK,
-                "markerfacecolor": face,
-                "markersize": 3.4,
-                "markeredgewidth": 0.8,
-            }
-            panel.plot(rows["rho"], rows["degrees"], "o", label=label, zorder=4, **look)
+            look: dict[str, Any] = {"color": INK, "markerfacecolor": face, "markeredgewidth": 0.8}
+            panel.plot(rows["rho"], rows["degrees"], "o", label=label, markersize=3.4, zorder=4, **look)
 
 
 @recipe(
@@ -93,8 +89,6 @@ def _limits(panel: Axes, tables: Tables, data: str) -> None:
 )
 def fig_rho(setting: Setting) -> Findings:
     """The closed form of B-NEW-1 compared with training and the regularization path, on two data sets."""
-    from hardmax.papers.max_margin.statements.instances import switching
-
     problem = hm.data.example("B-FIG-3b")
     keys = problem.split(problem.keys[problem.tokens])
     upright = hm.Problem.from_tokens(keys, [1, -1, 1], readout=[0.0, 1.0])
@@ -154,10 +148,8 @@ def _limit(problem: hm.Problem, rho: float) -> float:
 def _curves(problem: hm.Problem, jumpy: hm.Problem, ramp: Table) -> Table:
     """The closed form on both data sets, with the corners of the ramp on the second."""
     corners = np.array([ramp["rho"].min(), ramp["rho"].max()])
-    switching = np.sort(
-        np.concatenate([np.linspace(0.02, 8.2, 60), corners, np.linspace(corners[0], corners[1], 20)])
-    )
-    both = [("fig3b", problem, np.linspace(0.0, 2.05, 42)), ("switching", jumpy, switching)]
+    fine = np.concatenate([np.linspace(0.02, 8.2, 60), corners, np.linspace(corners[0], corners[1], 20)])
+    both = [("fig3b", problem, np.linspace(0.0, 2.05, 42)), ("switching", jumpy, np.sort(fine))]
     return stacked(
         {"data": data, "rho": grid, "degrees": [_limit(each, rho) for rho in grid]}
         for data, each, grid in both

@@ -8,6 +8,7 @@ import numpy as np
 
 import hardmax as hm
 from hardmax._lib.style import BLUE, GRAY, RED
+from hardmax.dynamics.gradient import settle_at, with_readout
 from hardmax.papers.figures.figure import Axes, Canvas, Findings, Setting, recipe
 from hardmax.papers.figures.tables import Table, Tables, part
 from hardmax.papers.max_margin.figures import plane
@@ -108,7 +109,7 @@ def fig_3a(setting: Setting) -> Findings:
 
 
 def draw_3b(tables: Tables, canvas: Canvas) -> None:
-    """As 3a, with the max-margin direction of all inputs in gray."""
+    """Draw B-FIG-3b: tokens, p and v, and the max-margin direction of all inputs in gray."""
     panel = canvas.subplots()
     _draw(panel, tables)
     panel.text(6.1, -0.35, "$p^{relax}$", color=RED, ha="right", va="top")
@@ -233,8 +234,6 @@ def fig_3c(setting: Setting) -> Findings:
 
 def _label_probability(path: hm.Run, at: int) -> float:
     """Mean of 1/(1 + exp(-u_i)) over the inputs, which is exp of minus the logistic loss."""
-    from hardmax.dynamics.gradient import settle_at, with_readout
-
     assert path.v_points is not None
     u = settle_at(with_readout(path.problem, path.v_points[at]), path.points[at]).u
     return float(np.exp(-path.problem.loss.value(u)).mean())

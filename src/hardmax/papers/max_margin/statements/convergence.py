@@ -10,7 +10,6 @@ from flint import arb, fmpq, fmpq_mat
 
 from hardmax._lib.arrays import cosine_distance
 from hardmax._lib.expect import generator
-from hardmax.directions.assumptions import assumption_b
 from hardmax.directions.enumerate import attractors
 from hardmax.directions.neighbors import attracts
 from hardmax.directions.position import general_position
@@ -35,6 +34,7 @@ from hardmax.papers.checking.common import (
 )
 from hardmax.papers.checking.enclosure import PROOF, selected
 from hardmax.papers.checking.proof import at_precision, balls, length, vector
+from hardmax.papers.max_margin.statements.lemmas import best_direction, equal_losers
 from hardmax.problem import Problem
 from hardmax.problem.selection import best_tokens, selected_tokens
 
@@ -59,9 +59,8 @@ def global_convergence(problem: Problem, *, start: Any = None) -> Outcome:
 
     A flow that stops before it is late, for whatever reason, refutes nothing.
     """
-    B = assumption_b(problem)
     separable, best = separable_best(problem)
-    hypotheses = (decreasing_loss(problem), Hypothesis("B-ASM-B", B.holds, B.witness), separable)
+    hypotheses = (decreasing_loss(problem), equal_losers(problem), separable)
     if unmet([h for h in hypotheses if h.erratum is None]):
         return Outcome(hypotheses)
     if best is not None and best.is_feasible and best.direction is None:
@@ -96,11 +95,9 @@ def global_convergence(problem: Problem, *, start: Any = None) -> Outcome:
         return Outcome(hypotheses, None, found)
     # with one input another limit is proved where all attention goes to a token that this one does not select
     other = selected(problem, np.zeros(problem.d) if start is None else start) if slack < 0 else None
-    proof = None
-    if other is not None and other not in selected_tokens(problem, best.need()).sets[0]:
-        proof = PROOF
-    witness = path.p if slack < 0 else None
-    return Outcome(hypotheses, slack, found, witness, proof=proof, paper_slack=slack, paper_proof=proof)
+    is_other = other is not None and other not in selected_tokens(problem, best.need()).sets[0]
+    settled = slack, PROOF if is_other else None
+    return Outcome(hypotheses, settled, found, path.p if slack < 0 else None, paper_slack=settled)
 
 
 def _trapped(problem: Problem, start: Any, hypotheses: tuple[Hypothesis, ...]) -> Outcome:
@@ -110,7 +107,7 @@ def _trapped(problem: Problem, start: Any, hypotheses: tuple[Hypothesis, ...]) -
     if path.event is None:
         return Outcome(hypotheses, measured=found)
     proof = stationary_near(problem, path.p, 1e-6 * unit_length(problem))
-    return Outcome(hypotheses, measured=found, witness=path.p, paper_slack=-1.0, paper_proof=proof)
+    return Outcome(hypotheses, measured=found, witness=path.p, paper_slack=(-1.0, proof))
 
 
 @statement(
@@ -128,19 +125,11 @@ def correlation_rises(
     problem: Problem, *, start: Any = None, steps: int = 1000, rate: float = 0.1
 ) -> Outcome:
     """Find the last fall of the cosine; the transient may take a tenth of the steps."""
-    B = assumption_b(problem)
-    separable, best = separable_best(problem)
-    hypotheses: tuple[Hypothesis, ...] = (
-        Hypothesis("n = 1", problem.n == 1, problem.n),
-        Hypothesis("B-ASM-B", B.holds, B.witness),
-        separable,
-    )
-    if unmet(hypotheses) or best is None or best.direction is None:
-        return unsaid(hypotheses)
+    one = Hypothesis("n = 1", problem.n == 1, problem.n)
+    hypotheses, best, _ = best_direction(problem, one, equal_losers(problem))
     swings = critical_rate(best)  # beyond it p swings about the limit forever (B-NEW-3); nan: not known
     known = None if np.isnan(swings) else rate < swings
-    settles = Hypothesis("rate below the critical one", known, swings, "B-ERR-12")
-    hypotheses += (settles,)
+    hypotheses.append(Hypothesis("rate below the critical one", known, swings, "B-ERR-12"))
     path = train(problem, Normalized(rate), steps=steps, start=start, record=1)
     gaps = path.cosine_distances(best)
     rises = np.diff(gaps) > 1e-15
@@ -156,20 +145,13 @@ def correlation_rises(
     change = ((gaps[:-1] - gaps[1:]) / np.maximum(gaps[:-1], 1e-10))[clear & np.isfinite(gaps[:-1])]
     as_printed = float(change.min(initial=1.0)) if last else 1.0
     proof = _falls(problem, path, best, rate, last) if as_printed < 0 else None
-    return Outcome(
-        hypotheses,
-        1 - last / (TRANSIENT * steps),
-        found,
-        {"step": worst, "p": path.points[worst]},
-        paper_slack=as_printed,
-        paper_proof=proof,
-    )
+    witness = {"step": worst, "p": path.points[worst]}
+    slack = 1 - last / (TRANSIENT * steps)
+    return Outcome(hypotheses, slack, found, witness, paper_slack=(as_printed, proof))
 
 
 def _falls(problem: Problem, path: Run, best: MaxMargin, rate: float, last: int) -> str | None:
-    """The proof that the cosine falls at some early step: descent once more in balls, from the same start,
-    against p_mm in fractions.
-    """
+    """Prove that the cosine falls at some early step: descend in balls, against p_mm in fractions."""
     exact = max_margin(problem, best.selection, exact=True).exact
     if exact is None or exact.p is None or not has_balls(problem):
         return None
@@ -228,18 +210,14 @@ def only_local_optima_attract(
         ends.append(end)
         rooms += [room] if room is not None else []
     proof = _every_start_is_false(problem)
-    return Outcome(
-        hypotheses,
-        min(rooms, default=1.0),
-        {"ends": ends, "best tokens": best_tokens(problem).sets},
-        vacuous=not rooms,
-        paper_slack=-1.0 if proof else min(rooms, default=1.0),
-        paper_proof=proof,
-    )
+    found = {"ends": ends, "best tokens": best_tokens(problem).sets}
+    slack = min(rooms, default=1.0)
+    printed = (-1.0, proof) if proof else slack
+    return Outcome(hypotheses, slack, found, vacuous=not rooms, paper_slack=printed)
 
 
 def _where_to(problem: Problem, start: np.ndarray) -> tuple[dict[str, Any], float | None]:
-    """Where a flow ends, and how well that agrees with the conjecture; None where it says nothing."""
+    """Return the end of a flow, and how well it agrees with the conjecture; None where it says nothing."""
     longest = longest_difference(problem)
     path = flow(problem, start=start, until_norm=FAR / longest)
     chosen = path.selection
@@ -277,8 +255,9 @@ def _every_start_is_false(problem: Problem) -> str | None:
 
 
 def _no_stationary_point(problem: Problem) -> bool:
-    """Whether one input's keys are affinely independent, exactly, and its scores not all equal: the gradient
-    then vanishes nowhere.
+    """Whether one input's keys are affinely independent, exactly, and its scores not all equal.
+
+    The gradient then vanishes nowhere.
     """
     keys = [[fmpq(*float(x).as_integer_ratio()) for x in row] for row in problem.keys[problem.tokens]]
     rows = [[x - y for x, y in zip(key, keys[0], strict=True)] for key in keys[1:]]
@@ -289,14 +268,13 @@ def _no_stationary_point(problem: Problem) -> bool:
 
 @printed("B-ERR-14")
 def no_critical_point(problem: Problem) -> Outcome:
-    """As printed: the risk has no finite critical point."""
+    """Test the printed sentence: the risk has no finite critical point."""
     some = Hypothesis("scores differ in some input", bool(np.ptp(problem.scores) > 0))
     if unmet([some]):
         return Outcome((some,))
     path = flow(problem, until_norm=1e3 * unit_length(problem))
+    found = {"norm": path.p_norm}
     if path.event != "stationary point":
-        return Outcome(
-            (some,), 1 / (1 + 1 / max(path.p_norm, 1e-9)), {"norm": path.p_norm, "event": path.event}
-        )
+        return Outcome((some,), 1 / (1 + 1 / max(path.p_norm, 1e-9)), found | {"event": path.event})
     proof = stationary_near(problem, path.p, 1e-6 * unit_length(problem))
-    return Outcome((some,), -1.0, {"norm": path.p_norm}, path.p, proof=proof)
+    return Outcome((some,), (-1.0, proof), found, path.p)

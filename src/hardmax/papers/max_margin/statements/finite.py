@@ -53,16 +53,23 @@ def set_margin(inputs: Iterable[np.ndarray], q: np.ndarray, sets: Sets) -> Any:
 
 
 def lost_rooms(lost: Any, T: Any, margin: Any, R: Any) -> tuple[Any, Any]:
-    """How far the log of the largest lost attention is inside its bounds, of floats or of balls.
+    """Return how far the log of the largest lost attention is inside its bounds, of floats or of balls.
 
     They are -margin R -+ log T at R times a unit direction of that margin.
     """
     return lost - (-margin * R - np.log(T)), -margin * R + np.log(T) - lost
 
 
-def measure_bounds(problem: Problem, p_unit: np.ndarray, margin: float, sets: Sets, rng: int) -> Outcome:
+def measure_bounds(
+    problem: Problem,
+    hypotheses: Sequence[Hypothesis],
+    p_unit: np.ndarray,
+    margin: float,
+    tokens: Iterable[Iterable[int]],
+    rng: int,
+) -> Outcome:
     """p_mm at its two-sided bound, other directions at their lower one, with and without negative margins."""
-    T, chance = int(problem.sizes.max()), generator(rng)
+    T, chance, sets = int(problem.sizes.max()), generator(rng), with_copies(problem, tokens)
     keys = problem.split(problem.keys[problem.tokens])
     rooms: list[tuple[float, Any, Any]] = []  # the room, the same in balls, and where
     paper: list[tuple[float, Any, Any]] = []
@@ -78,17 +85,9 @@ def measure_bounds(problem: Problem, p_unit: np.ndarray, margin: float, sets: Se
                 again = partial(_other_room, sets, R * q, taken == own)
                 found.append((float(lost_rooms(lost, T, taken, R)[0]), again, q))
     tightest, literal = (min(found, key=lambda each: each[0]) for found in (rooms, rooms + paper))
-    slack, proof = settle(problem, tightest[0] + ROUNDING, tightest[1])
-    paper_slack, paper_proof = settle(problem, literal[0] + ROUNDING, literal[1])
+    slack, paper_slack = (settle(problem, room + ROUNDING, again) for room, again, _ in (tightest, literal))
     measured = {"least slack": tightest[0], "largest": max(room for room, _, _ in rooms)}
-    return Outcome(
-        slack=slack,
-        measured=measured,
-        witness=literal[2],
-        proof=proof,
-        paper_slack=paper_slack,
-        paper_proof=paper_proof,
-    )
+    return Outcome(hypotheses, slack, measured, literal[2], paper_slack=paper_slack)
 
 
 def _best_room(sets: Sets, p: np.ndarray, margin: float, exact: BallProblem) -> Any:
@@ -112,7 +111,6 @@ def _other_room(sets: Sets, p: np.ndarray, literal: bool, exact: BallProblem) ->
     "Bound (73): attention lost at radius R",
     "At R p_mm/|p_mm| the log of the largest lost attention is -R Xi within log T; at a p of margin m it is "
     "at least -max(m, 0) R - log T.",
-    kind="finite",
 )
 def lost_attention(problem: Problem, *, selection: Iterable[int] | None = None, rng: int = 0) -> Outcome:
     """Radii from 1 to 1000 margins, directions all around."""
@@ -121,17 +119,13 @@ def lost_attention(problem: Problem, *, selection: Iterable[int] | None = None, 
     hypotheses.append(Hypothesis("selection separable", best.is_feasible, best.margin))
     if unmet(hypotheses) or best.direction is None:
         return unsaid(hypotheses)
-    found = measure_bounds(
-        problem, best.direction, best.margin, with_copies(problem, [(t,) for t in tokens]), rng
-    )
-    return replace(found, hypotheses=hypotheses)
+    return measure_bounds(problem, hypotheses, best.direction, best.margin, [(t,) for t in tokens], rng)
 
 
 @statement(
     "B-EQ-84",
     "Bound (84): attention lost by sets at radius R",
     "The same with a set of tokens per input and a minimizer of ATT-SVM'.",
-    kind="finite",
 )
 def lost_attention_of_sets(
     problem: Problem, *, sets: Iterable[Iterable[int]] | None = None, rng: int = 0
@@ -143,8 +137,7 @@ def lost_attention_of_sets(
     if unmet(hypotheses) or not math.isfinite(solved.margin):
         return unsaid(hypotheses)
     p = solved.minimizers[0]
-    found = measure_bounds(problem, p / np.linalg.norm(p), solved.margin, with_copies(problem, inside), rng)
-    return replace(found, hypotheses=hypotheses)
+    return measure_bounds(problem, hypotheses, p / np.linalg.norm(p), solved.margin, inside, rng)
 
 
 MARGINS = 1000.0  # the largest radius of (79) that is tried, in margins
@@ -156,7 +149,6 @@ SURE = 0.999  # nu comes from a search: take a little less than the least that i
     "Bound (75): lost attention costs risk, whatever v",
     "Under Assumption C the logistic risk with |v| <= r is at least exp(-r (Gamma - nu q)) / 2n, q the "
     "largest lost attention.",
-    kind="finite",
     data="tokens",
     hunt={"draws": 10},
 )
@@ -208,7 +200,6 @@ def risk_pays_for_attention(
     "With bound epsilon on the inputs outside the label SVM's support, the margin falls by O(epsilon), and "
     "at radius R the log of the attention lost by the support inputs lies between -R Xi - log T and -R "
     "Xi_epsilon + log T.",
-    kind="finite",
     data="tokens",
 )
 def relaxed_lost_attention(problem: Problem, *, selection: Iterable[int]) -> Outcome:
@@ -249,7 +240,7 @@ def relaxed_lost_attention(problem: Problem, *, selection: Iterable[int]) -> Out
         "relaxed margin": relaxed.margin,
         "full margin": full.margin,
     }
-    least = min(slacks)
     # all that enters are certified margins and logs of attention at a few hundred margins: good to 1e-9
-    proof = "certified margins, rounding below 1e-9" if least < -1e-5 else None
-    return Outcome(hypotheses, least + ROUNDING, found, vacuous=len(support) == problem.n, proof=proof)
+    proof = "certified margins, rounding below 1e-9" if min(slacks) < -1e-5 else None
+    slack = (min(slacks) + ROUNDING, proof)
+    return Outcome(hypotheses, slack, found, vacuous=len(support) == problem.n)

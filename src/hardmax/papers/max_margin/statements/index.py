@@ -45,7 +45,6 @@ def morse_quotient(indices: Iterable[int]) -> list[int]:
     "The index theorem of attention",
     "(-1)^index of the finite stationary points and (-1)^(m_-) of the critical directions at infinity sum to "
     "1; the sum of x^index and x^(m_-) is 1 + (1 + x) Q(x), and no coefficient of Q is negative.",
-    kind="finite",
     label="derived",
 )
 def index_theorem(problem: Problem, *, limit: int = LIMIT) -> Outcome:

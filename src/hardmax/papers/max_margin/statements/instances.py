@@ -6,7 +6,6 @@ They are the counterexamples of docs/research/errata.md and a few draws.
 from __future__ import annotations
 
 import itertools
-import math
 from functools import partial
 
 import numpy as np
@@ -45,7 +44,7 @@ def random_tokens(labels: list[int], W: str = "full", rng: int = 0) -> Problem:
 
 
 def bent_head(rng: int = 0) -> Problem:
-    """The same tokens with the nonlinear head tanh(v.z)."""
+    """Gaussian tokens in three dimensions with the nonlinear head tanh(v.z)."""
     draw = np.random.default_rng(rng)
     X, v = draw.normal(size=(4, 5, 3)), draw.normal(size=3)
     return Problem.from_psi(
@@ -87,11 +86,6 @@ def switching() -> Problem:
     return Problem.from_tokens(tokens, labels=[1, -1, 1], readout=[0.0, 1.0])
 
 
-def separatrix_start(x: float = 40.0) -> list[float]:
-    """A start on the boundary between the two basins of B-FIG-1b, to e^-x (B-ERR-21)."""
-    return [x, 0.1 * x + math.log(90 / 111)]
-
-
 def fig9_trial(d: int, trial: int) -> Problem:
     """One trial of the random stream of B-FIG-9."""
     return next(itertools.islice(fig9_oracle(d, trial + 1), trial, None))
@@ -101,7 +95,10 @@ FIG1A, FIG1B, FIG8 = (partial(example, name) for name in ("B-FIG-1a", "B-FIG-1b"
 FIG3A, FIG3B = (partial(example, name) for name in ("B-FIG-3a", "B-FIG-3b"))
 SPHERE = partial(sphere, n=4, T=5, d=6, rng=0)
 RANDOM = partial(gaussian, n=2, T=3, d=4, rng=9)
-ALL = {"selection": (1, 1, 1)}
+BEHIND = high_scorer_behind
+ALL, TWICE_2 = {"selection": (1, 1, 1)}, {"selection": (2, 2)}
+UP = {"start": [0.0, 1.0]}
+THIRTY = {"p": [0.8660254037844386, 0.5], "q": [1.0, 0.0]}  # directions 30 degrees apart
 
 INSTANCES: list[Instance] = [
     Instance("B-APP-E", "B-FIG-9, d = 2, trial 0", "holds", partial(fig9_trial, 2, 0)),
@@ -158,21 +155,12 @@ INSTANCES: list[Instance] = [
     Instance("B-THM-2", "B-FIG-1b", "not applicable", FIG1B),
     Instance("B-THM-2", "opposed inputs", "not applicable", opposed),
     Instance("B-THM-2", "opposed inputs, as the paper states it", "fails", opposed, reading="paper"),
-    Instance("B-THM-2M", "B-FIG-1a from (0, 1), after the transient", "holds", FIG1A, {"start": [0.0, 1.0]}),
-    Instance(
-        "B-THM-2M",
-        "B-FIG-1a from (0, 1), from the start",
-        "fails",
-        FIG1A,
-        {"start": [0.0, 1.0]},
-        reading="paper",
-    ),
+    Instance("B-THM-2M", "B-FIG-1a from (0, 1), after the transient", "holds", FIG1A, UP),
+    Instance("B-THM-2M", "B-FIG-1a from (0, 1), from the start", "fails", FIG1A, UP, reading="paper"),
     Instance("B-THM-3", "B-FIG-1b, token 1", "holds", FIG1B, {"selection": (1,)}),
     Instance("B-THM-3", "B-FIG-8, tokens 0 and 1", "holds", FIG8, {"selection": (0, 1)}),
-    Instance("B-THM-3", "random keys, two support rows", "holds", RANDOM, {"selection": (2, 2)}),
-    Instance(
-        "B-THM-3", "random keys, paper's radius", "holds", RANDOM, {"selection": (2, 2)}, reading="paper"
-    ),
+    Instance("B-THM-3", "random keys, two support rows", "holds", RANDOM, TWICE_2),
+    Instance("B-THM-3", "random keys, paper's radius", "holds", RANDOM, TWICE_2, reading="paper"),
     Instance("B-THM-3", "B-FIG-1b, token 2", "not applicable", FIG1B, {"selection": (2,)}),
     Instance("B-THM-4", "B-FIG-1b, token 2: bounded", "holds", FIG1B, {"q": [-1.0, -1.1]}),
     Instance("B-THM-4", "B-FIG-1b, best direction turned by 5 degrees", "holds", FIG1B, {"q": [-0.19, 1.0]}),
@@ -214,24 +202,9 @@ INSTANCES: list[Instance] = [
     Instance("B-THM-L7", "B-FIG-1b, token 2", "not applicable", FIG1B, {"selection": (2,)}),
     Instance("B-THM-L8", "B-FIG-1b, case (i)", "holds", FIG1B, {"p": [-0.1, 1.0], "q": [0.3, 1.0]}),
     Instance("B-THM-L8", "B-FIG-1b, case (ii)", "holds", FIG1B, {"p": [1.0, 0.0], "q": [1.0, 0.5]}),
-    Instance(
-        "B-THM-L8",
-        "a high scorer behind the neighbor",
-        "holds",
-        high_scorer_behind,
-        {"p": [0.8660254037844386, 0.5], "q": [1.0, 0.0]},
-    ),
-    Instance(
-        "B-THM-L8",
-        "the same, radius from the margins alone",
-        "fails",
-        high_scorer_behind,
-        {"p": [0.8660254037844386, 0.5], "q": [1.0, 0.0]},
-        reading="paper",
-    ),
-    Instance(
-        "B-THM-L8", "B-FIG-1b, two selections", "not applicable", FIG1B, {"p": [0.0, 1.0], "q": [1.0, 0.0]}
-    ),
+    Instance("B-THM-L8", "a high scorer behind the neighbor", "holds", BEHIND, THIRTY),
+    Instance("B-THM-L8", "the same, radius from the margins alone", "fails", BEHIND, THIRTY, reading="paper"),
+    Instance("B-THM-L8", "B-FIG-1b, two selections", "not applicable", FIG1B, {"p": [0, 1], "q": [1, 0]}),
     Instance("B-THM-L9", "B-FIG-1b, token 2", "holds", FIG1B, {"p": [-1.0, -1.1]}),
     Instance("B-THM-L9", "B-FIG-1b, token 1", "not applicable", FIG1B, {"p": [1.0, 0.0]}),
     Instance("B-THM-L10", "B-FIG-8", "holds", FIG8),

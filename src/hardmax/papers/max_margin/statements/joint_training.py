@@ -46,11 +46,10 @@ def degrees(p: Any, q: Any) -> float:
 
 
 def _trainable_head(problem: Problem) -> Conditions:
-    """What training v and p together asks of the problem."""
+    """Return the conditions under which v and p can be trained together."""
+    name = problem.loss.name
     linear = Hypothesis("linear head", problem.readout.linear is not None)
-    return Conditions(
-        [linear, Hypothesis("logistic loss", problem.loss.name == "logistic", problem.loss.name)]
-    )
+    return Conditions([linear, Hypothesis("logistic loss", name == "logistic", name)])
 
 
 @statement(
@@ -133,7 +132,8 @@ def judge_path(
         direction: of p in the limit.
         label: of v in the limit; None if only p is judged.
         late: the first radius.
-        rho, r: how |v| is bound, as `joint_path` takes it.
+        rho: how |v| is bound, as `joint_path` takes it.
+        r: the fixed |v| of `joint_path`.
         tokens: what p has to select at the last look; None if that is not judged.
     """
     found: dict[str, Any] = {"late from": late}
@@ -265,9 +265,8 @@ def saturation(problem: Problem, path: JointPath, tokens: tuple[int, ...]) -> Hy
 
 def one_label_direction(problem: Problem, label: MaxMargin) -> Hypothesis:
     """Selections of the largest label margin have one direction of v; else constants of the risk decide."""
-    rivals = [
-        tokens for tokens, found in largest_label_margins(problem).items() if degrees(found, label) > 1e-6
-    ]
+    limits = largest_label_margins(problem)
+    rivals = [tokens for tokens, other in limits.items() if degrees(other, label) > 1e-6]
     return Hypothesis("one direction of the largest label margin", None if rivals else True, rivals)
 
 

@@ -47,7 +47,7 @@ from hardmax.papers.checking.common import (
     with_copies,
 )
 from hardmax.papers.checking.proof import balls, least, length
-from hardmax.papers.max_margin.statements.gradients import radial_room
+from hardmax.papers.max_margin.statements.lemmas import radial_room
 from hardmax.problem import Problem
 
 
@@ -108,14 +108,8 @@ def only_local_optima_attract_paths(
     if not direction.any():
         return Outcome((Hypothesis("q is not zero", False),))
     position = general_position(problem, rng=0)
-    nearest = min(
-        (
-            cosine_distance(direction, found.direction)
-            for found in attractors(problem)
-            if found.direction is not None
-        ),
-        default=np.inf,
-    )
+    known = [each.direction for each in attractors(problem) if each.direction is not None]
+    nearest = min((cosine_distance(direction, each) for each in known), default=np.inf)
     # two roundings of one direction are as far apart; an exact answer would need an exact q
     other = True if nearest > SAME else False if nearest <= 1e-15 else None
     hypotheses = (
@@ -128,7 +122,10 @@ def only_local_optima_attract_paths(
     if unmet(hypotheses) or longest == 0 or problem.d == 1:  # on the line a cone is one direction
         return unsaid(hypotheses)
     width = min(WIDEST, nearest / 4) if mu is None else mu
-    inner = first_radius(problem, direction) if R0 is None else R0
+    # where the tokens that q selects, and its neighbors, stand out from the rest; ties do from anywhere
+    met = directional_margin(problem, direction / np.linalg.norm(direction))
+    gaps = [gap for gap in (met.Gamma, met.delta) if 0 < gap < np.inf]
+    inner = late_radius(problem, min(gaps, default=longest)) if R0 is None else R0
     slack, found = None, {}
     while (slack is None or slack < 0) and 50 * inner * longest <= CONE_FARTHEST:
         path = local_path(problem, direction, mu=width, R0=inner, radii=[2.5 * inner, 10 * inner, 50 * inner])
@@ -143,13 +140,6 @@ def only_local_optima_attract_paths(
             break
         inner *= 100
     return Outcome(hypotheses, slack, found)
-
-
-def first_radius(problem: Problem, q: np.ndarray) -> float:
-    """Where the tokens that q selects, and its neighbors, stand out from the rest; ties do from anywhere."""
-    met = directional_margin(problem, q / np.linalg.norm(q))
-    gaps = [gap for gap in (met.Gamma, met.delta) if 0 < gap < np.inf]
-    return late_radius(problem, min(gaps, default=longest_difference(problem)))
 
 
 FARTHEST = 1e13  # over the longest key difference: beyond it the rounding of logits drives the flow
@@ -176,7 +166,6 @@ def local_hypotheses(problem: Problem, best: MaxMargin) -> list[Hypothesis]:
     "In the cone beyond R_bar nothing is stationary, -<grad L, q> lies between c and C times the mean lost "
     "attention, its cosine is at least c Theta/(A_bar C), and beyond R_pi no direction beats p_mm by more "
     "than 1 + pi.",
-    kind="finite",
     hunt={"draws": 15},
     errata=("B-ERR-08", "B-ERR-16"),
 )
@@ -193,7 +182,8 @@ def cone_gradients(problem: Problem, *, selection: Iterable[int], rng: int = 0, 
     hypotheses.need(near)
     chance = generator(rng)
     rooms: list[tuple[float, Any]] = []  # how far inside each bound, and the same in balls
-    extremes = {"ratio": [math.inf, -math.inf], "least cosine": [math.inf, 0.0]}
+    ratios: list[float] = []
+    cosines: list[float] = []
     for factor in (1.0, 3.0, 10.0):
         for p, q in zip(
             cone_directions(best.direction, k.mu, draws, chance) * k.R_bar * factor,
@@ -203,11 +193,9 @@ def cone_gradients(problem: Problem, *, selection: Iterable[int], rng: int = 0, 
             pull = gradient(problem, p)
             mean_lost = float(np.logaddexp.reduce(log_lost(problem, p, sets))) - math.log(problem.n)
             size = math.exp(pull.log_norm - mean_lost)
-            cosine = float(pull.direction @ q)
-            ratio = cosine * size * best.p_norm
-            room = least(cone_rooms(k, ratio, cosine, size))
-            extremes["ratio"] = [min(extremes["ratio"][0], ratio), max(extremes["ratio"][1], ratio)]
-            extremes["least cosine"][0] = min(extremes["least cosine"][0], cosine)
+            cosines.append(float(pull.direction @ q))
+            ratios.append(cosines[-1] * size * best.p_norm)
+            room = least(cone_rooms(k, ratios[-1], cosines[-1], size))
             rooms.append((room, partial(_cone_room, k=k, sets=sets, norm=best.p_norm, p=p, q=q)))
     radius, worst = radius_for(problem, k, PI), -math.inf
     # beyond the resolution of logits the third claim is left out
@@ -218,23 +206,23 @@ def cone_gradients(problem: Problem, *, selection: Iterable[int], rng: int = 0, 
         worst = max(worst, 1 + PI - room)
         rooms.append((room, partial(_radial_cone_room, p_mm=best.direction, p=p)))
     tightest, again = min(rooms, key=lambda each: each[0])
-    slack, proof = settle(problem, tightest + ROUNDING, again)
+    slack = settle(problem, tightest + ROUNDING, again)
     found = {
         "mu": k.mu,
         "R_bar": k.R_bar,
         "c": k.c,
         "C": k.C,
-        "ratio": extremes["ratio"],
-        "least cosine": extremes["least cosine"][0],
+        "ratio": [min(ratios), max(ratios)],
+        "least cosine": min(cosines),
         "cosine bound": k.cosine,
         "R_pi": radius,
         "worst radial ratio": worst if there else None,
     }
-    return _with_parts(problem, best, Outcome(hypotheses, slack, found, proof=proof))
+    return _with_parts(problem, best, Outcome(hypotheses, slack, found))
 
 
 def cone_rooms(k: LocalConstants, ratio: Any, cosine: Any, size: Any, give: Any = 1.0) -> list[Any]:
-    """How far inside the bounds of (31) p and q are, of floats or of balls, which give the constants room."""
+    """Return how far inside the bounds of (31) p and q are; in balls ``give`` leaves the constants room."""
     return [
         give * ratio / k.c - 1,
         give - ratio / k.C,
@@ -261,29 +249,21 @@ def _radial_cone_room(exact: BallProblem, *, p_mm: np.ndarray, p: np.ndarray) ->
 
 
 def _with_parts(problem: Problem, best: MaxMargin, outcome: Outcome) -> Outcome:
-    """The paper's reading as well: each input's own part has this sign, tried at 20 over the margin."""
+    """Add the paper's reading: -<grad L, p_mm> of each input alone has this sign, 20 over the margin out."""
     assert best.direction is not None
-    R = 20.0 * best.p_norm
-    parts = input_parts(problem, best, R)
-    worst, p = int(np.argmin(parts)), R * best.direction
-    slack, proof = settle(
-        problem, min(parts) / max(parts), lambda exact: exact.pull(balls(p), [worst]) @ balls(p)
-    )
+    p = 20.0 * best.p_norm * best.direction
+    pulls = [gradient(single_input(problem, i), p) for i in range(problem.n)]
+    parts = [float(g.direction @ best.direction) * math.exp(g.log_norm) for g in pulls]
+    worst = int(np.argmin(parts))
     logs = [math.log(abs(x)) if x else -math.inf for x in parts]
     return replace(
         outcome,
         measured={**outcome.measured, "log of each input's part at radius 20": logs},
         witness={"parts at radius 20": parts},
-        paper_slack=slack,
-        paper_proof=proof,
+        paper_slack=settle(
+            problem, min(parts) / max(parts), lambda exact: exact.pull(balls(p), [worst]) @ balls(p)
+        ),
     )
-
-
-def input_parts(problem: Problem, best: MaxMargin, R: float) -> list[float]:
-    """Each input's own part of -<grad L, p_mm>/|p_mm| at R p_mm/|p_mm|."""
-    assert best.direction is not None
-    pulls = [gradient(single_input(problem, i), R * best.direction) for i in range(problem.n)]
-    return [float(g.direction @ best.direction) * math.exp(g.log_norm) for g in pulls]
 
 
 def overshoot(problem: Problem, best: MaxMargin, mu: float, starts: np.ndarray, rate: float) -> float:
@@ -312,10 +292,11 @@ def local_convergence(
     rng: int = 0,
     starts: int = 6,
 ) -> Outcome:
-    """Normalized descent from the boundary of the cone, at radii doubled from R_bar until it stays inside,
-    then gradient flow, which stands in for the many small steps of plain descent, from there and from the
-    paper's radius; or a given path from where it enters the cone. The best tokens are the selection if none
-    is given.
+    """Test normalized descent from the boundary of the cone, or a given path from where it enters the cone.
+
+    The radius is doubled from R_bar until descent stays inside. Then gradient flow, which stands in for the
+    many small steps of plain descent, starts there and at the paper's radius. The best tokens are the
+    selection if none is given.
     """
     hypotheses, tokens = one_selection(problem, selection if path is None else path.selection.tokens)
     best = max_margin(problem, tokens)
@@ -352,12 +333,13 @@ def local_convergence(
 def _flow_inside(
     problem: Problem, best: MaxMargin, mu: float, radius: float, rim: np.ndarray
 ) -> float | None:
-    """The larger of end over start of 1 - cos of flows to ten times the radius; inf if one leaves the cone,
-    None if one stops before, or if the radius is out of reach.
+    """Return the larger of end over start of 1 - cos of flows to ten times the radius.
+
+    It is inf if one leaves the cone, and None if one stops before or if the radius is out of reach.
     """
-    falls = []
     if radius * longest_difference(problem) > FARTHEST:
         return None
+    falls = []
     for q in rim:
         each = flow(problem, start=radius * q, until_norm=10 * radius)
         if each.event is not None:

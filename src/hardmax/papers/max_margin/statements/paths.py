@@ -28,6 +28,7 @@ from hardmax.papers.checking.common import (
     separable_best,
     strict_best,
 )
+from hardmax.papers.max_margin.statements.lemmas import best_direction
 from hardmax.papers.max_margin.statements.local import local_hypotheses
 from hardmax.problem import Problem
 
@@ -36,9 +37,9 @@ FARTHEST = 1e5  # margins: ten times as far is what a path can be followed to
 
 
 def path_bound(problem: Problem, best: MaxMargin, R: float) -> float:
-    """Theorem 1 with its constant: 1 - cos(p(R), p_mm) <= c/(R margin), for every R beyond c/margin, where c
-    is the log of n T (T - 1) times the ratios of score gaps and of slopes.
+    """Return the bound c/(R margin) of Theorem 1 on 1 - cos(p(R), p_mm), for every R beyond c/margin.
 
+    c is the log of n T (T - 1) times the ratios of score gaps and of slopes.
     A p of least lead m over the other tokens, m >= 0, loses at least e^-m/T attention in some input, which
     costs n times less than that times the least slope and gap; p_mm at radius R loses at most (T - 1)
     e^(-R margin). So the best p has m >= R margin - c, and p.p_mm >= m |p_mm|^2 because p/m is feasible.
@@ -66,7 +67,7 @@ def global_path(problem: Problem) -> Outcome:
         if separable.holds is not False:
             return unsaid(hypotheses)
         farkas = "Farkas vector: no p separates the best tokens, so there is no p_mm to tend to"
-        return Outcome(hypotheses, paper_slack=-1.0, paper_proof=farkas)
+        return Outcome(hypotheses, paper_slack=(-1.0, farkas))
     late = late_radius(problem, min(best.margin, second_gap(best)))
     within = path_bound(problem, best, late)
     found: dict[str, Any] = {"late from": late, "explicit bound on 1 - cos there": within}
@@ -100,17 +101,13 @@ def first_order_path(problem: Problem) -> Outcome:
     Where terms in 1/R^2 still weigh, as where a row is ten times as long as p_mm asks, it is looked at again
     ten times as far out.
     """
-    separable, best = separable_best(problem)
-    hypotheses = [decreasing_loss(problem), strict_best(problem), separable]
-    if unmet(hypotheses) or best is None or best.direction is None:
-        return unsaid(hypotheses)
+    hypotheses, best, along = best_direction(problem, decreasing_loss(problem), strict_best(problem))
+    independent = "independent support, positive multipliers"
     try:
         w = path_offset(problem, best)
     except ValueError as reason:
-        return Outcome(
-            (*hypotheses, Hypothesis("independent support, positive multipliers", False, str(reason)))
-        )
-    hypotheses.append(Hypothesis("independent support, positive multipliers", True, len(best.support)))
+        return Outcome((*hypotheses, Hypothesis(independent, False, str(reason))))
+    hypotheses.append(Hypothesis(independent, True, len(best.support)))
     late = late_radius(problem, min(best.margin, second_gap(best)))
     slack, found = None, {"late from": late, "|w|": float(np.linalg.norm(w)), "w": w}
     rounding = 1e-9 * 10 * late
@@ -119,7 +116,7 @@ def first_order_path(problem: Problem) -> Outcome:
         if not path.is_reliable.all():
             break
         near, nearer = (
-            float(np.linalg.norm(p - (float(R) * best.direction + w)))
+            float(np.linalg.norm(p - (float(R) * along + w)))
             for p, R in zip(path.points, path.radii, strict=True)
         )
         found |= {"radii": path.radii, "residuals": [near, nearer]}

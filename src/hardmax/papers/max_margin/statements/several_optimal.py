@@ -50,7 +50,6 @@ DELTA = 0.5  # the Delta of Assumption D at which the order of risks is tested
     "Lemma 14: the excess risk is the lost attention, up to constants",
     "With equal positive scores inside each set and lower ones outside, the excess risk lies between C- and "
     "C+ times the largest lost attention, so that less of it, by a factor in the log, means less risk.",
-    kind="finite",
     hunt={"draws": 40},
     errata=("B-ERR-07",),
 )
@@ -89,16 +88,16 @@ def excess_follows_lost_attention(
         ratio = exact.excess(balls(worst), chosen).log() - exact.most_lost(balls(worst), inside)
         return least([ratio - low, high - ratio]) + ROUNDING
 
-    slack, proof = settle(problem, room + ROUNDING, again)
-    if wrong and not proof:
-        slack, proof = settle(problem, -1.0, lambda exact: _risk_order(exact, *wrong[0], inside, limit))
+    slack = settle(problem, room + ROUNDING, again)
+    if wrong and not slack[1]:
+        slack = settle(problem, -1.0, lambda exact: _risk_order(exact, *wrong[0], inside, limit))
     measured = {
         "excess over lost attention": np.exp([ratios.min(), ratios.max()]).tolist(),
         "bounds": [found.C_minus, found.C_plus],
         "pairs": pairs,
         "pairs out of order": len(wrong),
     }
-    return Outcome(hypotheses, slack, measured, worst if proof else None, vacuous=pairs == 0, proof=proof)
+    return Outcome(hypotheses, slack, measured, worst if slack[1] else None, vacuous=pairs == 0)
 
 
 def _risk_order(exact: BallProblem, p: np.ndarray, q: np.ndarray, inside: Sets, limit: float) -> Any:
@@ -111,7 +110,7 @@ def _risk_order(exact: BallProblem, p: np.ndarray, q: np.ndarray, inside: Sets, 
 
 
 def lifted(problem: Problem) -> Problem:
-    """The same problem with every input's scores shifted to be positive, which no statement may depend on."""
+    """Return the problem with the scores of each input shifted to be positive; no statement depends on it."""
     shift = 1.0 - np.minimum.reduceat(problem.scores, problem.offsets[:-1])
     scores = problem.scores + np.repeat(shift, problem.sizes)
     # The log loss is one of labels alone; the statements need a decreasing loss and then only scores.
@@ -168,7 +167,7 @@ SHAPES: dict[str, tuple[Scalars, Scalars]] = {
 
 
 def composed_loss(loss: LossFunction, shape: str) -> LossFunction:
-    """l after phi, as a separate loss."""
+    """Return l after phi as a separate loss."""
     phi, slope = SHAPES[shape]
     return LossFunction(
         f"{loss.name} of {shape}",
@@ -182,7 +181,6 @@ def composed_loss(loss: LossFunction, shape: str) -> LossFunction:
     "Theorem 8 with a nonlinear head",
     "A head psi(z) = phi(v.z) with phi odd and increasing trains p exactly as the linear head v with the "
     "loss l after phi, so that the path has the same limit.",
-    kind="finite",
     data="tokens",
     hunt={"draws": 10},
     label="derived",
@@ -202,10 +200,8 @@ def odd_head_is_linear(problem: Problem, *, shape: str = "tanh", rng: int = 0, d
         return Outcome(hypotheses)
     bent = composed_loss(problem.loss, shape)
     ends = problem.prediction_range  # where phi is flat to rounding, so is the loss after it
-    steep = bool((slope(np.array(ends)) > 0).all())
-    hypotheses.need(
-        Hypothesis("l after phi decreases in floats", (steep and bent.decreases(*ends)) or None, ends)
-    )
+    falls = bool((slope(np.array(ends)) > 0).all()) and bent.decreases(*ends)
+    hypotheses.need(Hypothesis("l after phi decreases in floats", falls or None, ends))
     keys, values = (problem.split(x[problem.tokens]) for x in (problem.keys, head.values))
     nonlinear = Problem.from_psi(
         keys,
@@ -225,9 +221,8 @@ def odd_head_is_linear(problem: Problem, *, shape: str = "tanh", rng: int = 0, d
         if apart > worst:
             worst, witness = apart, p
     # an identity: what two roundings of it leave is not a refutation
-    return Outcome(
-        hypotheses, 1 - worst / 1e-9, {"largest difference": worst}, witness if worst > 1e-9 else None
-    )
+    found = {"largest difference": worst}
+    return Outcome(hypotheses, 1 - worst / 1e-9, found, witness if worst > 1e-9 else None)
 
 
 SATURATED = 1e-5
@@ -249,7 +244,6 @@ def joined_sets(
     "Appendix E: ATT-SVM' as the better proxy",
     "Where normalized descent saturates on tokens with a higher-scoring neighbor, its direction is closer "
     "to a minimizer of ATT-SVM' with that neighbor joined in than to p_mm of the selection.",
-    kind="finite",
     hunt={"steps": 300},
     label="measured",
     errata=("B-ERR-11",),
@@ -270,17 +264,16 @@ def set_proxy_is_closer(problem: Problem, *, steps: int = 1000, rate: float = 1.
     joined = min(cosine_distance(path.p, p) for p in solved.minimizers)
     # as close is not closer, so that a log of exactly zero is a failure
     found = {"1 - cos to ATT-SVM": plain, "1 - cos to ATT-SVM'": joined, "sets": sets, "gap": gap}
-    return Outcome(
-        hypotheses, (math.log(plain / joined) if joined else np.inf) or -1.0, found, witness=path.p
-    )
+    closer = math.log(plain / joined) if joined else np.inf
+    return Outcome(hypotheses, closer or -1.0, found, witness=path.p)
 
 
 @printed("B-ERR-15")
 def one_best_direction(problem: Problem) -> Outcome:
-    """As printed: the best-scoring tokens have one max-margin direction."""
+    """Test the printed sentence: the best-scoring tokens have one max-margin direction."""
     found = [each for _, each in best_max_margins(problem, exact=True)]
     vectors = {tuple(each.exact.p) for each in found if each.exact is not None and each.exact.p is not None}
     none = all(each.status == "infeasible" for each in found)
     wrong = none or len(vectors) > 1
     told = {"directions": len(vectors), "selections": len(found)}
-    return Outcome(slack=-1.0 if wrong else 1.0, measured=told, proof=RATIONAL if wrong else None)
+    return Outcome(slack=(-1.0, RATIONAL) if wrong else 1.0, measured=told)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,18 +17,63 @@ from hardmax.nexttoken.training import FIRST_RATE, STEPS, train
 from hardmax.papers.figures.figure import Axes, Canvas, Findings, Setting, recipe
 from hardmax.papers.figures.panels import DASHED, DOTTED, name_axes
 from hardmax.papers.figures.tables import Table, Tables, part, stacked
-from hardmax.papers.next_token.figures.runs import run_of
-from hardmax.papers.next_token.statements import printed
-from hardmax.papers.next_token.statements.common import sizes_of
-from hardmax.papers.next_token.statements.vacuity import Bound, vacuity
+from hardmax.papers.next_token.figures.runs import StageRun, run_of
+from hardmax.papers.next_token.statements import common, printed
+from hardmax.papers.next_token.statements.common import Subject, sizes_of
+from hardmax.papers.next_token.statements.instances import DRAWN
 
 END = 1e16  # beyond the times at which Theorem 1 begins to say something
 SETTLED = 1e8  # attention and loss no longer change
-# The three datasets of C-TAB-VAC: setting, seed, color.
-DATASETS = {"short": (0, BLUE), "long": (2, ORANGE), "derangement": (1, GREEN)}
+DATASETS = {"short": BLUE, "long": ORANGE, "derangement": GREEN}  # the three of C-TAB-VAC
 THIN: dict[str, Any] = {"color": GRAY, "linewidth": 0.7, "linestyle": DOTTED, "zorder": 0}
 BOUND: dict[str, Any] = {"linestyle": DASHED, "linewidth": 1.1}
 COLUMNS = ("data", "value", "truth", "from_time")  # of C-TAB-VAC, besides the name of a bound
+
+
+@dataclass(frozen=True)
+class Bound:
+    """A printed bound on one dataset: its ``value`` and the ``truth`` at the end of both stages.
+
+    ``from_time`` is the number of steps from which on the bound says something: that a cosine is positive,
+    or that its own condition is met. Numbers that do not exist are nan.
+    """
+
+    name: str
+    data: str
+    value: float
+    truth: float
+    from_time: float
+
+
+def vacuity(datasets: Mapping[str, Subject]) -> list[Bound]:
+    """The bounds of Proposition 1, Corollary 1, Theorems 1 and 2 on datasets or on runs of Algorithm 1.
+
+    Datasets are trained with the paper's rates and 900 steps of each stage.
+    """
+    found: list[Bound] = []
+    for name, data in datasets.items():
+        run = common.run_of(data, STEPS)
+        sizes = sizes_of(run, least_frequency=False)
+        T, t = run.stage_1_steps, float(run.times[-1])
+        if T is None or run.first_rate is None or run.W_ov.margin is None:
+            raise ValueError(f"datasets must be a run with a separate stage 1, got another for {name!r}")
+        aligned = 1 - run.misalignment_ov
+        for constant in (printed.MAIN, printed.APPENDIX):
+            value = 1 - printed.proposition_1(sizes, T, run.first_rate, constant)
+            # the bound is 1 - scale log t/t; at t = e the scale is e times what it takes off
+            scale = math.e * printed.proposition_1(sizes, math.e, run.first_rate, constant)
+            row = f"Proposition 1, c = {constant}: cos >="
+            found.append(Bound(row, name, value, aligned, printed.first_time(scale, 1)))
+        asked = printed.steps_asked_of_stage_1(sizes, run.first_rate)
+        found.append(Bound("Corollary 1 and Theorem 2: T >=", name, math.nan, math.nan, asked))
+        deficit = printed.theorem_1(sizes, t, run.rate)
+        positive = printed.first_time(printed.theorem_1_scale(sizes, run.rate), 2)
+        found.append(Bound("Theorem 1: 1 - cos <=", name, deficit, run.misalignment_kq, positive))
+        late = printed.steps_asked_of_stage_2(sizes, run.rate)
+        found.append(Bound("Theorem 2: t >=", name, math.nan, math.nan, late))
+        loss = math.exp(printed.theorem_2_log_loss(sizes, t, run.rate, run.W_ov.margin))
+        found.append(Bound("Theorem 2, (4): loss <=", name, loss, run.loss, math.nan))
+    return found
 
 
 def draw_bounds(tables: Tables, canvas: Canvas) -> None:
@@ -72,7 +119,7 @@ def _draw_stage_1(panel: Axes, table: Table) -> None:
 def _draw_pairs(panel: Axes, table: Table, bound: str, truth: str, end: float) -> None:
     """A bound, dashed, and the truth, solid, for each dataset."""
     _shade(panel)
-    for name, (_, color) in DATASETS.items():
+    for name, color in DATASETS.items():
         rows = part(table, "dataset", name)
         keep = rows["t"] <= end
         panel.plot(rows["t"][keep], rows[bound][keep], color=color, **BOUND)
@@ -131,9 +178,9 @@ def _shade(panel: Axes) -> None:
 def fig_bounds(setting: Setting) -> Findings:
     """C-TAB-VAC, and its bounds over time next to stage 2, followed to t = 1e16."""
     runs, curves = {}, {}
-    for name, (seed, _) in DATASETS.items():
-        runs[name] = run_of(name, seed).training
-        curves[name] = _curves(name, seed)
+    for name in DATASETS:
+        runs[name] = _run(name).training
+        curves[name] = _curves(runs[name])
         setting.progress(len(runs) / len(DATASETS))
     rows = vacuity({**runs, "Example 1": train(Samples.from_sentences(named_sentences("C-EX-1")))})
     first = runs["short"]
@@ -170,11 +217,14 @@ def _stage_1(run: Training) -> Table:
     }
 
 
-def _curves(setting: str, seed: int) -> dict[str, np.ndarray]:
+def _run(name: str) -> StageRun:
+    return run_of(name, DRAWN[name]["rng"])
+
+
+def _curves(run: Training) -> dict[str, np.ndarray]:
     """Bounds and truth over time: by steps up to the paper's 900, then along the flow."""
     early = np.unique(np.geomspace(2, STEPS, 32).astype(int))
     late = np.unique([*np.geomspace(1000, SETTLED, 30), *np.geomspace(SETTLED, END, 12)])
-    run = run_of(setting, seed).training
     flow = train_by_flow(run.samples, END, record=late.tolist())
     sizes, rate, margin = sizes_of(run, least_frequency=False), run.rate, run.W_ov.margin
     assert margin is not None
@@ -226,7 +276,7 @@ def _measured_curves(
         law.append(curves[name]["misalignment"][-1] / run.late.predicted_misalignment(run.rate * END))
     slack, ratio, faster = [], [], []
     for name, run in runs.items():
-        margin, losses = run.W_ov.margin, run_of(name, DATASETS[name][0]).loss
+        margin, losses = run.W_ov.margin, _run(name).loss
         assert margin is not None
         weights = [target_masses(run.pairs, a).min() for a in run.points]
         slack.append(

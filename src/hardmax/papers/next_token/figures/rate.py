@@ -16,10 +16,9 @@ from hardmax.papers.figures.figure import Axes, Canvas, Findings, Scale, Setting
 from hardmax.papers.figures.panels import DASHED, DOTTED, name_axes
 from hardmax.papers.figures.tables import Table, Tables, part, stacked
 from hardmax.papers.next_token.figures.example import FIRST_RATE, RATE, SHORT
-from hardmax.papers.next_token.figures.runs import samples_of
+from hardmax.papers.next_token.statements.instances import DRAWN, drawn
 
 # The datasets of C-THM-ASY; the first goes to the end at every scale.
-SEEDS = {"short": 0, "long": 2, "derangement": 1}
 LOOKS = {"short": BLUE, "long": ORANGE, "derangement": GREEN, "Example 1": PURPLE}
 END = 1_000_000
 OTHERS: Mapping[Scale, int] = {"quick": 200_000, "paper": END}
@@ -141,8 +140,8 @@ def fig_rate(setting: Setting) -> Findings:
 def _train(name: str, end: int, stops: tuple[int, ...]) -> Training:
     spaced = np.unique(np.geomspace(1, end, 240).astype(int)).tolist()
     options: dict[str, Any] = {"steps": end, "record": sorted({*spaced, *TIMES, *LOSSES, *stops})}
-    if name in SEEDS:
-        return train(samples_of(name, SEEDS[name]), **options)
+    if name in DRAWN:
+        return train(drawn(name), **options)
     samples = Samples.from_sentences(named_sentences("C-EX-1"))
     return train(samples, stage1=SHORT, first_rate=FIRST_RATE, rate=RATE, **options)
 
@@ -203,7 +202,7 @@ def _naive_table(run: Training, stops: tuple[int, ...]) -> Table:
 
 def _law(runs: Mapping[str, Training]) -> dict[str, Any]:
     """C-THM-ASY: the constant, the ratios, the exponents, the residual and the norm."""
-    generated = [runs[name] for name in SEEDS]
+    generated = [runs[name] for name in DRAWN]
     example = runs["Example 1"]
     lates = [run.late for run in runs.values() if run.late is not None]
     off = [
@@ -215,7 +214,7 @@ def _law(runs: Mapping[str, Training]) -> dict[str, Any]:
     return {
         "constant": [late.norm_squared for late in lates[:3]],
         "constant-example": lates[3].norm_squared,
-        **{f"ratio-{name}": [_ratio(runs[name], t) for t in TIMES] for name in SEEDS},
+        **{f"ratio-{name}": [_ratio(runs[name], t) for t in TIMES] for name in DRAWN},
         "ratio-example": _ratio(example, 100_000),
         "ratio-million": _ratio(runs["short"], END),
         "one-per-cent": [_ratio(run, 30_000) for run in generated],

@@ -5,22 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 
-from hardmax.nexttoken import Samples, Training, generate
+from hardmax.nexttoken import Training
 from hardmax.nexttoken.observables import loss
 from hardmax.nexttoken.training import STEPS, train
 from hardmax.papers.figures.figure import Scale, Setting
 from hardmax.papers.figures.tables import Table, stacked
+from hardmax.papers.next_token.statements.instances import drawn
 
-# Settings of the generator C-ALG-GEN by name, and their numbers as in the specification's tables.
-SETTINGS: Mapping[str, Mapping[str, Any]] = {
-    "short": {},
-    "long": {"lag0": 0.8, "max_lag": 4, "max_length": 12},
-    "derangement": {"permutation": "derangement", "max_length": 6},
-}
+# Numbers of two settings of the generator C-ALG-GEN, as in the specification's tables.
 SHORT, LONG = "cycle, 0.5, 3, 8", "cycle, 0.8, 4, 12"
 SHOWN = {"short": 0, "long": 2}  # the seeds drawn as lines; seed 0 of "short" is the dataset of C-ORC-9
 TICKS = range(0, STEPS + 1, 150)
@@ -59,15 +54,10 @@ class StageRun:
         return self.norm[1:] / (self.training.rate * self.training.times[1:])
 
 
-def samples_of(setting: str, seed: int) -> Samples:
-    """The samples of a generated dataset."""
-    return Samples.from_sentences(generate(rng=seed, **SETTINGS[setting]).text)
-
-
 @lru_cache(maxsize=64)
 def run_of(setting: str, seed: int) -> StageRun:
     """Algorithm 1 with the paper's sizes and rates on one dataset; three figures share it."""
-    training = train(samples_of(setting, seed), record=1)
+    training = train(drawn(setting, rng=seed), record=1)
     pairs, points = training.pairs, training.points
     return StageRun(
         setting,

@@ -14,7 +14,8 @@ from hardmax.nexttoken.training import FIRST_RATE, STEPS
 from hardmax.papers.figures.figure import Canvas, Findings, Setting, recipe
 from hardmax.papers.figures.panels import DASHED, name_axes
 from hardmax.papers.figures.tables import Tables, part, stacked
-from hardmax.papers.next_token.figures.runs import TICKS, samples_of
+from hardmax.papers.next_token.figures.runs import TICKS
+from hardmax.papers.next_token.statements.instances import drawn
 from hardmax.problem.readouts import OutputValue, star_norm
 
 V = 20
@@ -28,7 +29,7 @@ SAME = "Stage 1 sees only the collocation, and all permutations of 20 tokens giv
 @lru_cache(maxsize=8)
 def descent(start_spread: float = 0.0) -> tuple[OutputValue, ...]:
     """W_ov after every step from 0, step by step, from zero or from random entries."""
-    n = collocation(samples_of("short", 0))
+    n = collocation(drawn("short"))
     start = start_spread * np.random.default_rng(SEED).standard_normal((V, V))
     points = [OutputValue.of_table(n, start)]
     for _ in range(STEPS):

@@ -15,7 +15,7 @@ from hardmax.nexttoken.relations import MISSING, collocation
 from hardmax.nexttoken.stages import descend_stage_1, gradient_ov, misalignment_constant, stage_1
 from hardmax.nexttoken.training import FIRST_RATE
 from hardmax.papers.checking.check import Conditions, Hypothesis, Outcome, Unmet, statement
-from hardmax.papers.checking.proof import settle_slack
+from hardmax.papers.checking.proof import Settled, settle_slack
 from hardmax.papers.next_token.statements import printed
 from hardmax.papers.next_token.statements.common import (
     RELATIVE,
@@ -97,7 +97,7 @@ def norm_of_ov(
     first, length = float(np.linalg.norm(start)), star_norm(n)
     walked = [(t, W_ov.norm) for t, W_ov in path(n, start, rate, steps)]
 
-    def judged(constant: float) -> tuple[float | None, str | None]:
+    def judged(constant: float) -> Settled:
         inside = [1 - norm / (t * rate + first) for t, norm in walked]
         above = [(norm + first) / (constant * t * rate / length) - 1 for t, norm in walked]
         path = guarded(min(above) + RELATIVE, *inside)
@@ -110,16 +110,8 @@ def norm_of_ov(
         return (path if slack is not None and path < slack else slack), proof
 
     found = {"least ratio": ratio, "norms": walked, "|W(0)|": first, "|W_ov*|": length}
-    (slack, proof), (paper_slack, paper_proof) = judged(SHARP), judged(0.5)
-    return Outcome(
-        hypotheses,
-        slack,
-        found,
-        witness=worst if proof else None,
-        proof=proof,
-        paper_slack=paper_slack,
-        paper_proof=paper_proof,
-    )
+    slack = judged(SHARP)
+    return Outcome(hypotheses, slack, found, worst if slack[1] else None, paper_slack=judged(0.5))
 
 
 @statement(
@@ -140,19 +132,19 @@ def projection_of_ov(data: Subject, *, draws: int = 60, rng: int = 0) -> Outcome
     star, size = star_table(n).ravel(), star_norm(n)
     tried = [(W, gradient_ov(n, W)[0].ravel()) for W in tables(n, draws, rng)]
 
-    def judged(term: float) -> tuple[float, float | None, str | None]:
+    def judged(term: float) -> tuple[float, Settled]:
         gains = [float(gain_over_star(W.ravel(), star, G, size, term)) for W, G in tried]
         worst = tried[int(np.argmin(gains))][0]
 
         def again() -> Any:
             return gain_over_star(*gradient_in_balls(n, worst), arb(len(n) - 1).sqrt(), term) + arb(RELATIVE)
 
-        return min(gains), *settle_slack(min(gains) + RELATIVE, again)
+        return min(gains), settle_slack(min(gains) + RELATIVE, again)
 
-    least, slack, proof = judged(0.0)
-    least_paper, paper_slack, paper_proof = judged(2 * math.log(2 * len(n)))
+    least, slack = judged(0.0)
+    least_paper, paper_slack = judged(2 * math.log(2 * len(n)))
     found = {"least difference": least, "least difference, with the logarithm": least_paper}
-    return Outcome(hypotheses, slack, found, proof=proof, paper_slack=paper_slack, paper_proof=paper_proof)
+    return Outcome(hypotheses, slack, found, paper_slack=paper_slack)
 
 
 def wrong_logits(n: Ints, table: Floats) -> Floats:

@@ -20,7 +20,7 @@ from hardmax.embeddings import Corpus, initial_vectors
 from hardmax.embeddings.minibatch import EmbeddingTraining, train_two_layer
 from hardmax.embeddings.minibatch.kernels import update_adamw
 from hardmax.embeddings.minibatch.loop import TrainingPlan, run
-from hardmax.embeddings.two_layer import TwoLayer
+from hardmax.embeddings.two_layer import TwoLayerNetwork
 from hardmax.papers.figures.figure import Canvas, Findings, Scale, Setting, recipe
 from hardmax.papers.figures.tables import Tables
 from hardmax.papers.trained_embeddings.figures import reviews, training
@@ -42,7 +42,7 @@ class ClosedForm:
 
     def step(self, batch: Corpus, rate: float) -> float:
         """One AdamW step; returns the batch's loss before it."""
-        found = TwoLayer().gradients(batch, *self.parameters)
+        found = TwoLayerNetwork().gradients(batch, *self.parameters)
         self.steps += 1
         g = np.concatenate([found.E.ravel(), found.p, found.v])
         update_adamw(self.x, g, self.first, self.second, self.rule.scalars(self.steps, rate))
@@ -82,8 +82,8 @@ def train_closed_form(
     seed = int(draws.integers(2**63))
     plan = TrainingPlan(rate, milestones, epochs, batch, 0.0, seed, checkpoint, checkpoint_every)
     done = run(model, corpus, plan, {"model": "two layers, closed form", **settings(rule)}, progress)
-    loss = TwoLayer().gradients(corpus, *model.parameters).loss
-    shares = TwoLayer().attention(corpus, *model.parameters)
+    loss = TwoLayerNetwork().gradients(corpus, *model.parameters).loss
+    shares = TwoLayerNetwork().attention(corpus, *model.parameters)
     mass = float(np.maximum.reduceat(shares, corpus.offsets[:-1]).mean())
     return done.training(model.parameters, loss, mass, rule.name, batch, layers=2)
 

@@ -108,31 +108,25 @@ def one_step_learns_alpha(
     bounds, printed = (SHARP[0] * scale, SHARP[1] * scale), errors.bound(d)
     most = float(errors.token_errors.max())
     share = max(most / bounds[0], errors.cls_error / bounds[1])
+    signal = float(np.abs(errors.alpha).max()) * errors.first_rate
 
     def room(of_tokens: float, of_p: float) -> Any:
         step = first_step(corpus, drawn.start, errors.first_rate)
         return least_room((longest(step["err_E"]), of_tokens), (length(step["err_p"]), of_p))
 
-    slack, proof = settle_slack(1 - share, lambda: room(*bounds))
-    paper_slack, paper_proof = settle_slack(1 - errors.largest / printed, lambda: room(printed, printed))
     measured = {
         "largest |err_s| / eta0": most / errors.first_rate,
         "|err_p| / eta0": errors.cls_error / errors.first_rate,
         "over the sharp bound": share,
         "over the paper's bound": errors.largest / errors.bound(d),
-        "signal to noise of E1.v": float(np.abs(errors.alpha).max())
-        * errors.first_rate
-        / 2
-        * power_of_width(d, 0.5),
+        "signal to noise of E1.v": signal / 2 * power_of_width(d, 0.5),
     }
     return Outcome(
-        tuple(drawn.conditions),
-        slack,
+        drawn.conditions,
+        settle_slack(1 - share, lambda: room(*bounds)),
         measured,
         witness=int(errors.token_errors.argmax()),
-        proof=proof,
-        paper_slack=paper_slack,
-        paper_proof=paper_proof,
+        paper_slack=settle_slack(1 - errors.largest / printed, lambda: room(printed, printed)),
     )
 
 
@@ -155,9 +149,8 @@ def embeddings_stay_bounded(
         step = first_step(corpus, drawn.start, rate)
         return least_room((longest(step["E"]), bounds[0]), (length(step["p"]), bounds[1]))
 
-    slack, proof = settle_slack(min(1 - most / bounds[0], 1 - own / bounds[1]), room)
-    measured = {"largest |E1_s|": most, "|p1|": own, "bounds": bounds}
-    return Outcome(tuple(drawn.conditions), slack, measured, proof=proof)
+    slack = settle_slack(min(1 - most / bounds[0], 1 - own / bounds[1]), room)
+    return Outcome(drawn.conditions, slack, {"largest |E1_s|": most, "|p1|": own, "bounds": bounds})
 
 
 @statement(
@@ -186,6 +179,6 @@ def loss_after_first_step(
 
     # a bound below every float is not compared with, but in balls
     below = 1 - risk / bound if bound else -float(risk > 0)
-    slack, proof = settle_slack(min(below, 1 - spread / eighth), room)
+    slack = settle_slack(min(below, 1 - spread / eighth), room)
     measured = {"loss": risk, "bound": bound, "spread of logits": spread, "d^(-1/8)": eighth}
-    return Outcome(hypotheses, slack, measured, proof=proof)
+    return Outcome(hypotheses, slack, measured)

@@ -87,9 +87,8 @@ def closed_form_gradients(corpus: Corpus, *, norm: float = 1.0, rng: int = 0) ->
                 rooms.append(1 - largest(np.abs(x - y).flat) / size / arb(GRADIENT))
         return least(rooms)
 
-    slack, proof = settle_slack(1 - max(*errors, drift) / GRADIENT, room)
-    measured = {"relative errors": errors, "sum of A over its size": drift}
-    return Outcome(hypotheses, slack, measured, proof=proof)
+    slack = settle_slack(1 - max(*errors, drift) / GRADIENT, room)
+    return Outcome(hypotheses, slack, {"relative errors": errors, "sum of A over its size": drift})
 
 
 @statement(
@@ -172,15 +171,9 @@ def attention_bounds(corpus: Corpus, *, rng: int = 0, draws: int = 200) -> Outco
         rooms, _ = attention_rooms(corpus, balls(worst), q, arb(1))
         return least(np.concatenate(rooms)) + arb(BOUND)
 
-    settled, proof = settle_slack(slack + BOUND, room)
-    return Outcome(
-        hypotheses,
-        settled,
-        found,
-        witness=worst if proof else None,
-        proof=proof,
-        paper_slack=min(slack, printed) + BOUND,
-    )
+    settled = settle_slack(slack + BOUND, room)
+    witness = worst if settled[1] else None
+    return Outcome(hypotheses, settled, found, witness, paper_slack=min(slack, printed) + BOUND)
 
 
 @statement(

@@ -88,11 +88,14 @@ def kindred_embeddings() -> tuple[np.ndarray, np.ndarray]:
 
 TWO, SLACK, THREE = two_by_two, slack_corpus, three_tokens
 MIXED, LONE = mixed_corpus, lone_tokens
-RANDOM = partial(assumption_4_corpus, 6, 4, rng=0)
+RANDOM, SHORTER = (partial(assumption_4_corpus, 6, T, rng=0) for T in (4, 3))
 FIG8 = partial(example, "B-FIG-8")
 BETWEEN = dict(zip("Ev", identity_embeddings([0.0, 0.0, 1.0, -1.0]), strict=True))
 KINDRED = dict(zip("Ev", kindred_embeddings(), strict=True))
 GENERIC = {"E": generic_embeddings(), "selection": [[0], [3], [3], [0, 4]]}
+TIE, ALL_TIED = {"selection": [[0, 2], [1]]}, {"selection": [[0, 2], [1, 2]]}
+ONE_TIE = {"scores": [3.0, 4.0, 4.0, 4.0, 3.0, 1.0, 0.0], "first_rate": 64.0}
+INSIDE = {"start": bad_start(), "rival": BAD}
 ALL_TIGHT = [3 / 7] * 4 + [-4 / 7] * 3 + [0.0]  # M^+ 1 of the corpus with slack constraints
 
 INSTANCES: list[Instance] = [
@@ -112,27 +115,13 @@ INSTANCES: list[Instance] = [
     Instance("A-LEM-2", "n = 6, T = 4, at Theorem 5's width", "holds", RANDOM, {"d": 10**70}),
     Instance("A-LEM-2", "n = 6, T = 4, d = 128", "not applicable", RANDOM, {"d": 128}),
     Instance("A-LEM-3", "2 x 2", "holds", TWO),
-    Instance("A-LEM-3", "2 x 2 with a tie", "holds", TWO, {"selection": [[0, 2], [1]]}),
-    Instance(
-        "A-LEM-3",
-        "2 x 2 with a tie, closed form",
-        "fails",
-        TWO,
-        {"selection": [[0, 2], [1]]},
-        reading="paper",
-    ),
+    Instance("A-LEM-3", "2 x 2 with a tie", "holds", TWO, TIE),
+    Instance("A-LEM-3", "2 x 2 with a tie, closed form", "fails", TWO, TIE, reading="paper"),
     Instance("A-LEM-3", "slack constraints", "holds", SLACK),
     Instance("A-LEM-3", "slack constraints, closed form", "fails", SLACK, reading="paper"),
-    Instance(
-        "A-LEM-3",
-        "inconsistent M p = 1, closed form",
-        "fails",
-        THREE,
-        {"selection": [[0, 2], [1]]},
-        reading="paper",
-    ),
+    Instance("A-LEM-3", "inconsistent M p = 1, closed form", "fails", THREE, TIE, reading="paper"),
     Instance("A-LEM-3", "generic embeddings with a tie", "holds", generic_corpus, GENERIC),
-    Instance("A-LEM-3", "everything tied", "not applicable", TWO, {"selection": [[0, 2], [1, 2]]}),
+    Instance("A-LEM-3", "everything tied", "not applicable", TWO, ALL_TIED),
     Instance("A-LEM-3P", "2 x 2", "holds", TWO),
     Instance("A-LEM-3P", "slack constraints: Gale fails", "holds", SLACK),
     Instance("A-LEM-3P", "n = 6, T = 4", "holds", RANDOM),
@@ -161,27 +150,16 @@ INSTANCES: list[Instance] = [
     Instance("A-LEM-13", "values of others alone, as printed", "fails", THREE, BETWEEN, reading="paper"),
     Instance("A-LEM-14", "slack constraints", "holds", SLACK),
     Instance("A-LEM-14", "eta0 = 0.5", "not applicable", SLACK, {"first_rate": 0.5}),
-    Instance(
-        "A-LEM-17",
-        "one tie",
-        "holds",
-        SLACK,
-        {"scores": [3.0, 4.0, 4.0, 4.0, 3.0, 1.0, 0.0], "first_rate": 64.0},
-    ),
+    Instance("A-LEM-17", "one tie", "holds", SLACK, ONE_TIE),
     Instance("A-LEM-17", "an irrelevant token first", "not applicable", TWO, {"scores": [0.0, 2.0, 1.0]}),
     Instance("A-LEM-18", "2 x 2", "holds", TWO),
     Instance("A-LEM-18", "no Assumption 4", "not applicable", MIXED),
     Instance("A-LEM-19", "kindred important tokens", "holds", TWO, KINDRED),
     Instance("A-LEM-19", "2 x 2 after the first step", "not applicable", TWO),
-    Instance(
-        "A-LEM-19",
-        "n = 6, T = 3 after the first step",
-        "not applicable",
-        partial(assumption_4_corpus, 6, 3, rng=0),
-    ),
+    Instance("A-LEM-19", "n = 6, T = 3 after the first step", "not applicable", SHORTER),
     Instance("A-LEM-20", "slack constraints", "holds", SLACK),
     Instance("A-LEM-20", "generic embeddings with a tie", "holds", generic_corpus, GENERIC),
-    Instance("A-LEM-20", "everything tied", "not applicable", TWO, {"selection": [[0, 2], [1, 2]]}),
+    Instance("A-LEM-20", "everything tied", "not applicable", TWO, ALL_TIED),
     Instance("A-LEM-21", "2 x 2", "holds", TWO),
     Instance("A-LEM-21", "n = 6, T = 4", "holds", RANDOM),
     Instance("A-LEM-21", "n = 6, T = 4, d = 1024", "not applicable", RANDOM, {"d": 1024}),
@@ -196,12 +174,6 @@ INSTANCES: list[Instance] = [
     Instance("A-THM-5S", "slack constraints", "holds", partial(trained_problem, SLACK(), 1024.0)),
     Instance("A-THM-5S", "random keys of the max-margin paper", "holds", designated_problem),
     Instance("A-THM-5S", "bad basin, from the origin", "holds", bad_basin),
-    Instance(
-        "A-THM-5S",
-        "bad basin, from inside it",
-        "not applicable",
-        bad_basin,
-        {"start": bad_start(), "rival": BAD},
-    ),
+    Instance("A-THM-5S", "bad basin, from inside it", "not applicable", bad_basin, INSIDE),
     Instance("A-THM-5S", "B-FIG-8, dependent keys", "not applicable", FIG8),
 ]

@@ -100,10 +100,10 @@ def one_solution(
         "|M^+ 1|^2": float(closed @ closed),
         "largest margin": float(row_margins(best).max()),
     }
-    paper_slack, proof = 1 - off / EQUAL, None
-    if paper_slack < 0 and (exactly := in_rationals(best)) is not None:
-        paper_slack, proof = (0.0, None) if is_all_tight(exactly) else (paper_slack, RATIONAL)
-    return Outcome(hypotheses, 1 - apart / EQUAL, measured, p_hat, paper_slack=paper_slack, paper_proof=proof)
+    paper: Any = 1 - off / EQUAL
+    if paper < 0 and (exactly := in_rationals(best)) is not None:
+        paper = 0.0 if is_all_tight(exactly) else (paper, RATIONAL)
+    return Outcome(hypotheses, 1 - apart / EQUAL, measured, p_hat, paper_slack=paper)
 
 
 def in_rationals(best: MaxMargin) -> MaxMargin | None:
@@ -203,10 +203,10 @@ def when_all_is_tight(corpus: Corpus, *, first_rate: Rate = None) -> Outcome:
         "closed form to p_hat": apart,
         "v.M^+ 1": float(tight[-1]),
     }
-    slack, proof = min(1 - max(off, norm) / EQUAL, agrees), None
+    slack: Any = min(1 - max(off, norm) / EQUAL, agrees)
     if slack < 0 and (right := is_right(corpus, important, form)) is not None:
-        slack, proof = (0.0, None) if right else (slack, RATIONAL)
-    return Outcome(hypotheses, slack, measured, form.witness, proof=proof)
+        slack = 0.0 if right else (slack, RATIONAL)
+    return Outcome(hypotheses, slack, measured, form.witness)
 
 
 def is_right(corpus: Corpus, important: tuple[int, ...], form: ImportantOnly) -> bool | None:

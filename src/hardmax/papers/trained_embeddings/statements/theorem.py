@@ -21,7 +21,7 @@ from hardmax.embeddings.theorem5 import (
 )
 from hardmax.margin.att_svm import max_margin
 from hardmax.margin.rationals import to_float
-from hardmax.papers.checking.check import Hypothesis, Outcome, need, statement, unmet, unsaid
+from hardmax.papers.checking.check import Conditions, Hypothesis, Outcome, Unmet, need, statement, unsaid
 from hardmax.papers.checking.common import decreasing_loss, fixed_scores, strict_best
 from hardmax.papers.trained_embeddings.statements.common import (
     DELTA,
@@ -41,18 +41,18 @@ RISE = 1e-13  # a relative rise of the loss that is rounding
 
 def flow_after_first_step(
     corpus: Corpus, d: Width, first_rate: Rate, delta: float, rng: int
-) -> tuple[list[Hypothesis], TheoremFive | None]:
-    """Assumption 4, (10) and event (14); and the run, where they hold and some token competes."""
+) -> tuple[Conditions, TheoremFive]:
+    """Assumption 4, (10) and event (14), and the run; the test ends where no token competes."""
     hypotheses, _ = important_tokens(corpus)
     first_rate = step_of(corpus, first_rate)
     asked = theorem_5_thresholds(corpus.n, corpus.T, corpus.S, delta=delta, first_rate=first_rate)
     width = asked.width if d is None else d
-    hypotheses += [
+    hypotheses.need(
         Hypothesis("eta0 >= 4 n^2 T^2", asked.first_rate >= asked.least_eta0, float(asked.first_rate)),
         Hypothesis("d as in (10)", width >= asked.width, to_float(Fraction(width, asked.width))),
-    ]
-    if unmet(hypotheses) or int(np.diff(corpus.offsets).max()) == 1:
-        return hypotheses, None
+    )
+    if int(np.diff(corpus.offsets).max()) == 1:
+        raise Unmet(hypotheses)
     run = run_theorem_5(corpus, d=d, first_rate=first_rate, delta=delta, rng=rng)
     hypotheses.append(Hypothesis("event (14)", run.event.holds, run.event.overlap))
     return hypotheses, run
@@ -95,8 +95,6 @@ def important_tokens_win(
 ) -> Outcome:
     """A first step drawn at width d, by default the least that (10) allows, and the flow from there."""
     hypotheses, run = flow_after_first_step(corpus, d, first_rate, delta, rng)
-    if run is None:
-        return unsaid(hypotheses)
     slack = own_direction(run) if run.selects_important else -1.0
     hypotheses.append(far_enough(run))
     return Outcome(hypotheses, slack if went_out(run.path) else None, described(run), run.pattern)
@@ -115,8 +113,6 @@ def loss_settles_the_selection(
 ) -> Outcome:
     """The loss along the flow, and by how much the important tokens lead at its end."""
     hypotheses, run = flow_after_first_step(corpus, d, first_rate, delta, rng)
-    if run is None:
-        return unsaid(hypotheses)
     losses = run.path.losses
     rise = float(np.diff(losses).max(initial=-np.inf)) / float(losses[0]) if losses[0] else 0.0
     # the least score of an important token over another of its sequence at the end, over |p|
@@ -143,8 +139,6 @@ def limit_is_its_own_direction(
 ) -> Outcome:
     """1 - cos of the end of the flow with the max-margin direction of what it selects."""
     hypotheses, run = flow_after_first_step(corpus, d, first_rate, delta, rng)
-    if run is None:
-        return unsaid(hypotheses)
     tied = max(len(chosen) for chosen in run.pattern)
     untied = Hypothesis("the limit has no ties", tied == 1, tied, erratum="A-ERR-12")
     slack = own_direction(run)

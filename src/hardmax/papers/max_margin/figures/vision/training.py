@@ -15,7 +15,7 @@ from torch.nn import functional as F
 from hardmax._lib.files import whole
 from hardmax._lib.parallel import cores
 from hardmax.data.images import Images
-from hardmax.papers.max_margin.figures.vision.figures import Course, measured
+from hardmax.papers.max_margin.figures.vision.course import Course, measured
 from hardmax.torch.layers import attention_layers
 from hardmax.torch.vision import Backward, Start, VisionTransformer
 

@@ -1,4 +1,7 @@
-"""Constant steps: mirror descent proves its margin (D-THM-3), other norms may lose it (D-THM-5, 6, 10)."""
+"""Constant steps: mirror descent proves its margin (D-THM-3), other norms may lose it (D-THM-5, 6, 10).
+
+Steps that remember: momentum freezes (D-THM-7), Adam grows by a law (D-THM-9), or runs away (D-THM-9b).
+"""
 
 from __future__ import annotations
 
@@ -9,22 +12,33 @@ from fractions import Fraction
 import numpy as np
 
 from hardmax._lib.expect import generator
+from hardmax.dynamics.flow import flow
 from hardmax.dynamics.gradient import gradient
-from hardmax.dynamics.laws import critical_rate
-from hardmax.dynamics.optim import Coordinate, Mirror, Normalized, Sign
+from hardmax.dynamics.laws import adam_growth, adam_waiting, critical_rate, freezing_rate, runaway_rate
+from hardmax.dynamics.optim import Adam, Coordinate, Mirror, Momentum, Normalized, Sign
 from hardmax.dynamics.run import Run
 from hardmax.margin.att_svm import max_margin
 from hardmax.margin.norms import norm as norm_of
 from hardmax.margin.solution import MaxMargin
 from hardmax.papers.checking.balls import BallProblem, has_balls
 from hardmax.papers.checking.check import Hypothesis, Outcome, need, printed, statement
-from hardmax.papers.checking.common import distinct_scores, fixed_scores, unit_length
+from hardmax.papers.checking.common import distinct_scores, fixed_scores, late_radius, second_gap, unit_length
 from hardmax.papers.checking.proof import at_precision, balls, middle
-from hardmax.papers.geometry.statements.common import ROUNDING, chosen, separable, strong, trained
+from hardmax.papers.geometry.statements.common import (
+    ROUNDING,
+    chosen,
+    no_still_coordinate,
+    row_margins,
+    run_margin,
+    selects,
+    separable,
+    strong,
+    trained,
+)
 from hardmax.problem import Problem
 from hardmax.problem.selection import best_tokens
 
-NEAR = 0.02  # how far below and above the threshold the step is taken
+NEAR = 0.02  # how far below and above a threshold the rate is taken
 FAR = 100.0  # gaps of the logits where late runs start
 KICK = 1e-3  # off the place of rest, over the rate
 SETTLED = 1e-6  # a swing below this share of the rate is none
@@ -44,7 +58,6 @@ def two_tokens(problem: Problem) -> Hypothesis:
     "Mirror descent proves its margin at any rate",
     "From the origin, p and the weights that the rows collected bound the max margin of l_power from both "
     "sides. Where no weight is negative the gap is the mean slack of the rows under them, over |p|.",
-    kind="finite",
     label="derived",
 )
 def certificate_of_a_run(
@@ -54,9 +67,7 @@ def certificate_of_a_run(
     need(fixed_scores(problem))
     rule = Mirror(unit_length(problem) if rate is None else rate, power)
     run = trained(problem, rule, steps=steps)
-    one = chosen(run)
-    need(one)
-    best = separable(problem, rule.norm, one.measured)
+    one, best = run_margin(problem, run, rule.norm)
     proved, ball = run.margin_bounds(), norm_of(best.norm)
     rows, y = proved.constraints.rows(), np.asarray(proved.multipliers)
     y, size, margins = y / y.sum(), ball.value(run.p), rows @ run.p.ravel()
@@ -72,7 +83,7 @@ def certificate_of_a_run(
 
 
 def swing(run: Run) -> float:
-    """How far the last steps turn back and forth."""
+    """Return how far the last steps turn back and forth."""
     points = np.asarray(run.points)[-5:]
     return float(np.abs(np.diff(points, 2, axis=0)).max())
 
@@ -153,9 +164,7 @@ def constant_steps(problem: Problem, *, rule: str = "sign", rate: float = 0.1, s
     need(fixed_scores(problem))
     step = Sign(rate) if rule == "sign" else Coordinate(rate)
     run = trained(problem, step, steps=steps, record=range(max(steps - SEEN, 0), steps + 1))
-    one = chosen(run)
-    need(one)
-    best = separable(problem, step.norm, one.measured)
+    _, best = run_margin(problem, run, step.norm)
     if run.event == "cycle":
         found = {"event": "cycle", "|p|": run.p_norm, "deficit": 1.0}
         return Outcome((Hypothesis("the run repeats itself", True, run.p),), 1.0, found, witness=run.p)
@@ -198,7 +207,7 @@ def _room(
 
 
 def visit(problem: Problem, i: int, norm: str) -> np.ndarray:
-    """Where a step of input i alone goes: along its better key minus the other one."""
+    """Return the step of input i alone: along its better key minus the other one."""
     keys, scores = (problem.split(x)[i] for x in (problem.keys[problem.tokens], problem.scores))
     better = int(np.argmax(scores))
     return norm_of(norm).step(keys[better] - keys[1 - better])
@@ -209,7 +218,6 @@ def visit(problem: Problem, i: int, norm: str) -> np.ndarray:
     "Normalized steps on one input at a time",
     "With two tokens per input and inputs in turn, p after a round is the rate times the sum of the steepest "
     "steps of the inputs' rows, whatever the norm: no max margin in general.",
-    kind="finite",
     label="derived",
     errata=("D-ERR-3",),
 )
@@ -217,9 +225,7 @@ def one_input_at_a_time(
     problem: Problem, *, norm: str = "l2", rate: float | None = None, rounds: int = 50
 ) -> Outcome:
     """A run in batches of one against the sum; its deficit for the best tokens is reported too."""
-    fixed = fixed_scores(problem)
-    if not fixed.holds:
-        return Outcome((fixed,))
+    need(fixed_scores(problem))
     hypotheses = need(two_tokens(problem), distinct_scores(problem))
     pace = unit_length(problem) if rate is None else rate
     run = trained(problem, Normalized(pace, norm=norm), steps=rounds * problem.n, batch=1)
@@ -236,7 +242,7 @@ def one_input_at_a_time(
 
 @printed("D-ERR-2")
 def coordinate_descent_grows(problem: Problem) -> Outcome:
-    """As printed: where the best tokens separate, coordinate descent with a constant step of 1 diverges.
+    """Test the printed sentence: if the best tokens separate, coordinate descent by steps of 1 diverges.
 
     Its points are whole numbers. Each move is decided in balls, so that a point that comes again proves that
     the same moves come forever.
@@ -268,6 +274,195 @@ def coordinate_descent_grows(problem: Problem) -> Outcome:
         return Outcome(hypotheses, None, {"event": event})
     if event == "on":
         return Outcome(hypotheses, length / MOVES, {"|p|_1": length})
-    return Outcome(
-        hypotheses, -1.0, {"comes again": p}, p, proof="every move decided in ball arithmetic, 256 bits"
+    proof = "every move decided in ball arithmetic, 256 bits"
+    return Outcome(hypotheses, (-1.0, proof), {"comes again": p}, p)
+
+
+BELOW, ABOVE = 0.8, 2.0  # shares of a threshold at which runs are taken
+AHEAD = 40.0  # margin at which a late run begins at least
+FARTHEST = 1e9  # margin up to which logits tell steps of a run
+STEADY = 1e-3  # how much the growth may change over the last half of a run
+LAW = 1e-2  # measured against predicted growth
+LATE = 100.0  # log t to which a flow goes on
+FALL = 0.5  # of the l2 deficit meanwhile
+GROWN = 1e-6  # least relative growth of p meanwhile
+
+
+@statement(
+    "D-THM-7",
+    "Momentum before normalization freezes",
+    "With a rate below -log(beta)/margin the mean of gradients cannot outlive them. A run far above it "
+    "freezes: it goes along a constant direction forever, whose margins exceed -log(beta)/rate.",
+    kind="limit",
+    label="derived",
+    errata=("D-ERR-4",),
+)
+def frozen_momentum(
+    problem: Problem,
+    *,
+    norm: str = "l2",
+    beta: float = 0.9,
+    selection: Iterable[int] | None = None,
+    steps: int = 3000,
+) -> Outcome:
+    """One run at 0.8 of the threshold, one at twice the threshold.
+
+    A gradient may be silent for thousands of steps and come back, along a move whose margins are too small to
+    keep it down: what is frozen only for now leaves the claim open. So what can fail is the first half.
+    """
+    best = separable(problem, norm, selection)
+    threshold = freezing_rate(best, beta)
+    hypotheses = need(Hypothesis("beta > 0", math.isfinite(threshold), beta))
+    slow, fast = (
+        trained(problem, Momentum(factor * threshold, beta, norm), steps=steps, record=[steps - 1])
+        for factor in (BELOW, ABOVE)
     )
+    hypotheses.need(*(selects(run, best) for run in (slow, fast)))
+    reached = reach(fast, best, beta)
+    found = {
+        "threshold": threshold,
+        "below: event": slow.event,
+        "below: deficit": slow.margin_gap(best),
+        "above: event": fast.event,
+        "above: deficit": fast.margin_gap(best),
+        "above: reach": reached,
+    }
+    if frozen(slow, best, beta):
+        return Outcome(hypotheses, -1.0, found)
+    settled = frozen(fast, best, beta) and slow.event is None
+    return Outcome(hypotheses, reached - 1 if settled else None, found)
+
+
+def reach(run: Run, best: MaxMargin, beta: float) -> float:
+    """Return how much the last move shrinks the gradient in a step, in units of what the mean shrinks by."""
+    move = np.asarray(run.points)[-1] - np.asarray(run.points)[-2]
+    return float(row_margins(best, move)[0]) / -math.log(beta)
+
+
+def frozen(run: Run, best: MaxMargin, beta: float) -> bool:
+    """Whether the gradient has no say any more, and never will: above 1 the reach is absorbing."""
+    return run.event == "frozen momentum" and reach(run, best, beta) > 1
+
+
+@statement(
+    "D-THM-9",
+    "The growth law of Adam with a constant rate",
+    "Without epsilon, with beta1^2 < beta2 and where the growth is steady, the margins grow per step by the "
+    "root of x = rate margin (1 - beta1)/(1 - beta1 e^x) sqrt((1 - beta2 e^2x)/(1 - beta2)), margin that of "
+    "linf.",
+    kind="limit",
+    label="derived",
+    errata=("D-ERR-3",),
+)
+def adam_grows(
+    problem: Problem, *, rate: float = 0.001, betas: tuple[float, float] = (0.9, 0.99), steps: int = 30_000
+) -> Outcome:
+    """The growth in the last tenth of a run, once it is three waiting times old."""
+    slow = Hypothesis("beta1^2 < beta2", betas[0] ** 2 < betas[1], betas)
+    need(fixed_scores(problem), slow)
+    record = [steps // 2, steps * 6 // 10, steps * 9 // 10]
+    run = trained(problem, Adam(rate, betas, eps=0.0), steps=steps, record=record)
+    _, best = run_margin(problem, run, "linf", slow)
+    hypotheses = need(slow, strong(problem, best), no_still_coordinate(best))
+    waiting = adam_waiting(rate, best.margin, betas)
+    waited = Hypothesis("the run is three waiting times old", steps >= 3 * waiting, waiting)
+    margins = row_margins(best, np.asarray(run.points))
+    early, late = (growth(run, margins, at) for at in (2, -1))
+    steady = Hypothesis("steady growth", abs(early - late) < STEADY * abs(late) or None, (early, late))
+    hypotheses.need(waited, steady)
+    law = adam_growth(rate, best.margin, betas)
+    found = {"measured growth": late, "predicted": law, "deficit": run.margin_gap(best)}
+    return Outcome(hypotheses, 1 - abs(late / law - 1) / LAW, found)
+
+
+def growth(run: Run, margins: np.ndarray, at: int) -> float:
+    """Return the growth of the least margin per step up to a snapshot, from the one before."""
+    return float((margins[at] - margins[at - 1]) / (run.times[at] - run.times[at - 1]))
+
+
+@statement(
+    "D-THM-9b",
+    "Adam with beta1^2 >= beta2 runs away above a rate",
+    "Without epsilon the growth law has a root only up to a rate c(beta1, beta2)/margin. Late, where the "
+    "rows of the margin alone shape the gradient, above it the first moment outlives the second and "
+    "the steps grow without bound; below it they do not.",
+    kind="limit",
+    label="derived",
+    errata=("D-ERR-3",),
+)
+def adam_runs_away(
+    problem: Problem,
+    *,
+    betas: tuple[float, float] = (0.9, 0.5),
+    selection: Iterable[int] | None = None,
+    steps: int = 20_000,
+) -> Outcome:
+    """Two runs, 2 percent below and above the rate, from where it is late: at a margin of 40 or more.
+
+    From the origin p may run away below it too, while other rows fall faster than those of the margin; what
+    happens there is reported too.
+    """
+    best = separable(problem, "linf", selection)
+    limit = runaway_rate(best.margin, betas)
+    pole = Hypothesis("beta1^2 >= beta2", math.isfinite(limit), betas)
+    hypotheses = need(pole, strong(problem, best), no_still_coordinate(best))
+    # other rows weigh nothing from here on, however small their gap and however large their scores
+    from_here = max(AHEAD, best.margin * late_radius(problem, min(best.margin, second_gap(best))))
+    hypotheses.need(Hypothesis("late within reach", from_here <= FARTHEST or None, from_here))
+    ahead = from_here * best.need()
+    # tight rows whose score gaps are far from balanced turn a coordinate back at first, and fall faster so
+    down = gradient(problem, ahead).direction
+    onward = bool((down * ahead > 0).all()) or None
+    hypotheses.need(Hypothesis("descent goes on along it", onward, down.tolist()))
+    below, above, whole = (
+        trained(problem, Adam(factor * limit, betas, eps=0.0), steps=steps, start=start)
+        for factor, start in ((1 - NEAR, ahead), (1 + NEAR, ahead), (1 - NEAR, None))
+    )
+    hypotheses.need(selects(below, best))
+    right = below.event is None and above.event == "runaway"
+    found = {
+        "rate": limit,
+        "margin at the start": from_here,
+        "below: event": below.event,
+        "below: |p|": below.p_norm,
+        "above: event": above.event,
+        "below, from the origin: event": whole.event,
+    }
+    return Outcome(hypotheses, 1.0 if right else -1.0, found)
+
+
+@statement(
+    "D-CONJ-3",
+    "Adam with epsilon > 0 tends to l2 in the end",
+    "Once the gradient is far below epsilon, Adam is heavy-ball descent of rate over epsilon, and its "
+    "direction goes on to the max margin in l2, not in linf.",
+    kind="limit",
+    hunt={"steps": 8000},
+    label="conjecture",
+    errata=("D-ERR-3",),
+)
+def adam_with_epsilon(
+    problem: Problem, *, rate: float = 0.01, epsilon: float = 1e-3, steps: int = 20_000
+) -> Outcome:
+    """Adam until the gradient is below epsilon, then gradient flow, which a heavy ball follows."""
+    positive = Hypothesis("epsilon > 0", epsilon > 0, epsilon)
+    need(fixed_scores(problem), positive)
+    run = trained(problem, Adam(rate, (0.9, 0.99), eps=epsilon), steps=steps)
+    one, best = run_margin(problem, run, "l2", positive)
+    size = math.exp(gradient(problem, run.p).log_norm)
+    small = Hypothesis("the gradient is below epsilon", size < epsilon or None, size)
+    hypotheses = need(positive, small, strong(problem, best))
+    late = flow(problem, start=run.p, until_log_time=LATE)
+    other = max_margin(problem, one.measured, norm="linf")
+    first, last = run.margin_gap(best), late.margin_gap(best)
+    found = {"l2 deficit after Adam": first, "l2 deficit late": last}
+    if other.is_certified:
+        found |= {
+            "linf deficit after Adam": run.margin_gap(other),
+            "linf deficit late": late.margin_gap(other),
+        }
+    kept = Hypothesis("the selection is kept", chosen(late).measured == one.measured or None, late.event)
+    longer = bool(late.p_norm > (1 + GROWN) * run.p_norm)  # else it is at a finite minimum
+    grows = Hypothesis("p goes on", longer or None, late.p_norm)
+    slack = 1 - last / (FALL * first) if first > 0 else 0.0
+    return Outcome((*hypotheses, kept, grows), slack, found)

@@ -1,0 +1,592 @@
+"""Lemmas 1 to 6 and 8 to 10, and Assumptions B, C and D: what the theorems are made of."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+from flint import arb
+
+from hardmax._lib.arrays import cosine_distance, polar
+from hardmax._lib.expect import finite_array, generator
+from hardmax.directions.assumptions import assumption_b, assumption_c, assumption_d
+from hardmax.directions.direction import directional_margin
+from hardmax.directions.enumerate import selections
+from hardmax.directions.position import general_position
+from hardmax.dynamics.gradient import gradient
+from hardmax.dynamics.loop import step_factor
+from hardmax.dynamics.measures import attention, excess_loss, loss, smoothness
+from hardmax.dynamics.optim import GD, Normalized
+from hardmax.dynamics.train import train
+from hardmax.margin.att_svm import AttentionRows, max_margin
+from hardmax.margin.solution import MaxMargin
+from hardmax.papers.checking.balls import BallProblem, settle
+from hardmax.papers.checking.check import (
+    Conditions,
+    Hypothesis,
+    Outcome,
+    Unmet,
+    need,
+    printed,
+    statement,
+    unmet,
+    unsaid,
+)
+from hardmax.papers.checking.common import (
+    ROUNDING,
+    decreasing_loss,
+    fixed_scores,
+    late_radius,
+    lead,
+    longest_difference,
+    nothing_outside,
+    separable_best,
+    strict_best,
+    unit_directions,
+    unit_length,
+)
+from hardmax.papers.checking.proof import (
+    RATIONAL,
+    Settled,
+    balls,
+    largest,
+    least,
+    length,
+    settle_slack,
+    vector,
+)
+from hardmax.problem import Problem
+from hardmax.problem.keys import Dense
+from hardmax.problem.selection import Selection, best_tokens, score_gaps
+
+# The step of W is that of p over |u| to this power, without and with normalization (B-ERR-17).
+POWER = {False: 2, True: 1}
+PAPER_POWER = 2
+AGREE = 1e-12
+
+
+@statement(
+    "B-THM-L1",
+    "Lemma 1: W and p are the same training",
+    "Descent on W with the prompt u, from u p(0)'/|u|^2 and with the step over |u|^2 (over |u| if "
+    "normalized), keeps W(t) = u p(t)'/|u|^2.",
+    data="tokens",
+    hunt={"steps": 20, "normalized": True},
+    errata=("B-ERR-17",),
+)
+def weights_follow_p(
+    problem: Problem,
+    *,
+    u: Any = None,
+    start: Any = 0.1,
+    steps: int = 200,
+    rate: float = 0.1,
+    normalized: bool = False,
+) -> Outcome:
+    """Run both descents step by step and compare them; ``u`` is (1, 2, .., d) if absent."""
+    tied = Hypothesis("keys are W x", problem.key_map is not None)
+    prompt = np.arange(1.0, problem.d + 1) if u is None else finite_array("u", u, (problem.d,))
+    hypotheses = need(tied, Hypothesis("u is not zero", bool(prompt.any()), float(np.linalg.norm(prompt))))
+    values = problem.readout.values
+    assert values is not None
+    seen = problem._with(table=Dense(values), W=None)
+    path = train(
+        seen,
+        (Normalized if normalized else GD)(rate),
+        steps=steps,
+        start=np.broadcast_to(start, problem.d),
+        record=1,
+    )
+    size = float(np.linalg.norm(prompt))
+    target = path.points[:, None, :] * (prompt / size**2)[None, :, None]
+    allowed = AGREE * (1 + path.p_norms.max())
+
+    def mismatch(power: int) -> float:
+        W, worst = target[0], 0.0
+        for point in target[1:]:
+            now = problem._with(table=Dense(np.ascontiguousarray(seen.keys @ W.T)), W=W)
+            pull = gradient(now, prompt, wrt="W")
+            W = W + step_factor(rate / size**power, 1.0, pull.log_norm, normalized, 0.0) * pull.direction
+            worst = max(worst, float(np.abs(W - point).max()))
+        return worst
+
+    pulls = gradient(seen, path.points[0]).log_norm > -math.inf
+
+    def first_step(power: int) -> Any:
+        """Return the mismatch of the first step in balls, which is not 0 only if the gradient is not.
+
+        There W'u moves |u|^(2 - power) times as far as p, or |u|^(1 - power) if normalized.
+        """
+        return -abs(length(balls(prompt)) ** ((1 if normalized else 2) - power) - 1) if pulls else arb(0)
+
+    power = POWER[normalized]
+    found = mismatch(power)
+    paper = found if power == PAPER_POWER else mismatch(PAPER_POWER)
+    return Outcome(
+        hypotheses,
+        settle_slack(1 - found / allowed, lambda: first_step(power)),
+        {"largest |W - u p'/|u|^2|": found, "with the step over |u|^2": paper},
+        paper_slack=settle_slack(1 - paper / allowed, lambda: first_step(PAPER_POWER)),
+    )
+
+
+@statement(
+    "B-THM-L2",
+    "Lemmas 2 and 11: the globally best direction exists",
+    "With equal labels, one best token per input and v in the range of W', the vector (W')^+ v over the "
+    "least score gap separates the best tokens by 1.",
+    data="tokens",
+)
+def best_tokens_separable(problem: Problem) -> Outcome:
+    """Test the explicit separator, and ask the certified solver too."""
+    head, W = problem.readout.linear, problem.key_map
+    hypotheses = need(Hypothesis("keys are W x of the values", W is not None and head is not None))
+    assert head is not None
+    assert W is not None
+    outside = head.v - W.T @ (np.linalg.pinv(W.T) @ head.v)
+    share = float(np.linalg.norm(outside) / np.linalg.norm(head.v)) if head.v.any() else 1.0
+    hypotheses += [
+        Hypothesis("equal labels", len(set(head.labels.tolist())) == 1, head.labels),
+        strict_best(problem),
+        Hypothesis("v in the range of W'", share <= ROUNDING, share),
+    ]
+    solved = max_margin(problem) if hypotheses[2].holds else None
+    found = {} if solved is None else {"solver": solved.status, "margin": solved.margin}
+    if unmet(hypotheses):
+        return Outcome(hypotheses, measured=found)
+    assert solved is not None
+    rows = AttentionRows(problem).constraints(enumerate(best_tokens(problem).tokens)).rows()
+    if not len(rows):
+        return unsaid(hypotheses)
+    # the separator that the lemma names: the head pulled back through W', over the least score gap
+    best = np.array(best_tokens(problem).tokens)
+    gaps = score_gaps(problem, problem.scores[problem.offsets[:-1] + best])
+    p = np.linalg.pinv(W.T) @ (head.labels[0] * head.v) / float(gaps[gaps > 0].min())
+    smallest = float((rows @ p).min(initial=np.inf))
+    # keys are W x rounded: what the separator amplifies of that is not a refutation
+    noise = ROUNDING + 1e-13 * float(np.linalg.norm(p) * np.linalg.norm(problem.keys, axis=1).max())
+    short = smallest - 1 + noise
+    proof = None
+    if solved.is_feasible is False:
+        proof = "Farkas vector: no p separates the best tokens"
+    elif short < 0 and noise < 1e-6:
+        proof = f"the separator misses by more than {noise:.1e}, all that rounding can do"
+    slack = -1.0 if solved.is_feasible is False else short
+    measured = {"least margin of the separator": smallest, **found}
+    return Outcome(hypotheses, slack, measured, witness=p, proof=proof)
+
+
+POSITIVE = 1e-6  # nu below this share of the label margin counts as zero
+
+
+@statement(
+    "B-ASM-B",
+    "Assumption B: one best token, equal others",
+    "Every input has one best token and all its other tokens share one score.",
+    label="measured",
+    errata=("B-ERR-14",),
+)
+def equal_others(problem: Problem) -> Outcome:
+    """Compare the scores of each input; the witness is [input, two tokens at odds]."""
+    hypotheses = need(fixed_scores(problem))
+    found = assumption_b(problem)
+    witness = None if found.witness is None else list(found.witness)
+    return Outcome(hypotheses, 1.0 if found.holds else -1.0, witness=witness)
+
+
+@statement(
+    "B-ASM-C",
+    "Assumption C: lost attention costs label margin",
+    "For some nu > 0 the label margin of the attended values is at most Gamma - nu max_i (1 - s_i,selected).",
+    data="tokens",
+    label="measured",
+)
+def attention_costs_margin(
+    problem: Problem, *, selection: Iterable[int], inputs: Iterable[int] | None = None, rng: int = 0
+) -> Outcome:
+    """Search for the least nu over free attention weights; ``inputs`` restricts it, as Theorem 6 does."""
+    hypotheses = need(Hypothesis("values and labels", problem.readout.linear is not None))
+    kept, tokens = None if inputs is None else set(inputs), tuple(selection)
+    if nothing_outside(problem, [(t,) for t in tokens]):
+        return unsaid(hypotheses)
+    found = assumption_c(problem, tokens, inputs=kept, rng=rng, draws=400)
+    slack = found.nu / found.Gamma - POSITIVE if found.Gamma else -1.0
+    witness = None if slack >= 0 else [weights.tolist() for weights in found.witness]
+    return Outcome(hypotheses, slack, {"nu": found.nu, "Gamma": found.Gamma}, witness)
+
+
+@statement(
+    "B-ASM-D",
+    "Assumption D, through Lemma 14's conditions",
+    "Within each set the scores are equal and positive, and every token outside scores strictly less.",
+    label="measured",
+    errata=("B-ERR-07", "B-ERR-15"),
+)
+def sets_dominate(problem: Problem, *, sets: Iterable[Iterable[int]] | None = None) -> Outcome:
+    """Test Lemma 14's sufficient conditions for the best-scoring tokens, or other sets."""
+    hypotheses = need(fixed_scores(problem))
+    inside = None if sets is None else Selection(tuple(tuple(s) for s in sets))
+    if nothing_outside(problem, (inside or best_tokens(problem)).sets):
+        return unsaid(hypotheses)
+    found = assumption_d(problem, inside)
+    measured = {"epsilon": found.epsilon, "Theta": found.Theta} if found.holds else {}
+    return Outcome(hypotheses, found.epsilon if found.holds else -1.0, measured, found.witness)
+
+
+@printed("B-ERR-18")
+def score_as_key(problem: Problem) -> Outcome:
+    """Test the printed sentence: the score as one more key coordinate leaves the others' direction alone."""
+    tokens = best_tokens(problem)
+    one = Hypothesis("one best token per input", tokens.is_unique)
+    plane = max_margin(problem, tokens.tokens, exact=True) if tokens.is_unique else None
+    parts = zip(problem.split(problem.keys[problem.tokens]), problem.split(problem.scores), strict=True)
+    lifted = [np.column_stack([keys, scores]) for keys, scores in parts]
+    hypotheses = (one, Hypothesis("separable", plane is not None and plane.is_feasible))
+    if unmet(hypotheses) or plane is None or plane.exact is None or plane.exact.p is None:
+        return Outcome(hypotheses)
+    space = max_margin(Problem(lifted, problem.split(problem.scores)), tokens.tokens, exact=True)
+    if space.exact is None or space.exact.p is None or plane.direction is None:
+        return Outcome(hypotheses)
+    u, w = list(plane.exact.p), list(space.exact.p)[: problem.d]
+    turned = any(u[i] * w[j] != u[j] * w[i] for i in range(len(u)) for j in range(i))
+    if not any(w):
+        return Outcome(hypotheses, 0.0, vacuous=True)
+    gap = cosine_distance([float(x) for x in u], [float(x) for x in w])
+    slack = (-max(gap, 1e-300), RATIONAL) if turned else 0.0
+    return Outcome(hypotheses, slack, {"1 - cos": gap})
+
+
+@printed("B-ERR-19")
+def low_score_first(problem: Problem) -> Outcome:
+    """Test the printed sentence: the first logistic step pulls more at the input with the lower score.
+
+    As in the rule of thumb, margins are equal and the other token scores 0, so that the best scores decide.
+    """
+    two = Hypothesis("two inputs", problem.n >= 2)
+    gaps = sorted(float(part.max()) for part in problem.split(problem.scores)[:2])
+    hypotheses = need(two, Hypothesis("two different positive scores", 0 < gaps[0] < gaps[-1]))
+
+    def room() -> Any:
+        low, high = (arb(gap) / (1 + (arb(gap) / 2).exp()) for gap in gaps)
+        return low / high - 1
+
+    return Outcome(hypotheses, settle_slack(float(room().mid()), room), {"scores": gaps})
+
+
+def remainder(
+    s: np.ndarray, keys: np.ndarray, scores: np.ndarray, q: np.ndarray, first: int
+) -> tuple[Any, Any]:
+    """Lemma 3's second-order remainder and its bound, of floats or of balls."""
+    a, lost = keys @ q, np.delete(s, first).sum()
+    longest = largest(np.sqrt((keys * keys).sum(axis=1)))
+    bound = 2 * (largest(scores) - least(scores)) * (longest * length(q)) * lost**2
+    covariance = s @ (a * scores) - (s @ a) * (s @ scores)
+    pairs = ((a[first] - a) * s) @ (scores[first] - scores)
+    return abs(covariance - pairs), bound
+
+
+@statement(
+    "B-THM-L3",
+    "Lemma 3: first-order form of the key covariance",
+    "For any p, q and any token, the covariance of k.q and the scores under the attention differs from its "
+    "first-order sum by at most 2 Gamma A (1 - s)^2.",
+    data="tokens",
+    hunt={"draws": 100},
+    errata=("B-ERR-16",),
+)
+def covariance_expansion(problem: Problem, *, rng: int = 0, draws: int = 2000) -> Outcome:
+    """Sample p, q and tokens; draws with 1 - s below 1e-4, where rounding rules, are left out."""
+    hypotheses = need(fixed_scores(problem))
+    chance, worst, used = generator(rng), 0.0, 0
+    witness: dict[str, Any] | None = None
+    keys, scores = (problem.split(x) for x in (problem.keys[problem.tokens], problem.scores))
+    longest = longest_difference(problem)
+    if longest == 0:
+        return unsaid(hypotheses)
+    scale = 1 / longest
+    for _ in range(draws):
+        p = chance.normal(size=problem.d) * scale * 10.0 ** chance.uniform(-2, 1)
+        q = chance.normal(size=problem.d)
+        i = int(chance.integers(problem.n))
+        s = attention(problem, p)[i]
+        first = int(np.argmax(s)) if chance.random() < 0.5 else int(chance.integers(len(s)))
+        off, bound = remainder(s, keys[i], scores[i], q, first)
+        if np.delete(s, first).sum() <= 1e-4 or bound == 0.0:
+            continue
+        used += 1
+        if off / bound > worst:
+            worst, witness = float(off / bound), {"input": i, "token": first, "p": p, "q": q}
+    found = {"largest remainder over bound": worst, "draws used": used}
+
+    def room(exact: BallProblem) -> Any:
+        assert witness is not None
+        i, s = witness["input"], exact.attention(witness["input"], balls(witness["p"]))
+        off, bound = remainder(s, exact.keys[i], exact.scores[i], balls(witness["q"]), witness["token"])
+        return 1 - off / bound
+
+    slack = settle(problem, 1 + ROUNDING - worst, room)
+    return Outcome(hypotheses, slack, found, witness, vacuous=used == 0)
+
+
+def best_direction(problem: Problem, *given: Hypothesis) -> tuple[Conditions, MaxMargin, np.ndarray]:
+    """Return the max margin of the best tokens, its direction and the conditions, separability the last.
+
+    The test ends if a condition is not met or no token competes.
+    """
+    separable, best = separable_best(problem)
+    hypotheses = need(*given, separable)
+    if best is None or best.direction is None:
+        raise Unmet(hypotheses)
+    return hypotheses, best, best.direction
+
+
+def equal_losers(problem: Problem) -> Hypothesis:
+    """Return the hypothesis that Assumption B holds."""
+    B = assumption_b(problem)
+    return Hypothesis("B-ASM-B", B.holds, B.witness)
+
+
+@statement(
+    "B-THM-L4",
+    "Lemma 4: p_mm is a descent direction everywhere",
+    "Under Assumption B, with separable best tokens, -grad L(p) has a positive product with p_mm at every p.",
+    hunt={"draws": 50},
+    errata=("B-ERR-01",),
+)
+def descent_everywhere(problem: Problem, *, rng: int = 0, draws: int = 400) -> Outcome:
+    """Sample p over five decades of length and take the least cosine."""
+    hypotheses, _, along = best_direction(problem, decreasing_loss(problem), equal_losers(problem))
+    chance, lowest, witness = generator(rng), math.inf, np.zeros(problem.d)
+    unit = unit_length(problem)
+    for scale in np.geomspace(1e-2 * unit, 1e3 * unit, draws):
+        p = chance.normal(size=problem.d) * scale
+        cosine = float(gradient(problem, p).direction @ along)
+        if cosine < lowest:
+            lowest, witness = cosine, p
+
+    def again(exact: BallProblem) -> Any:
+        pull, p_mm = exact.pull(balls(witness)), exact_solution(problem)
+        return pull @ p_mm / (length(pull) * length(p_mm))
+
+    slack = settle(problem, lowest or -1.0, again)  # a product of exactly zero is not descent
+    return Outcome(hypotheses, slack, {"least cosine of -grad L and p_mm": lowest}, witness)
+
+
+def exact_solution(problem: Problem) -> np.ndarray:
+    """p_mm of the best tokens in balls, from its rational solution; or balls that decide nothing."""
+    best = max_margin(problem, exact=True)
+    if best.exact is None or best.exact.p is None:
+        return vector([arb(0, 1)] * problem.d)
+    return vector(arb(x.numerator) / arb(x.denominator) for x in best.exact.p)
+
+
+def radial_room(pull: np.ndarray, p: np.ndarray, along: np.ndarray, pi: Any) -> Any:
+    """1 + pi minus how much more the gradient pulls along p than along p_mm, of floats or of balls."""
+    return 1 + pi - pull @ p / length(p) / (pull @ along)
+
+
+@statement(
+    "B-THM-L5",
+    "Lemma 5: far out, no direction beats p_mm (n = 1)",
+    "With one input and Assumption B, for every pi > 0 there is a radius beyond which the gradient's "
+    "component along p is at most 1 + pi times its component along p_mm; explicitly, log(T - 1)/(pi margin).",
+    hunt={"draws": 60},
+)
+def radial_pull_bounded(problem: Problem, *, rng: int = 0, draws: int = 1440) -> Outcome:
+    """The worst ratio over directions at growing radii, against the bound with its constant.
+
+    Under Assumption B the pull along p/|p| is the mean of its leads over the losers, weighted by e^-lead |p|,
+    so at most the least lead plus log(T - 1)/|p|; and no direction has a least lead above the margin.
+    """
+    one = Hypothesis("n = 1", problem.n == 1, problem.n)
+    hypotheses, best, along = best_direction(problem, one, equal_losers(problem), decreasing_loss(problem))
+    directions = unit_directions(problem.d, draws, generator(rng))
+    losers = int(problem.sizes[0]) - 1
+    reaches = (1.0, 3.0, 10.0, 30.0, 100.0, 1000.0)
+    worst, rooms, where = [], [], []
+    for reach in reaches:
+        points = reach / best.margin * directions
+        pulls = np.array([gradient(problem, p).direction for p in points])
+        ratios = (pulls * directions).sum(axis=1) / (pulls @ along)
+        worst.append(float(ratios.max()))
+        rooms.append(1 + math.log(losers) / reach - worst[-1])
+        where.append((reach, points[int(ratios.argmax())]))
+    reach, witness = where[int(np.argmin(rooms))]
+
+    def room(exact: BallProblem) -> Any:
+        p, p_mm = balls(witness), exact_solution(problem)
+        pi = arb(losers).log() * length(p_mm) / length(p)
+        return radial_room(exact.pull(p), p, p_mm / length(p_mm), pi)
+
+    slack = settle(problem, min(rooms) + ROUNDING, room)
+    found = {"radii": [r / best.margin for r in reaches], "worst ratio": worst}
+    return Outcome(hypotheses, slack, found, witness if min(rooms) < 0 else None)
+
+
+@statement(
+    "B-THM-L6",
+    "Lemma 6: the risk is smooth and descent goes down",
+    "The gradient is L_p-Lipschitz (and by the tighter constant), each step with eta <= 1/L_p lowers the "
+    "risk by at least eta/2 |grad|^2, and the squared gradients have a finite sum.",
+    hunt={"draws": 40, "steps": 40},
+)
+def smooth_and_descending(
+    problem: Problem, *, rate: float | None = None, rng: int = 0, draws: int = 400, steps: int = 500
+) -> Outcome:
+    """Sample secants, then descend; ``rate`` is 1/L_p if absent."""
+    bound = smoothness(problem)
+    if bound.tight == 0.0:  # nothing competes: the risk is constant
+        return unsaid((decreasing_loss(problem),))
+    eta = 1 / bound.L_p if rate is None else rate
+    hypotheses = (
+        decreasing_loss(problem),
+        Hypothesis("eta <= 1/L_p", eta <= (1 + 1e-12) / bound.L_p, eta * bound.L_p),
+    )
+    chance, curvature, unit = generator(rng), 0.0, unit_length(problem)
+    secant = (np.zeros(problem.d), np.ones(problem.d))
+    for scale in np.geomspace(1e-2 * unit, 1e1 * unit, draws):
+        p = chance.normal(size=problem.d) * scale
+        step = chance.normal(size=problem.d) * unit * 10.0 ** chance.uniform(-3, 0)
+        change = np.linalg.norm(_plain_gradient(problem, p + step) - _plain_gradient(problem, p))
+        if change / np.linalg.norm(step) > curvature:
+            curvature, secant = float(change / np.linalg.norm(step)), (p, p + step)
+    start = chance.normal(size=problem.d) * unit
+    path = train(problem, GD(eta), steps=steps, record=1, start=start)
+    risks = np.array([loss(problem, p) for p in path.points])
+    squares = np.array([float(np.sum(_plain_gradient(problem, p) ** 2)) for p in path.points[:-1]])
+    missed = risks[:-1] - risks[1:] - eta / 2 * squares
+    t = int(np.argmin(missed))
+    # the risk of a step is known to its last digit only; a sum of falls is the sum of what the steps miss
+    noise = 1e-14 * float(np.abs(risks).max())
+    limit = min(bound.tight, bound.L_p)
+
+    def room(exact: BallProblem) -> Any:
+        p, q = (balls(x) for x in secant)
+        return limit * (1 + ROUNDING) - length(exact.pull(q) - exact.pull(p)) / length(q - p)
+
+    def fall(exact: BallProblem) -> Any:
+        p = balls(path.points[t])
+        pull = exact.pull(p)
+        return exact.risk(p) - exact.risk(p + arb(eta) * pull) - arb(eta) / 2 * (pull @ pull)
+
+    smooth, smooth_proof = settle(problem, 1 + ROUNDING - curvature / limit, room)
+    falls, falls_proof = settle(problem, float(missed[t]) + noise, fall)
+    found = {
+        "largest secant over L_p": curvature / bound.L_p,
+        "largest secant over the tighter constant": curvature / bound.tight,
+        "least fall minus eta/2 |grad|^2": float(missed[t]),
+        "sum of |grad|^2": float(squares.sum()),
+        "2/eta (L(0) - L(end))": 2 / eta * float(risks[0] - risks[-1]),
+    }
+    witness: Any = None
+    if smooth_proof or falls_proof:
+        witness = {"secant": secant} if smooth_proof else {"p": path.points[t], "step": t}
+    slack = None if smooth is None or falls is None else min(smooth, falls)
+    return Outcome(hypotheses, slack, found, witness, proof=smooth_proof or falls_proof)
+
+
+def _plain_gradient(problem: Problem, p: np.ndarray) -> np.ndarray:
+    pull = gradient(problem, p)
+    return pull.direction * math.exp(pull.log_norm)
+
+
+@statement(
+    "B-THM-L8",
+    "Lemma 8: the larger margin wins far out",
+    "Unit p and q select the same tokens, p by the larger margin: if both are neighbor-optimal, L(Rp) < "
+    "L(Rq) beyond a radius set by first and second margins; if q's one neighbor scores higher, L(Rq) < "
+    "L(Rp).",
+    errata=("B-ERR-09", "B-ERR-16"),
+)
+def larger_margin_wins(problem: Problem, *, p: Any, q: Any) -> Outcome:
+    """Compare the two risks at the corrected radius and at the paper's, which the margins alone set."""
+    lengths, units = polar(np.array([problem.vector("p", p), problem.vector("q", q)]))
+    hypotheses = need(Hypothesis("p and q are not zero", bool(lengths.all()), lengths.tolist()))
+    first, second = (directional_margin(problem, x) for x in units)
+    hypotheses.need(
+        Hypothesis("one selection, without ties", first.unique and first.selected == second.selected),
+        Hypothesis("p has the larger margin", first.Gamma > second.Gamma, first.Gamma - second.Gamma),
+    )
+    chosen = problem.scores[problem.offsets[:-1] + np.array(first.selected.tokens)]
+    above = score_gaps(problem, chosen)
+    worse = [bool(above[problem.offsets[i] + t] < 0) for i, t in second.neighbors]
+    wins, loses = first.neighbor_optimal and second.neighbor_optimal, worse == [True]
+    case = "(i)" if wins else "(ii)" if loses else None
+    hypotheses.need(Hypothesis("case (i) or (ii)", case is not None, case))
+    better, worse_one = units if wins else units[::-1]
+
+    def advantage(R: float) -> tuple[float, Settled]:
+        risks = [excess_loss(problem, R * x, first.selected.tokens) for x in (better, worse_one)]
+        seen = lead(*risks) or -1.0
+        points = balls(R * better), balls(R * worse_one)
+        return seen, settle(problem, seen, lambda exact: exact.risk(points[1]) - exact.risk(points[0]))
+
+    gap = first.Gamma - second.Gamma  # all that the paper's radius resolves (B-ERR-09)
+    radii = [late_radius(problem, x) for x in (min(gap, first.delta, second.delta), gap)]
+    (found, slack), (paper, paper_slack) = (advantage(R) for R in radii)
+    measured = {"R": radii[0], "lead": found, "paper's R": radii[1], "lead there": paper}
+    return Outcome(hypotheses, slack, measured, paper_slack=paper_slack)
+
+
+@statement(
+    "B-THM-L9",
+    "Lemma 9: a direction whose neighbors score higher is beaten by finite ones",
+    "If every directional neighbor of p scores above the selected token, L(Rp) lies below the risk of the "
+    "selection for all large R.",
+)
+def better_neighbors(problem: Problem, *, p: Any) -> Outcome:
+    """The sign of the excess risk at three radii beyond the threshold."""
+    size, unit = polar(problem.vector("p", p))
+    hypotheses = need(Hypothesis("p is not zero", bool(size > 0), float(size)))
+    found = directional_margin(problem, unit)
+    hypotheses.need(Hypothesis("one token selected per input", found.unique))
+    chosen = problem.scores[problem.offsets[:-1] + np.array(found.selected.tokens)]
+    above = score_gaps(problem, chosen)
+    worse = [float(above[problem.offsets[i] + t]) for i, t in found.neighbors]
+    hypotheses.need(Hypothesis("all neighbours score higher", max(worse, default=1.0) < 0, worse))
+    R = late_radius(problem, min(found.delta, found.Gamma))
+    points = [m * R * unit for m in (1.0, 2.0, 4.0)]
+    excess = [excess_loss(problem, p, found.selected.tokens) for p in points]
+    rooms = [-e.sign for e in excess]
+    witness = points[int(np.argmin(rooms))]
+    tokens = found.selected.tokens
+    slack = settle(problem, float(min(rooms)), lambda exact: -exact.excess(balls(witness), tokens))
+    measured = {"R": R, "log of the gain": [e.log for e in excess]}
+    return Outcome(hypotheses, slack, measured, witness if slack[1] else None)
+
+
+@statement(
+    "B-THM-L10",
+    "Lemma 10: few directional neighbors",
+    "With keys in general position, no direction that selects one token per input has more than d "
+    "neighbours.",
+    hunt={"draws": 30},
+    errata=("B-ERR-10",),
+)
+def few_neighbors(problem: Problem, *, rng: int = 0, draws: int = 500) -> Outcome:
+    """Random directions, and the max-margin directions of all feasible selections, which have the most.
+
+    Rows that are tight to rounding are counted; where there are too many, those that are tight in rational
+    numbers, at the rational p_mm.
+    """
+    position = general_position(problem, rng=rng)
+    hypotheses = (Hypothesis("general position", position.holds, position.witness),)
+    met = [(directional_margin(problem, q), q) for q in unit_directions(problem.d, draws, generator(rng))]
+    most = max((len(m.neighbors) for m, _ in met if m.unique), default=0)
+    bound, where, proof = problem.d, None, None
+    for found in selections(problem, limit=200):
+        if found.direction is None:
+            continue
+        near = len(directional_margin(problem, found.direction).neighbors)
+        if near > bound:
+            exact = max_margin(problem, found.selection, exact=True).exact
+            if exact is None:
+                return Outcome(hypotheses, None, {"most neighbors": near, "of": found.selection})
+            near = sum(exact.tight)
+        if near > most:
+            most, where = near, found.direction
+            proof = RATIONAL if near > bound else None
+    slack = float(bound - most)
+    return Outcome(hypotheses, slack, {"most neighbors": most}, witness=where, vacuous=most == 0, proof=proof)
