@@ -55,11 +55,11 @@ class BallProblem:
         return softmax((self.keys[i] - self.keys[i][0]) @ p)
 
     def log_lost(self, i: int, p: np.ndarray, inside: Iterable[int]) -> Ball:
-        """log of the attention that input i gives to tokens outside a set."""
+        """Return the log of the attention that input i gives to tokens outside a set."""
         return np.log(np.delete(self.attention(i, p), list(inside)).sum())
 
     def most_lost(self, p: np.ndarray, sets: Sequence[Sequence[int]]) -> Ball:
-        """The largest of them over inputs whose set leaves a token out."""
+        """Return the largest `log_lost` over the inputs whose set leaves a token out."""
         some = [(i, inside) for i, inside in enumerate(sets) if len(inside) < len(self.keys[i])]
         return largest(self.log_lost(i, p, inside) for i, inside in some)
 

@@ -1,6 +1,4 @@
-"""What several statements measure or assume: when it is late, the log of lost attention, samples of
-directions, the order of risks.
-"""
+"""What several statements measure or assume: lateness, lost attention, samples of directions, risks."""
 
 from __future__ import annotations
 
@@ -22,7 +20,7 @@ ROUNDING = 1e-9  # what a sum of doubles may add to a claim that can be tight; a
 
 
 def log_spread(problem: Problem) -> float:
-    """log of (largest over least score gap) times (largest over least slope of the loss) on the scores."""
+    """Return the log of the ratio of score gaps times the ratio of slopes of the loss, largest over least."""
     scores = problem.split(problem.scores)
     gaps = np.concatenate([np.abs(g[:, None] - g[None, :]).ravel() for g in scores])
     gaps = gaps[gaps > 0]
@@ -78,7 +76,7 @@ def with_copies(problem: Problem, sets: Iterable[Iterable[int]]) -> list[tuple[i
 
 
 def log_lost(problem: Problem, p: Any, sets: Iterable[Sequence[int]]) -> np.ndarray:
-    """log of the attention that each input gives to tokens outside its set, at any norm of p."""
+    """Return the log of the attention that each input gives to tokens outside its set, at any norm of p."""
     lost = []
     for keys, inside in zip(problem.split(problem.keys[problem.tokens]), sets, strict=True):
         # differences first: the logits are huge, their gaps need not be
@@ -127,9 +125,7 @@ def single_input(problem: Problem, i: int) -> Problem:
 
 
 def separable_best(problem: Problem) -> tuple[Hypothesis, MaxMargin | None]:
-    """The hypothesis that the best-scoring tokens can be separated (B-ERR-01), with their max-margin
-    solution.
-    """
+    """Return the hypothesis that the best tokens are separable (B-ERR-01), and their max-margin solution."""
     if not best_tokens(problem).is_unique:
         return Hypothesis("best tokens separable", None, "several best tokens", "B-ERR-01"), None
     best = max_margin(problem)

@@ -81,10 +81,10 @@ def true(id: str, text: str, holds: Any, measured: Any, expected: str, *, paper:
 
 
 def read_rows(table: str) -> list[list[str]]:
-    """Return the rows of a text table, cut at each " | "; a row may continue on deeper lines.
+    r"""Return the rows of a text table, cut at each " | "; a row may continue on deeper lines.
 
     >>> from hardmax.papers.figures.claims import read_rows
-    >>> read_rows("cosine | to p_mm | ≥ 0.9\\nnorm | of p\\n  at the end | ≥ 1")
+    >>> read_rows("cosine | to p_mm | ≥ 0.9\nnorm | of p\n  at the end | ≥ 1")
     [['cosine', 'to p_mm', '≥ 0.9'], ['norm', 'of p at the end', '≥ 1']]
     """
     rows = re.sub(r"\n +", " ", dedent(table)).split("\n")

@@ -156,7 +156,6 @@ class Figure:
 
     def plot(self) -> Canvas:
         """Draw the figure in the project's style and return the matplotlib figure."""
-
         with style():
             canvas = notebook.picture(self.recipe.size)
             self.recipe.draw(self.tables, canvas)

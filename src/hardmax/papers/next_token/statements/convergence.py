@@ -33,7 +33,7 @@ ALIGNED = 1e-13  # below this 1 - cos and what is compared with it are rounding
 
 
 def gain(seen: Observables, star: float, i: int) -> float:
-    """alpha of Lemma 7 as measured: <G, W>|W*|/(<G, W*>|W|) - 1."""
+    """Return alpha of Lemma 7 as measured: <G, W>|W*|/(<G, W*>|W|) - 1."""
     return float(seen.gradient_weights[i] / seen.norm[i] / (seen.gradient_star[i] / star)) - 1
 
 
@@ -55,7 +55,7 @@ def small_step(run: Training) -> Hypothesis:
     errata=("C-ERR-06", "C-ERR-12", "C-ERR-18"),
 )
 def gradient_aligns(data: Subject, *, steps: int | None = None, rate: float | None = None) -> Outcome:
-    """alpha as measured at t_0 and later, against 1 - cos there; up to 2 t_0 unless that is too far."""
+    """Compare alpha as measured from t_0 on with 1 - cos, up to 2 t_0 unless that is too far."""
     hypotheses = need(*assumptions(data), pulls(data))
     probe = run_of(data, 2, rate=rate)
     t_0 = printed.lemma_7_from(sizes_of(probe, least_frequency=False), probe.rate)
@@ -105,8 +105,9 @@ def gradient_aligns(data: Subject, *, steps: int | None = None, rate: float | No
     errata=("C-ERR-01", "C-ERR-02", "C-ERR-06", "C-ERR-10", "C-ERR-16", "C-ERR-18"),
 )
 def direction_converges(data: Subject, *, steps: int = STEPS, rate: float | None = None) -> Outcome:
-    """All recorded times for the bounds, the second half for the rate; what refutes the printed bound is a
-    query so rare that its column cannot have moved.
+    """Test the bounds at all recorded times, and the rate on the second half of them.
+
+    A query so rare that its column cannot have moved refutes the printed bound.
     """
     hypotheses = [*assumptions(data), pulls(data)]
     if unmet(h for h in hypotheses if h.erratum != "C-ERR-01"):

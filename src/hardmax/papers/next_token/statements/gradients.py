@@ -91,7 +91,7 @@ def lead(pairs: Pairs, a: Floats) -> float:
 
 
 def log_odds(pairs: Pairs, a: Floats) -> Floats:
-    """log m_- - log m_* of every sentence."""
+    """Return log m_- - log m_* of every sentence."""
     off = log_off_masses(pairs, a)
     return off - np.log1p(-np.exp(np.minimum(off, -1e-300)))
 

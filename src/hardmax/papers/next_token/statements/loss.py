@@ -29,14 +29,14 @@ RATE = 0.01  # relative error of the late slope of log(L - L*)
 
 
 def log_best_loss(W_ov: OutputValue) -> float:
-    """log L*, also where L* underflows."""
+    """Return log L*, also where L* underflows."""
     assert W_ov.margin is not None
     small = math.log(W_ov.V - 1) - W_ov.margin
     return small if small < -37 else math.log(best_loss(W_ov.V, W_ov.margin))
 
 
 def log_sentence_bound(V: int, margin: float, off: Floats) -> Floats:
-    """log of (V - 1) exp(-Delta (2 m_* - 1)) with m_* = 1 - off."""
+    """Return the log of (V - 1) exp(-Delta (2 m_* - 1)) with m_* = 1 - off."""
     return math.log(V - 1) - margin * (1 - 2 * off)
 
 

@@ -42,7 +42,7 @@ def graphs_of(data: Subject | Graphs) -> tuple[dict[Any, list[Edge]], list[Hypot
 
 
 def multipliers(edges: list[Edge], block: Block) -> dict[Edge, Fraction] | None:
-    """lambda >= 0 on the edges inside a block that sum to the block's values, exact; None if there are none.
+    """Return exact lambda >= 0 on the edges inside a block that sum to its values; None if there are none.
 
     Each optimal token sends m units and each non-optimal one takes k: a flow of k m units proves that the
     block's values solve its problem, since all its edges are tight.

@@ -84,7 +84,7 @@ def attention_rate(sizes: TextSizes, rate: float) -> float:
 
 
 def loss_at_start(sizes: TextSizes) -> float:
-    """log V, the loss of a model that knows nothing; a bound above it says nothing."""
+    """Return log V, the loss of a model that knows nothing; a bound above it says nothing."""
     return best_loss(sizes.V, 0.0)
 
 

@@ -138,8 +138,9 @@ def norm_diverges(
 def raised_somewhere(
     corpus: Corpus, points: list[np.ndarray], E: np.ndarray, v: np.ndarray, important: tuple[int, ...]
 ) -> tuple[str | None, float]:
-    """Points for all important tokens at which dL/da of the token is positive in balls, as a proof; and the
-    share of the tokens that have one, in floats.
+    """Prove in balls that lifting any important token raises the loss somewhere.
+
+    Returns the proof, if there is one, and the share of the tokens with such a point in floats.
     """
     slopes = np.array([one_layer.evaluate(corpus, a, E @ v).A for a in points])
     share = float(np.mean([slopes[:, s].max() > 0 for s in dict.fromkeys(important)]))

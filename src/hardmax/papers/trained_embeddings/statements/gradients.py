@@ -227,7 +227,7 @@ def everything_selected_is_no_limit(
 
 
 def _beside_differences(corpus: Corpus, E: np.ndarray, x: np.ndarray) -> np.ndarray:
-    """x without its part in the span of the differences of tokens that share a sequence."""
+    """Return x without its part in the span of the differences of tokens that share a sequence."""
     firsts = corpus.per_slot(corpus.tokens[corpus.offsets[:-1]])
     D = E[corpus.tokens] - E[firsts]
     _, values, axes = np.linalg.svd(D, full_matrices=False)

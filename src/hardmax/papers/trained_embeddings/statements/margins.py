@@ -82,8 +82,9 @@ def one_solution(
     E: Any = None,
     first_rate: Rate = None,
 ) -> Outcome:
-    """Two ways to solve it must meet, to rounding; M^+ 1 is compared with what they find, and where it is
-    another vector, with the solution in rational numbers.
+    """Solve the problem in two ways, which must agree to rounding, and compare M^+ 1 with the solution.
+
+    Where M^+ 1 is another vector, it is compared with the solution in rational numbers.
     """
     hypotheses, best = solved_pattern(corpus, selection, E, first_rate)
     if best is None:
