@@ -76,7 +76,7 @@ def gradient_aligns(data: Subject, *, steps: int | None = None, rate: float | No
     allowed = [printed.lemma_7(sizes, float(seen.norm[i])) for i in late]
     # from there on Lemma 7 follows from -<G, W*> >= |G|/sqrt 2 and Cauchy-Schwarz alone
     implied = run.star.norm / SHARP - 1
-    found = {
+    measured = {
         "t_0": t_0,
         "alpha": alphas[-1],
         "alpha at t_0": alphas[0],
@@ -88,7 +88,7 @@ def gradient_aligns(data: Subject, *, steps: int | None = None, rate: float | No
     return Outcome(
         hypotheses,
         1 - off / RATIO,
-        found,
+        measured,
         paper_slack=min(bound - alpha for bound, alpha in zip(allowed, alphas, strict=True)),
         paper_vacuous=min(allowed) >= implied,
     )
@@ -130,7 +130,7 @@ def direction_converges(data: Subject, *, steps: int = STEPS, rate: float | None
         return min(bound - gaps[i] for bound, i in zip(allowed, times, strict=True)), allowed[-1]
 
     (slack, _), (paper_slack, paper) = room(True), room(False)
-    found = {
+    measured = {
         "t": float(run.times[-1]),
         "1 - cos": gaps[-1],
         "allowed": paper,
@@ -142,7 +142,7 @@ def direction_converges(data: Subject, *, steps: int = STEPS, rate: float | None
         ends = [(gaps[k], float(run.times[k])) for k in (middle, -1)]
         first, last = (gap * t / math.log(t) ** 2 for gap, t in ends)
         fall = last / first
-        found["(1 - cos) t/log^2 t, end over the middle"] = fall
+        measured["(1 - cos) t/log^2 t, end over the middle"] = fall
         slack = min(slack, 1 - fall)
     proof = None
     if paper_slack < 0 and not unmet(assumptions(data)) and is_above(missed := left_behind(run), paper):
@@ -150,8 +150,8 @@ def direction_converges(data: Subject, *, steps: int = STEPS, rate: float | None
     return Outcome(
         hypotheses,
         min(slack, between(SHARP)),
-        found,
-        {key: found[key] for key in ("t", "1 - cos")},
+        measured,
+        {key: measured[key] for key in ("t", "1 - cos")},
         paper_slack=min(paper_slack, between(0.5)),
         paper_vacuous=paper >= 1,
         paper_proof=proof,
@@ -195,7 +195,7 @@ def sharp_rate(data: Subject, *, steps: int = STEPS, rate: float | None = None) 
     exponent = math.log(float(seen.misalignment[-1] / seen.misalignment[i])) / span
     fall = float(seen.log_excess[-1] - seen.log_excess[i]) / (t - float(run.times[i]))
     fall /= late.excess_rate(run.rate)
-    found = {
+    measured = {
         "ratio": ratio,
         "exponent": exponent,
         "|R|^2": late.norm_squared,
@@ -205,4 +205,4 @@ def sharp_rate(data: Subject, *, steps: int = STEPS, rate: float | None = None) 
         "eta_c": late.eta_c,
     }
     slack = min(1 - abs(ratio - 1) / RATIO, 1 - abs(exponent + 2) / EXPONENT, 1 - abs(fall - 1) / RATIO)
-    return Outcome(hypotheses, slack, found)
+    return Outcome(hypotheses, slack, measured)

@@ -74,7 +74,7 @@ def loss_converges(data: Subject, *, steps: int = STEPS, rate: float | None = No
     predicted = run.late.excess_rate(run.rate)
     end = float(run.times[-1])
     last = printed.theorem_2_log_loss(sizes, end, run.rate, Delta)
-    found = {
+    measured = {
         "late slope of log(L - L*)": slope,
         "predicted": predicted,
         "predicted over C_1": -predicted / printed.attention_rate(sizes, run.rate),
@@ -92,7 +92,7 @@ def loss_converges(data: Subject, *, steps: int = STEPS, rate: float | None = No
     return Outcome(
         hypotheses,
         min(tight + RELATIVE, 1 - abs(slope / predicted - 1) / RATE),
-        found,
+        measured,
         paper_slack=min(weight, loss) + RELATIVE,
         paper_vacuous=trivial,
     )
@@ -165,7 +165,7 @@ def in_between(data: Subject, *, steps: int = STEPS, rate: float | None = None, 
     apart = np.abs(run.star.values[moved])
     bounds = [printed.theorem_3(sizes, t, run.rate, float(gap)) for gap in apart]
     room = float((np.abs(np.asarray(run.a, dtype=np.float64)[moved]) - bounds).min()) / (t * run.rate)
-    found = {
+    measured = {
         "least entry over its late growth, any step": ordered,
         "late growth off by": off,
         "C_0": float(np.abs(growth[moved]).min()),
@@ -180,7 +180,7 @@ def in_between(data: Subject, *, steps: int = STEPS, rate: float | None = None, 
     return Outcome(
         hypotheses,
         min(ordered, 1 - off / GROWTH, right),
-        found,
+        measured,
         missed or None,
         paper_slack=min(room, right),
         paper_vacuous=max(bounds) <= 0,

@@ -109,9 +109,9 @@ def norm_of_ov(
         slack, proof = settle_slack(ratio / constant - 1 + RELATIVE, again)
         return (path if slack is not None and path < slack else slack), proof
 
-    found = {"least ratio": ratio, "norms": walked, "|W(0)|": first, "|W_ov*|": length}
+    measured = {"least ratio": ratio, "norms": walked, "|W(0)|": first, "|W_ov*|": length}
     slack = judged(SHARP)
-    return Outcome(hypotheses, slack, found, worst if slack[1] else None, paper_slack=judged(0.5))
+    return Outcome(hypotheses, slack, measured, worst if slack[1] else None, paper_slack=judged(0.5))
 
 
 @statement(
@@ -143,8 +143,8 @@ def projection_of_ov(data: Subject, *, draws: int = 60, rng: int = 0) -> Outcome
 
     least, slack = judged(0.0)
     least_paper, paper_slack = judged(2 * math.log(2 * len(n)))
-    found = {"least difference": least, "least difference, with the logarithm": least_paper}
-    return Outcome(hypotheses, slack, found, paper_slack=paper_slack)
+    measured = {"least difference": least, "least difference, with the logarithm": least_paper}
+    return Outcome(hypotheses, slack, measured, paper_slack=paper_slack)
 
 
 def wrong_logits(n: Ints, table: Floats) -> Floats:
@@ -217,7 +217,7 @@ def stage_1_converges(
             below, above = W_ov.norm * 2 * sizes.star_ov / (t * rate) - 1, t * rate / W_ov.norm - 1
             paper = guarded(min(paper, bound - W_ov.misalignment_ov, below), above)
     last = {c: printed.proposition_1(sizes, steps, rate, c) for c in (printed.MAIN, printed.APPENDIX)}
-    found = {
+    measured = {
         "deviation over rounding": off,
         "log of the loss over its bound": excess,
         "1 - cos": walked[-1][1].misalignment_ov,
@@ -228,7 +228,7 @@ def stage_1_converges(
     return Outcome(
         hypotheses,
         min(1 - off, EXACT_LOSS - excess),
-        found,
+        measured,
         paper_slack=paper,
         paper_vacuous=last[printed.MAIN] >= 1,
     )
@@ -261,12 +261,12 @@ def margins_of_ov(
     Delta = printed.margin_scale(sizes, steps, rate)
     least, most = float(margins.min()), float(margins.max())
     off = max(abs(x / (4 * sizes.star_ov * Delta) - 1) for x in (least, most))
-    found = {"margins": [least, most], "Delta": Delta, "margin over Delta": most / Delta}
+    measured = {"margins": [least, most], "Delta": Delta, "margin over Delta": most / Delta}
     proved = 16 * (len(n) - 1) > 9 and asked_of_stage_1(len(n), steps, rate)
     return Outcome(
         hypotheses,
         1 - off / EXACT,
-        found,
+        measured,
         {"margin": most, "3 Delta": 3 * Delta},
         paper_slack=min(least / Delta - 1, 1 - most / (3 * Delta)),
         paper_proof="rational arithmetic: (margin/Delta)^2 = 16 (V - 1) > 9" if proved else None,

@@ -253,11 +253,11 @@ def important_only_is_short(
     if not best.p_norm:
         return unsaid(hypotheses)
     bound = 4.0 * corpus.n
-    slack, proof = 1 - best.p_norm / bound, None
+    slack: Any = 1 - best.p_norm / bound
     if slack < 0 and (exactly := in_rationals(best)) is not None and exactly.exact is not None:
-        proof = RATIONAL if exactly.exact.norm_squared > Fraction(bound) ** 2 else None
+        slack = slack, RATIONAL if exactly.exact.norm_squared > Fraction(bound) ** 2 else None
     measured = {"|p_hat|": best.p_norm, "bound": bound, "sqrt |S_c|": math.sqrt(len(set(important)))}
-    return Outcome(hypotheses, slack, measured, proof=proof, paper_slack=slack, paper_proof=proof)
+    return Outcome(hypotheses, slack, measured, paper_slack=slack)
 
 
 @printed("A-ERR-15")
