@@ -1,4 +1,4 @@
-"""What the folder of a paper declares about itself; `registry` reads it."""
+"""The declaration in the folder of a paper, which `registry` reads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Record: what is kept of a figure that was made, as a JSON file next to its pictures, and read back.
+"""Record: the JSON file of a figure next to its pictures, written and read back.
 
 The report is made of the records in a folder, so figures made at different times are on one page, each
 with the run that made it.
@@ -30,7 +30,7 @@ DEEPEST = 20  # lists within lists of what was measured
 
 
 def read_records(folder: Path) -> list[Record]:
-    """The records in a folder, by name; other files are left alone."""
+    """Read the records in a folder, by name; other files are left alone."""
     found = []
     for path in sorted(folder.glob("*-FIG-*.json")):
         if not path.is_file() or path.is_symlink():
@@ -117,7 +117,7 @@ _RUN: dict[str, Callable[[Any], bool]] = {
 
 
 def _depth(value: Any) -> int:
-    """How deep lists and objects are nested, without going as deep oneself."""
+    """Return how deep lists and objects are nested, without recursion."""
     deepest, left = 0, [(value, 0)]
     while left:
         each, depth = left.pop()
@@ -143,7 +143,7 @@ class FigureRun:
 
     @classmethod
     def now(cls, command: str) -> FigureRun:
-        """A run that starts now."""
+        """Return a run that starts now."""
         versions = {"hardmax": __version__, "Python": platform.python_version()}
         versions |= {name: version(name) for name in PACKAGES}
         system = f"{platform.system()} {platform.machine()}"
@@ -168,7 +168,7 @@ class ClaimRecord:
 
     @classmethod
     def of(cls, claim: Claim) -> ClaimRecord:
-        """The record of a claim."""
+        """Return the record of a claim."""
         text, measured = shown(claim.measured), plain(claim.measured)
         status = MEASURED if shown(measured) == text else text
         marks = (claim.holds, claim.paper, claim.stand_in)
@@ -176,7 +176,7 @@ class ClaimRecord:
 
     @property
     def found(self) -> str:
-        """What was measured, for a reader; more digits where the claim fails, to show by how much."""
+        """The measured value for a reader, with more digits if the claim fails, to show by how much."""
         if self.status != MEASURED:
             return self.status
         return shown(self.measured, digits=6 if self.holds else 10)
@@ -206,7 +206,7 @@ class Record:
 
     @classmethod
     def of(cls, figure: Figure, files: list[Path], seconds: float, run: FigureRun) -> Record:
-        """The record of a figure whose files have been written."""
+        """Return the record of a figure whose files have been written."""
         made = {
             "claims": tuple(map(ClaimRecord.of, figure.claims)),
             "notes": figure.notes,
@@ -217,7 +217,7 @@ class Record:
 
     @classmethod
     def broken(cls, recipe: Recipe, scale: Scale, error: Exception, seconds: float, run: FigureRun) -> Record:
-        """The record of a figure that could not be made."""
+        """Return the record of a figure that could not be made."""
         # a ValueError or a missing file says itself what to do; anything else is a bug, which needs its trace
         own = isinstance(error, ValueError | OSError)
         sentence = " ".join(str(error).split())
@@ -243,7 +243,7 @@ class Record:
         return self.error is None and not self.failed
 
     def write(self, folder: Path) -> Path:
-        """Write ID.json, whole or not at all."""
+        """Write ID.json atomically."""
         path = folder / f"{self.id}.json"
         content = json.dumps({"schema": SCHEMA, **asdict(self)}, indent=1, ensure_ascii=False)
         with whole_text(path) as file:
@@ -259,7 +259,7 @@ class Counts(NamedTuple):
 
     @classmethod
     def of(cls, claims: Iterable[ClaimRecord], *, stand_in: bool) -> Counts:
-        """Those on data that stand in for the paper's, or all others."""
+        """Count the claims on stand-in data, or all others."""
         holds = [claim.holds for claim in claims if claim.stand_in == stand_in]
         return cls(sum(holds), len(holds))
 
@@ -268,7 +268,7 @@ class Counts(NamedTuple):
 
 
 def summary(claims: Sequence[ClaimRecord]) -> str:
-    """How many claims hold, those on stand-in data counted apart.
+    """Write how many claims hold; those on stand-in data are counted separately.
 
     >>> from hardmax.papers.figures.claims import at_least, on_stand_in
     >>> from hardmax.papers.figures.record import ClaimRecord, summary
@@ -285,12 +285,12 @@ def summary(claims: Sequence[ClaimRecord]) -> str:
 
 
 def tally(records: Sequence[Record]) -> str:
-    """How many claims hold, and how many figures could not be made, if any."""
+    """Write how many claims hold, and how many figures could not be made, if any."""
     broken = sum(record.error is not None for record in records)
     text = summary([claim for record in records for claim in record.claims])
     return text + (f", {count(broken, 'figure')} could not be made" if broken else "")
 
 
 def count(number: int, what: str) -> str:
-    """A number with its noun."""
+    """Write a number with its noun."""
     return f"{number:,} {what}" + ("" if number == 1 else "s")

@@ -1,4 +1,4 @@
-"""What a row of the ledger rests on: a stored check, figure, claim, training or fact, and what it found."""
+"""The evidence behind a row of the ledger: a stored check, figure, claim, training or fact."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Stored(NamedTuple):
 
 
 class Found(NamedTuple):
-    """What a piece of evidence says; ``made`` is the version and the day."""
+    """The finding of a piece of evidence; ``made`` is the version and the day."""
 
     status: Status
     text: str
@@ -38,7 +38,7 @@ class Evidence:
         raise NotImplementedError
 
     def found(self, stored: Stored) -> Found | None:
-        """What it says; None where it has not been run."""
+        """Return its finding; None if it has not been run."""
         raise NotImplementedError
 
 
@@ -224,7 +224,7 @@ SATURATED = 0.9  # mass of the attention on single tokens
 
 
 def _trained(runs: list[Mapping[str, Any]], holds: bool, words: str) -> Found:
-    """What trainings say; that one was stopped early, or that its attention saturates, is a change."""
+    """Return the finding of trainings; an early stop or saturated attention counts as a change."""
     changes = [
         f"The training of {('one layer', 'two layers')[run['layers'] - 1]} from seed {run['seed']} was "
         f"stopped after {epochs_of(run)}."
@@ -257,7 +257,7 @@ def shape(run: Mapping[str, Any]) -> bool:
 
 
 def _judged(holds: bool, stand_in: bool, quick: bool, differs: str, words: str, stored: Stored) -> Found:
-    """What claims of a figure say; less than the paper's size is a change where that is stated."""
+    """Return the finding of a figure's claims; a size below the paper's is a change where that is stated."""
     less = differs if quick else ""
     status: Status = "fails" if not holds else "stand-in" if stand_in else "changed" if less else "holds"
     return Found(status, words, less, _made(stored))

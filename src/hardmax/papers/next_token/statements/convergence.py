@@ -38,7 +38,7 @@ def gain(seen: Observables, star: float, i: int) -> float:
 
 
 def small_step(run: Training) -> Hypothesis:
-    """What the proofs ask of eta: at most |W_kq*|/e and L_max |W_kq*|^2."""
+    """Return the hypothesis that eta is as small as the proofs require: |W_kq*|/e and L_max |W_kq*|^2."""
     length = run.star.norm
     limit = min(length / math.e, run.samples.raw_length * length**2)
     return Hypothesis("eta as small as the proofs ask", run.rate <= limit, {"eta": run.rate, "limit": limit})
@@ -159,7 +159,7 @@ def direction_converges(data: Subject, *, steps: int = STEPS, rate: float | None
 
 
 def late_run(data: Subject, steps: int, rate: float | None) -> tuple[Conditions, Training, Late]:
-    """A training whose late phase is understood: stars, and a step below the threshold."""
+    """Return a run whose late phase is understood: stars, and a step below the threshold."""
     hypotheses = need(*assumptions(data), pulls(data))
     run = run_of(data, steps, rate=rate)
     late = run.late
@@ -182,7 +182,7 @@ def late_run(data: Subject, steps: int, rate: float | None) -> tuple[Conditions,
     errata=("C-ERR-16", "C-ERR-18"),
 )
 def sharp_rate(data: Subject, *, steps: int = STEPS, rate: float | None = None) -> Outcome:
-    """The ratio to the prediction at the end, exponents over its second half, and the residual itself."""
+    """Measure the ratio to the prediction at the end, exponents over the second half, and the residual."""
     hypotheses, run, late = late_run(data, steps, rate)
     enough, i = late_from(run)
     hypotheses.need(enough)

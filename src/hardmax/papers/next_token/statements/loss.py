@@ -51,7 +51,7 @@ def log_sentence_bound(V: int, margin: float, off: Floats) -> Floats:
     errata=("C-ERR-08", "C-ERR-09", "C-ERR-11", "C-ERR-18", "C-ERR-19"),
 )
 def loss_converges(data: Subject, *, steps: int = STEPS, rate: float | None = None) -> Outcome:
-    """The recorded points of a run; the paper's two bounds at all of them, whatever T and t it asks for."""
+    """Test the recorded points of a run, and the paper's two bounds there, whatever T and t it requires."""
     hypotheses = need(*assumptions(data), pulls(data))
     run = run_of(data, steps, rate=rate)
     pairs, W_ov = run.pairs, run.W_ov

@@ -1,4 +1,4 @@
-"""What proves that a claim of the next-token paper is false on the data at hand: balls and exact bounds."""
+"""Proofs that a claim of the next-token paper is false on given data: balls and exact bounds."""
 
 from __future__ import annotations
 

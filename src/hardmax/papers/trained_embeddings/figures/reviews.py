@@ -1,4 +1,4 @@
-"""What figures 1, 3 and 4 share: reviews or their surrogate, a model trained on them, and what it must show.
+"""Reviews or their surrogate, a model trained on them, and the claims about it, for figures 1, 3 and 4.
 
 Reviews are those of IMDB and Yelp where they are at hand, else A-DATA-7.
 """
@@ -44,7 +44,7 @@ class Reviews:
 
 
 def surrogate(source: Source, why: str) -> Reviews:
-    """A-DATA-7, another draw for each source, and ``why`` it stands here."""
+    """Draw A-DATA-7, another one for each source; ``why`` explains its use."""
     model = KLevel.surrogate()
     corpus = model.draw(
         SURROGATE_SEQUENCES, rng=np.random.default_rng([training.SEED, SOURCES.index(source)])
@@ -83,7 +83,7 @@ def reviews_of(
 
 
 def told(text: TextCorpus) -> str:
-    """What became of the reviews, in a sentence, and the notes of the pipeline."""
+    """Describe in a sentence how many reviews were kept, with the notes of the pipeline."""
     report = text.report
     left_out = {
         "without a label or with three stars": report.unlabelled,
@@ -134,7 +134,7 @@ class Size:
 
 @dataclass(frozen=True, eq=False)
 class ReviewPart:
-    """What one source gives to a figure: the training that is drawn, and one to compare it with, if any."""
+    """The part of a figure for one source: the training that is drawn, and one to compare it with, if any."""
 
     case: training.Case
     claims: tuple[Claim, ...]
@@ -154,7 +154,7 @@ def trained(
     name: str,
     by: training.Train = train_embeddings,
 ) -> training.Case:
-    """A model trained on reviews or on what stands in for them; ``name`` is that of the checkpoint.
+    """Train a model on reviews or on their surrogate; ``name`` is that of the checkpoint.
 
     Logits are scaled on reviews only: what is claimed of the surrogate is about the printed model.
     """
@@ -226,7 +226,7 @@ def _about(case: training.Case) -> list[str]:
 def draw_source(
     canvas: FigureBase, tables: Tables, name: str, *, letters: str = "abcd", control: str | None = None
 ) -> None:
-    """The panels of a training under a line that says what it is of, in red where that is not a review."""
+    """Draw the panels of a training under a line that names its data, in red for a surrogate."""
     about = part(tables["cases"], "case", name)
     real = bool(about["text"][0])
     canvas.suptitle(str(about["says"][0]), x=0.01, ha="left", weight="bold", color=INK if real else RED)

@@ -95,14 +95,14 @@ def late_enough(problem: Problem, best: MaxMargin, norm: float) -> Hypothesis:
 
 
 def score_lead(corpus: Corpus, E: np.ndarray, v: np.ndarray, important: tuple[int, ...]) -> float:
-    """Least gamma of an important token minus gamma of another token of its sequence, (H1)'s kappa."""
+    """Return (H1)'s kappa: the least lead in gamma of an important token over others of its sequence."""
     positions = [X.tolist().index(star) for X, star in zip(corpus.sequences(), important, strict=True)]
     return strong_conditions(corpus.problem(E, v), positions).lead
 
 
 @dataclass(frozen=True, eq=False)
 class FirstStepDraw:
-    """A random start at width d, the first step from there, and what the theory asks of both."""
+    """A random start at width d, the first step from there, and the conditions of the theory on both."""
 
     d: int
     start: StructuredState
@@ -113,7 +113,7 @@ class FirstStepDraw:
 
     @property
     def conditions(self) -> list[Hypothesis]:
-        """What Lemma 2 asks: the width, and the event (14) that everything is conditional on."""
+        """The conditions of Lemma 2: the width, and the event (14)."""
         least = max(256, self.thresholds.logarithmic)
         return [
             Hypothesis("d >= max(256, (2 log(S^2/delta))^2)", self.d >= least, to_float(Fraction(self.d))),

@@ -153,7 +153,7 @@ def attention_rooms(
     errata=("A-ERR-14",),
 )
 def attention_bounds(corpus: Corpus, *, rng: int = 0, draws: int = 200) -> Outcome:
-    """Random logits, some of them tied, at several scales."""
+    """Test random logits, some of them tied, at several scales."""
     chance, draws = expect.generator(rng), expect.whole("draws", draws, least=1)
     competing = int((np.diff(corpus.offsets) > 1).sum())
     hypotheses = need(Hypothesis("some sequence has two different tokens", competing > 0, competing))

@@ -108,7 +108,7 @@ def one_solution(
 
 
 def in_rationals(best: MaxMargin) -> MaxMargin | None:
-    """The same solution in rational numbers; None where there are too many rows for them."""
+    """Solve the problem of a solution in rational numbers; None if it has too many rows."""
     if best.exact is not None or best.constraints.count > EXACT_ROWS:
         return best if best.exact is not None else None
     return solve(best.constraints, exact=True)
@@ -131,7 +131,7 @@ def is_spanned(best: MaxMargin, chosen: list[int], p: Sequence[Fraction]) -> boo
 
 
 def second_solution(best: MaxMargin) -> np.ndarray | None:
-    """The same solution by another way: in rational numbers, or with the rows the other way round."""
+    """Solve the problem of a solution in another way: in rational numbers, or with the rows reversed."""
     few = best.constraints.count <= EXACT_ROWS
     rows = best.constraints if few else best.constraints.subset(np.arange(best.constraints.count)[::-1])
     again = solve(rows, exact=few)

@@ -64,7 +64,7 @@ def far_enough(run: TheoremFive) -> Hypothesis:
 
 
 def described(run: TheoremFive) -> dict[str, Any]:
-    """What every statement about a run reports."""
+    """Return the values that every statement about a run reports."""
     return {
         "d": to_float(Fraction(run.d)),
         "norm": run.path.p_norm,
@@ -77,7 +77,7 @@ def described(run: TheoremFive) -> dict[str, Any]:
 
 
 def own_direction(run: TheoremFive) -> float:
-    """How near p is to the max-margin direction of its own selection, in units of what is allowed."""
+    """Return the slack of 1 - cos between p and the max-margin direction of its own selection."""
     return 1 - run.misalignment_p / ALIGNED
 
 

@@ -72,7 +72,7 @@ def cheapest_pattern_wins(
 def cheapest_other(
     corpus: Corpus, E: np.ndarray, important: tuple[int, ...], norm: float
 ) -> tuple[float, Any, bool]:
-    """The least norm of another pattern over that of the important-only one, where, and if all were seen."""
+    """Return the relative norm of the cheapest other pattern, the pattern, and whether all were tried."""
     own = tuple((s,) for s in important)
     ratio, where, complete = math.inf, None, True
     # Those of A-ERR-5 go first, so that a search that is cut short has seen the likely ones.
