@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 from hardmax.papers.registry import ERRATA
 from hardmax.papers.stored import epochs_of
@@ -30,12 +30,14 @@ class Found(NamedTuple):
 
 
 class Evidence:
-    """A stored result that a row rests on."""
+    """A stored result that a row rests on; ``made_by`` is its command, with attributes in braces."""
+
+    made_by: ClassVar[str]
 
     @property
     def command(self) -> str:
-        """The command that makes it."""
-        raise NotImplementedError
+        """The command that makes the stored result."""
+        return self.made_by.format(self)
 
     def found(self, stored: Stored) -> Found | None:
         """Return its finding; None if it has not been run."""
@@ -54,10 +56,7 @@ class CheckEvidence(Evidence):
     id: str
     corrected: bool = False
 
-    @property
-    def command(self) -> str:
-        """The command that makes it."""
-        return f"hardmax verify {self.id}"
+    made_by = "hardmax verify {0.id}"
 
     def found(self, stored: Stored) -> Found | None:
         """Verdicts as expected, and those on the printed wording."""
@@ -86,10 +85,7 @@ class FigureEvidence(Evidence):
     id: str
     quick: str = ""
 
-    @property
-    def command(self) -> str:
-        """The command that makes it."""
-        return f"hardmax reproduce {self.id}"
+    made_by = "hardmax reproduce {0.id}"
 
     def found(self, stored: Stored) -> Found | None:
         """How many claims hold, and on which data."""
@@ -117,14 +113,16 @@ class ClaimEvidence(Evidence):
     quick: str = ""
     contradicts: bool = False
 
+    made_by = "hardmax reproduce {0.figure}"
+
     @property
-    def command(self) -> str:
-        """The command that makes it."""
-        return f"hardmax reproduce {self.id.partition('.')[0]}"
+    def figure(self) -> str:
+        """The id of the figure."""
+        return self.id.partition(".")[0]
 
     def found(self, stored: Stored) -> Found | None:
         """What was measured."""
-        figure = stored.results["figures"].get(self.id.partition(".")[0], {"claims": {}})
+        figure = stored.results["figures"].get(self.figure, {"claims": {}})
         kept = figure["claims"].get(self.id)
         if kept is None:
             return None
@@ -140,10 +138,7 @@ class Fact(Evidence):
 
     name: str
 
-    @property
-    def command(self) -> str:
-        """The command that makes it."""
-        return "python benchmarks/ledger_results.py --data DIR"
+    made_by = "python benchmarks/ledger_results.py --data DIR"
 
     def found(self, stored: Stored) -> Found | None:
         """The number."""
@@ -169,7 +164,7 @@ class TrainedEvidence(Evidence):
 
     @property
     def command(self) -> str:
-        """The command that makes it."""
+        """The command that makes the stored result."""
         return f"python benchmarks/paper_a_runs.py DATA {' '.join(self.names)} --keep DIR"
 
     def found(self, stored: Stored) -> Found | None:
@@ -195,10 +190,7 @@ class Contrast(Evidence):
     two: str
     one: str
 
-    @property
-    def command(self) -> str:
-        """The command that makes it."""
-        return f"python benchmarks/paper_a_runs.py DATA {self.two} {self.one} --keep DIR"
+    made_by = "python benchmarks/paper_a_runs.py DATA {0.two} {0.one} --keep DIR"
 
     def found(self, stored: Stored) -> Found | None:
         """Both losses; None unless both trainings are stored."""
