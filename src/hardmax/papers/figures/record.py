@@ -7,11 +7,10 @@ with the run that made it.
 from __future__ import annotations
 
 import json
-import math
 import platform
 import re
 import traceback
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -26,7 +25,10 @@ from hardmax.papers.figures.claims import Claim, shown
 from hardmax.papers.figures.figure import Figure, Recipe, Scale
 
 LARGEST = 2**24  # bytes of a record
+LARGEST_NUMBER = 1e300
 DEEPEST = 20  # lists within lists of what was measured
+
+Kinds = Mapping[str, tuple[type, ...] | list[tuple[type, ...]]]
 
 
 def read_records(folder: Path) -> list[Record]:
@@ -49,71 +51,55 @@ class _Wrong(Exception):
     """The name of a value that no figure wrote."""
 
 
+_TEXT, _MAYBE_TEXT, _NUMBER = (str,), (str, type(None)), (int, float)
+# The types of the fields of a record, of its claims and of its run; a list in brackets has elements of these.
+_RECORD: Kinds = {
+    **dict.fromkeys(("id", "title", "scale"), _TEXT),
+    **dict.fromkeys(("error", "trace"), _MAYBE_TEXT),
+    **{name: [_TEXT] for name in ("notes", "errata", "files")},
+    "size": [_NUMBER],
+    "seed": (int, type(None)),
+    "seconds": _NUMBER,
+    "claims": [(dict,)],
+    "run": (dict,),
+}
+_CLAIM: Kinds = {
+    **dict.fromkeys(("id", "text", "expected", "status"), _TEXT),
+    **dict.fromkeys(("holds", "stand_in"), (bool,)),
+    "paper": _MAYBE_TEXT,
+}
+_RUN: Kinds = {**dict.fromkeys(("command", "started", "system"), _TEXT), "versions": (dict,)}
+
+
 def _record(stored: dict[str, Any], name: str) -> Record:
     _check(stored, _RECORD)
+    _require("id", stored["id"] == name and re.fullmatch(r"[A-Z]-FIG-[\w-]+", name) is not None)
     # files are names in this folder, and of this figure
     own = re.compile(rf"{re.escape(name)}\.[\w. -]+")
     _require("files", all(own.fullmatch(file) for file in stored["files"]))
-    _require("id", stored["id"] == name)
-    for claim in stored["claims"]:
+    _require("size", len(stored["size"]) == 2 and all(0 < x < LARGEST_NUMBER for x in stored["size"]))
+    _require("seconds", abs(stored["seconds"]) < LARGEST_NUMBER)
+    claims = [{"stand_in": False, **claim} for claim in stored["claims"]]  # older records do not say
+    for claim in claims:
         _check(claim, _CLAIM, "claims.")
-        _require("claims.stand_in", isinstance(claim.get("stand_in", False), bool))
-    _check(stored["run"], _RUN, "run.")
-    lists = {key: tuple(stored[key]) for key in ("notes", "errata", "files", "size")}
-    claims = tuple(ClaimRecord(**claim) for claim in stored["claims"])
-    return Record(**{**stored, **lists, "claims": claims, "run": FigureRun(**stored["run"])})
+        _require("claims.measured", _depth(claim["measured"]) <= DEEPEST)
+    run = stored["run"]
+    _check(run, _RUN, "run.")
+    _require("run.versions", all(isinstance(each, str) for each in run["versions"].values()))
+    fields = {key: tuple(stored[key]) for key in ("notes", "errata", "files", "size")}
+    records = tuple(ClaimRecord(**claim) for claim in claims)
+    return Record(**{**stored, **fields, "claims": records, "run": FigureRun(**run)})
 
 
-def _check(stored: dict[str, Any], fields: Mapping[str, Callable[[Any], bool]], inside: str = "") -> None:
-    for name, fits in fields.items():
-        _require(inside + name, fits(stored[name]))
+def _check(stored: dict[str, Any], kinds: Kinds, inside: str = "") -> None:
+    for name, kind in kinds.items():
+        values, types = (stored[name], kind[0]) if isinstance(kind, list) else ([stored[name]], kind)
+        _require(inside + name, isinstance(values, list) and all(type(value) in types for value in values))
 
 
 def _require(name: str, holds: bool) -> None:
     if not holds:
         raise _Wrong(name)
-
-
-def _is_text(value: Any) -> bool:
-    return isinstance(value, str)
-
-
-def _is_text_or_none(value: Any) -> bool:
-    return value is None or isinstance(value, str)
-
-
-def _are_texts(value: Any) -> bool:
-    return isinstance(value, list) and all(map(_is_text, value))
-
-
-def _is_number(value: Any) -> bool:
-    return type(value) in (int, float) and abs(value) < 1e300 and math.isfinite(value)
-
-
-# What the fields of a record must be, and those of its claims and its run.
-_RECORD: dict[str, Callable[[Any], bool]] = {
-    "id": lambda id: isinstance(id, str) and re.fullmatch(r"[A-Z]-FIG-[\w-]+", id) is not None,
-    **dict.fromkeys(("title", "scale"), _is_text),
-    **dict.fromkeys(("error", "trace"), _is_text_or_none),
-    **dict.fromkeys(("notes", "errata", "files"), _are_texts),
-    "size": lambda size: (
-        isinstance(size, list) and len(size) == 2 and all(_is_number(x) and x > 0 for x in size)
-    ),
-    "seed": lambda seed: seed is None or type(seed) is int,
-    "seconds": _is_number,
-    "claims": lambda claims: isinstance(claims, list) and all(isinstance(claim, dict) for claim in claims),
-    "run": lambda run: isinstance(run, dict),
-}
-_CLAIM: dict[str, Callable[[Any], bool]] = {
-    **dict.fromkeys(("id", "text", "expected", "status"), _is_text),
-    "paper": _is_text_or_none,
-    "holds": lambda holds: isinstance(holds, bool),
-    "measured": lambda value: _depth(value) <= DEEPEST,
-}
-_RUN: dict[str, Callable[[Any], bool]] = {
-    **dict.fromkeys(("command", "started", "system"), _is_text),
-    "versions": lambda versions: isinstance(versions, dict) and all(map(_is_text, versions.values())),
-}
 
 
 def _depth(value: Any) -> int:
@@ -164,7 +150,7 @@ class ClaimRecord:
     status: str
     holds: bool
     paper: str | None
-    stand_in: bool = False  # older records do not say
+    stand_in: bool
 
     @classmethod
     def of(cls, claim: Claim) -> ClaimRecord:
