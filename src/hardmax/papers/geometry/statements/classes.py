@@ -17,7 +17,7 @@ from hardmax.dynamics.measures import attention
 from hardmax.limits.decomposition import Decomposition
 from hardmax.margin.att_svm import max_margin
 from hardmax.margin.norms import norm as norm_of
-from hardmax.papers.checking.check import Conditions, Hypothesis, Outcome, Unmet, need, statement
+from hardmax.papers.checking.check import Conditions, Hypothesis, Outcome, need, statement
 from hardmax.papers.geometry.statements.common import ROUNDING
 from hardmax.papers.geometry.statements.split import LATE, NEAR, decomposed
 from hardmax.problem import Problem
@@ -112,7 +112,7 @@ def soft_labels(problem: Problem) -> tuple[Conditions, Soft]:
         Hypothesis("only tokens that follow are bound", set(found.bound) == inside, len(found.bound)),
     )
     if found.p_fin is None or found.p_mm is None:
-        raise Unmet(hypotheses)
+        hypotheses.need(Hypothesis("both parts of W are known", None))
     return hypotheses, Soft(found, stacked, np.array(odds), total)
 
 
