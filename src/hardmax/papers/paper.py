@@ -1,4 +1,4 @@
-"""What the folder of a paper declares about itself; `registry` reads it."""
+"""The declaration in the folder of a paper, which `registry` reads."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Entry:
     statement; other entries are printed sentences without a check.
 
     >>> from hardmax.papers.registry import PAPERS
-    >>> next(each.size for each in PAPERS["B"].catalog if each.claim == "B-THM-1")
+    >>> next(each.size for each in PAPERS["B"].catalogue if each.claim == "B-THM-1")
     (2, 4, 1)
     """
 

@@ -249,8 +249,10 @@ def test_orders_of_losses():
 def test_evidence_of_no_kind_is_asked_for_what_it_found():
     with pytest.raises(NotImplementedError):
         Evidence().found(Stored({}, {}))
-    with pytest.raises(NotImplementedError):
-        _ = Evidence().command
+    commands = {each.command for item in ITEMS for each in item.evidence}
+    assert all(
+        re.match(r"(hardmax (verify|reproduce)|python benchmarks/\w+\.py) \S", each) for each in commands
+    )
 
 
 def test_a_line_that_was_cut_short_is_left_out(tmp_path):

@@ -31,7 +31,7 @@ FORMULAS: dict[str, tuple[Any, Any, Any]] = {
 
 
 def softmax(logits: np.ndarray) -> np.ndarray:
-    """Shares of e^logits; which logit they are shifted by has no consequence, so it need not be certain."""
+    """Return the shares of e^logits; the logit they are shifted by cancels, so it need not be certain."""
     top = int(np.argmax([middle(x) for x in logits]))
     weights = np.exp(logits - logits[top : top + 1])
     shares: np.ndarray = weights / weights.sum(keepdims=True)
@@ -51,28 +51,28 @@ class BallProblem:
         self.scores = [balls(part) for part in problem.split(problem.scores)]
 
     def attention(self, i: int, p: np.ndarray) -> np.ndarray:
-        """Softmax weights of input i."""
+        """Return the softmax weights of input i."""
         return softmax((self.keys[i] - self.keys[i][0]) @ p)
 
     def log_lost(self, i: int, p: np.ndarray, inside: Iterable[int]) -> Ball:
-        """log of the attention that input i gives to tokens outside a set."""
+        """Return the log of the attention that input i gives to tokens outside a set."""
         return np.log(np.delete(self.attention(i, p), list(inside)).sum())
 
     def most_lost(self, p: np.ndarray, sets: Sequence[Sequence[int]]) -> Ball:
-        """The largest of them over inputs whose set leaves a token out."""
+        """Return the largest `log_lost` over the inputs whose set leaves a token out."""
         some = [(i, inside) for i, inside in enumerate(sets) if len(inside) < len(self.keys[i])]
         return largest(self.log_lost(i, p, inside) for i, inside in some)
 
     def prediction(self, i: int, p: np.ndarray) -> Ball:
-        """u_i, the attended score."""
+        """Return u_i, the attended score."""
         return self.attention(i, p) @ self.scores[i]
 
     def risk(self, p: np.ndarray) -> Ball:
-        """Mean loss."""
+        """Return the mean loss."""
         return sum(self.value(self.prediction(i, p)) for i in range(self.n)) / self.n
 
     def excess(self, p: np.ndarray, selection: Sequence[int]) -> Ball:
-        """Risk minus that of attending to one token per input."""
+        """Return the risk minus that of attending to one token per input."""
         floor = sum(self.value(g[t]) for g, t in zip(self.scores, selection, strict=True)) / self.n
         return self.risk(p) - floor
 
@@ -83,7 +83,7 @@ class BallProblem:
         return s, s * (g - u), u
 
     def pull(self, p: np.ndarray, inputs: Iterable[int] | None = None) -> np.ndarray:
-        """-grad L at p, over all inputs or over some of them (still divided by their number n).
+        """Return -grad L at p, summed over all inputs or some of them and divided by n.
 
         Weights sum to zero, so keys count from the top token: its own weight would cancel to nothing far out.
         """
@@ -95,7 +95,7 @@ class BallProblem:
         return total
 
     def hessian(self, p: np.ndarray) -> np.ndarray:
-        """Second derivative of the risk at p, or over a box of p."""
+        """Return the second derivative of the risk at p, or over a box of p."""
         total = balls(np.zeros((len(p), len(p))))
         for i in range(self.n):
             s, weights, u = self._pulls(i, p)
@@ -107,7 +107,7 @@ class BallProblem:
 
 
 def stationary_near(problem: Problem, p: np.ndarray, reach: float) -> str | None:
-    """The proof that a stationary point lies within ``reach`` of p in every coordinate, if there is one.
+    """Return a proof that a stationary point lies within ``reach`` of p in every coordinate, or None.
 
     Krawczyk's test: Newton's method from p, with the Hessian over the whole box, maps the box into itself.
     """
@@ -130,14 +130,14 @@ def stationary_near(problem: Problem, p: np.ndarray, reach: float) -> str | None
 
 
 def has_balls(problem: Problem) -> bool:
-    """Whether failures on this problem can be proved here: fixed scores, no weights, a known loss."""
+    """Return whether failures on this problem can be proved here: fixed scores, no weights, a known loss."""
     if problem.readout.moves or problem.counts is not None or problem.weights is not None:
         return False
     return problem.loss.name in FORMULAS and problem.loss is LOSSES[problem.loss.name]
 
 
 def settle(problem: Problem, measured: float, again: Callable[[BallProblem], Ball]) -> Settled:
-    """`settle_slack` for a slack that ``again`` evaluates on the problem in balls; undecided without them."""
+    """Settle a slack that ``again`` evaluates on the problem in balls; undecided where it has no balls."""
     if measured < 0 and not has_balls(problem):
         return None, None
     return settle_slack(measured, lambda: again(BallProblem(problem)))

@@ -34,7 +34,7 @@ MEANING = {
 
 
 def paragraph(check: Check) -> str:
-    """The check as a person would tell it, each line at most 79 characters."""
+    """Return the check in sentences, each line at most 79 characters."""
     where = f" on {check.instance}" if check.instance else ""
     wording = ", in the paper's own wording" if check.reading == "paper" else ""
     parts = [f"{check.id}, {check.title}{where}{wording}: {check.verdict} ({MEANING[check.verdict]})."]
@@ -57,7 +57,7 @@ def paragraph(check: Check) -> str:
 
 
 def html(check: Check) -> str:
-    """The same as a table, a row for each condition."""
+    """Return the check as an HTML table, with a row for each condition."""
     rows: list[tuple[str, str, str]] = [("verdict", check.verdict, MEANING[check.verdict])]
     rows.append(("claim", check.claim, "" if check.slack is None else f"slack {check.slack:.4g}"))
     met = {True: "met", False: "not met", None: "not decided"}
@@ -77,7 +77,7 @@ def _conditions(check: Check) -> str:
 
 
 def short(value: Any) -> str:
-    """A value in a few characters."""
+    """Return a value in a few characters."""
     if isinstance(value, np.ndarray):
         value = value.tolist()
     if value is None:
@@ -157,7 +157,7 @@ class Outcome:
                     object.__setattr__(self, which + name, value)
 
     def in_reading(self, reading: Reading) -> Outcome:
-        """The outcome of the corrected statement, or of the paper's own wording."""
+        """Return the outcome of the corrected statement, or of the paper's own wording."""
         if reading == "corrected":
             return self
         own = [h for h in self.hypotheses if h.erratum is None]
@@ -293,12 +293,12 @@ def printed(id: str, *, data: str = "") -> Callable[[Callable[..., Outcome]], Ca
 
 
 def statements() -> dict[str, Statement]:
-    """All statements that can be checked, by id."""
+    """Return all statements that can be checked, by id."""
     return dict(sorted(STATEMENTS.all().items(), key=lambda entry: _order(entry[0])))
 
 
 def statement_of(id: str) -> Statement:
-    """The statement of that id; a ValueError names the ids that look like it."""
+    """Return the statement of an id; a ValueError suggests similar ids."""
     return STATEMENTS[id]
 
 
@@ -366,7 +366,7 @@ def check_statement(
 
 
 def outcome_of(found: Statement, subject: Any, *evidence: Any, **options: Any) -> Outcome:
-    """The outcome of a statement on data, with slacks as floats and the proofs that exact slacks carry.
+    """Return the outcome of a statement on data, with slacks as floats and the proofs that they carry.
 
     A statement about scores says nothing where they move with the attention. That a claim about a limit was
     not met at a finite time proves nothing, in whatever arithmetic.
@@ -396,17 +396,17 @@ def outcome_of(found: Statement, subject: Any, *evidence: Any, **options: Any) -
 
 
 def subject_of(found: Statement) -> Any:
-    """What a statement is about: the annotation of its function's first parameter."""
+    """Return the class of data that a statement takes: the annotation of its first parameter."""
     return next(iter(signature(found.test, eval_str=True).parameters.values())).annotation
 
 
 def unmet(hypotheses: Iterable[Hypothesis]) -> bool:
-    """Whether a condition fails or is open, so that nothing need be measured."""
+    """Return whether a condition fails or is open, so that nothing need be measured."""
     return any(not h.holds for h in hypotheses)
 
 
 class Unmet(Exception):
-    """Ends a test: a condition is not met, or nothing competes; `outcome_of` returns `unsaid` of these."""
+    """Ends a test whose conditions are not met, or in which nothing competes; its outcome is `unsaid`."""
 
     def __init__(self, hypotheses: Iterable[Hypothesis]) -> None:
         self.hypotheses = tuple(hypotheses)
@@ -434,13 +434,13 @@ def need(*hypotheses: Hypothesis) -> Conditions:
 
 
 def unsaid(hypotheses: Iterable[Hypothesis]) -> Outcome:
-    """The outcome where nothing is measured: a condition is not met, or no token competes."""
+    """Return the outcome where nothing is measured: a condition is not met, or no token competes."""
     met = tuple(hypotheses)
     return Outcome(met) if unmet(met) else Outcome(met, 0.0, vacuous=True)
 
 
 def verdict_of(found: Statement, outcome: Outcome, reading: Reading = "corrected") -> Verdict:
-    """The one rule by which a verdict follows from what was measured."""
+    """Return the verdict on an outcome; this is the only rule for verdicts."""
     read = outcome.in_reading(reading)
     # what an erratum says exists only from some radius on may be explicit in the paper, so that it can fail
     existential = found.kind == "existential" and reading == "corrected"

@@ -1,6 +1,4 @@
-"""What several statements measure or assume: when it is late, the log of lost attention, samples of
-directions, the order of risks.
-"""
+"""What several statements measure or assume: lateness, lost attention, samples of directions, risks."""
 
 from __future__ import annotations
 
@@ -22,7 +20,7 @@ ROUNDING = 1e-9  # what a sum of doubles may add to a claim that can be tight; a
 
 
 def log_spread(problem: Problem) -> float:
-    """log of (largest over least score gap) times (largest over least slope of the loss) on the scores."""
+    """Return the log of the ratio of score gaps times the ratio of slopes of the loss, largest over least."""
     scores = problem.split(problem.scores)
     gaps = np.concatenate([np.abs(g[:, None] - g[None, :]).ravel() for g in scores])
     gaps = gaps[gaps > 0]
@@ -34,7 +32,7 @@ def log_spread(problem: Problem) -> float:
 
 
 def late_radius(problem: Problem, least: float) -> float:
-    """The norm of p from which a limit may be judged, ``least`` the least margin that has to be resolved.
+    """Return the norm of p from which a limit may be judged; ``least`` is the least margin to be resolved.
 
     At this norm e^(-least R) is below e^-20 over 64 n T times all ratios of score gaps and slopes: only the
     terms of largest margin are left. Before it, what is far from its limit refutes nothing.
@@ -46,30 +44,30 @@ def late_radius(problem: Problem, least: float) -> float:
 
 
 def later(radius: float, farthest: float) -> list[float]:
-    """Radii at which an approach is looked at, ten and a hundred times as far out again if it is not seen."""
+    """Return the radii at which an approach is looked for: the given one, and 10 and 100 times as far out."""
     return [R for R in (radius, 10 * radius, 100 * radius) if farthest >= R]
 
 
 def second_gap(best: MaxMargin) -> float:
-    """How much larger than the margin the least margin off the support is, at the unit p_mm; inf if none."""
+    """Return the gap from the margin to the least margin off the support, at the unit p_mm; inf if none."""
     assert best.slack is not None
     loose = best.slack[~best.tight]
     return float(loose.min(initial=np.inf)) * best.margin
 
 
 def longest_difference(problem: Problem) -> float:
-    """The largest distance of two keys of one input: logits move by at most this times |p|."""
+    """Return the largest distance of two keys of one input: logits move by at most this times |p|."""
     keys = problem.split(problem.keys[problem.tokens])
     return max(float(np.linalg.norm(k[:, None] - k[None], axis=-1).max()) for k in keys)
 
 
 def unit_length(problem: Problem) -> float:
-    """|p| at which logits move by at most one; 1 where p moves nothing, as all keys are equal."""
+    """Return the |p| at which logits move by at most one; 1 if all keys are equal."""
     return 1 / (longest_difference(problem) or 1.0)
 
 
 def with_copies(problem: Problem, sets: Iterable[Iterable[int]]) -> list[tuple[int, ...]]:
-    """Sets of tokens with every copy of theirs: a token that occurs several times loses nothing to itself."""
+    """Add all copies to sets of tokens: a token that occurs several times loses nothing to itself."""
     whole = []
     for leaders, inside in zip(problem.split(problem.groups), sets, strict=True):
         kept = {int(leaders[t]) for t in inside}
@@ -78,7 +76,7 @@ def with_copies(problem: Problem, sets: Iterable[Iterable[int]]) -> list[tuple[i
 
 
 def log_lost(problem: Problem, p: Any, sets: Iterable[Sequence[int]]) -> np.ndarray:
-    """log of the attention that each input gives to tokens outside its set, at any norm of p."""
+    """Return the log of the attention that each input gives to tokens outside its set, at any norm of p."""
     lost = []
     for keys, inside in zip(problem.split(problem.keys[problem.tokens]), sets, strict=True):
         # differences first: the logits are huge, their gaps need not be
@@ -89,7 +87,7 @@ def log_lost(problem: Problem, p: Any, sets: Iterable[Sequence[int]]) -> np.ndar
 
 
 def unit_directions(d: int, count: int, rng: np.random.Generator) -> np.ndarray:
-    """Unit vectors: an even fan of angles in the plane, random ones above it."""
+    """Return unit vectors: an even fan of angles in the plane, random ones in more dimensions."""
     if d == 2:
         angles = 2 * np.pi * np.arange(count) / count
         return np.stack([np.cos(angles), np.sin(angles)], axis=1)
@@ -100,7 +98,7 @@ def unit_directions(d: int, count: int, rng: np.random.Generator) -> np.ndarray:
 def cone_directions(
     q: np.ndarray, mu: float, count: int, rng: np.random.Generator, *, boundary: bool = False
 ) -> np.ndarray:
-    """Unit vectors with 1 - cos to the unit vector q of at most mu, or exactly mu on the boundary.
+    """Return unit vectors with 1 - cos to the unit vector q of at most mu, or exactly mu on the boundary.
 
     On the line a cone is the ray of q itself.
     """
@@ -114,22 +112,20 @@ def cone_directions(
 
 
 def lead(first: SignedLog, second: SignedLog) -> float:
-    """How far the first number lies below the second: a difference of logs, or 1 if their signs differ."""
+    """Return how far the first number is below the second: a difference of logs, or 1 if signs differ."""
     if first.sign != second.sign:
         return 1.0 if first.sign < second.sign else -1.0
     return (second.log - first.log) * first.sign
 
 
 def single_input(problem: Problem, i: int) -> Problem:
-    """Input i alone, as a problem with scores."""
+    """Return input i alone, as a problem with scores."""
     keys, scores = (problem.split(x)[i] for x in (problem.keys[problem.tokens], problem.scores))
     return Problem([keys], [scores], problem.loss)
 
 
 def separable_best(problem: Problem) -> tuple[Hypothesis, MaxMargin | None]:
-    """The hypothesis that the best-scoring tokens can be separated (B-ERR-01), with their max-margin
-    solution.
-    """
+    """Return the hypothesis that the best tokens are separable (B-ERR-01), and their max-margin solution."""
     if not best_tokens(problem).is_unique:
         return Hypothesis("best tokens separable", None, "several best tokens", "B-ERR-01"), None
     best = max_margin(problem)
@@ -138,13 +134,13 @@ def separable_best(problem: Problem) -> tuple[Hypothesis, MaxMargin | None]:
 
 
 def strict_best(problem: Problem) -> Hypothesis:
-    """The hypothesis that every input has one best-scoring token."""
+    """Return the hypothesis that every input has one best-scoring token."""
     sets = best_tokens(problem).sets
     return Hypothesis("one best token per input", all(len(s) == 1 for s in sets), [len(s) for s in sets])
 
 
 def distinct_scores(problem: Problem, erratum: str | None = None) -> Hypothesis:
-    """The hypothesis that no two tokens of an input score alike; copies of a token are one."""
+    """Return the hypothesis that no two tokens of an input score alike; copies of a token count once."""
     first = problem.split(problem.groups == np.arange(problem.groups.size))
     own = [scores[kept] for scores, kept in zip(problem.split(problem.scores), first, strict=True)]
     alike = [i for i, scores in enumerate(own) if len(set(scores.tolist())) < scores.size]
@@ -152,7 +148,7 @@ def distinct_scores(problem: Problem, erratum: str | None = None) -> Hypothesis:
 
 
 def one_selection(problem: Problem, selection: Iterable[int] | None) -> tuple[Conditions, tuple[int, ...]]:
-    """The selection that is given; if none is, the best tokens, and the hypothesis that they are unique."""
+    """Return the given selection, or by default the best tokens with the hypothesis that they are unique."""
     if selection is not None:
         return Conditions(), tuple(selection)
     unique = strict_best(problem)
@@ -160,12 +156,12 @@ def one_selection(problem: Problem, selection: Iterable[int] | None) -> tuple[Co
 
 
 def fixed_scores(problem: Problem) -> Hypothesis:
-    """The hypothesis that the tokens have scores that do not move."""
+    """Return the hypothesis that the scores do not depend on the attention."""
     return Hypothesis("fixed scores", not problem.readout.moves)
 
 
 def decreasing_loss(problem: Problem) -> Hypothesis:
-    """Assumption A on the scores at hand: l' is negative and finite on their range."""
+    """Return Assumption A on the range of the scores: l' is negative and finite."""
     lo, hi = float(problem.scores.min()), float(problem.scores.max())
     logs = problem.loss.log_slopes(np.linspace(lo, hi, 101))
     falls = bool(np.isfinite(logs).all()) and problem.loss.decreases(lo, hi)
@@ -173,12 +169,12 @@ def decreasing_loss(problem: Problem) -> Hypothesis:
 
 
 def nothing_outside(problem: Problem, sets: Iterable[Sequence[int]]) -> bool:
-    """Whether the sets hold every token, so that nothing is claimed."""
+    """Return whether the sets contain every token, so that nothing is claimed."""
     whole = with_copies(problem, sets)
     return all(len(inside) == size for inside, size in zip(whole, problem.sizes.tolist(), strict=True))
 
 
 def identity_embeddings(c: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Embeddings [e_s, c_s] and the head v that reads the last coordinate."""
+    """Return embeddings [e_s, c_s] and the readout v of the last coordinate."""
     values = np.asarray(c, dtype=float)
     return np.column_stack([np.eye(len(values)), values]), np.append(np.zeros(len(values)), 1.0)

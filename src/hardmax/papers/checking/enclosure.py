@@ -1,4 +1,4 @@
-"""What a flow on one input selects, proved: the way in balls, the end by a trap that no flow leaves.
+"""Prove which token a flow on one input selects: balls along the way, then a trap that no flow leaves.
 
 **The way.** With one input every decreasing loss has the orbits of p' = sum_t s_t (g_t - u) k_t, u the
 attended score, so that the loss plays no part. A step encloses the solution twice: coarsely, by a box B that
@@ -36,7 +36,7 @@ TINY = 2.0**-36  # the remainder that a step may add
 
 
 def selected(problem: Problem, start: Any, steps: int = STEPS) -> int | None:
-    """The token of the one input that the flow from ``start`` is proved to select; None if nothing is proved.
+    """Return the token of the one input that the flow from ``start`` provably selects, or None.
 
     >>> import hardmax as hm
     >>> from hardmax.papers.checking.enclosure import selected
@@ -51,12 +51,12 @@ def selected(problem: Problem, start: Any, steps: int = STEPS) -> int | None:
 
 
 def field_of(problem: Problem) -> BallProblem:
-    """The problem whose pull is p': under the correlation loss, which has the slope 1."""
+    """Return the problem whose pull is p': under the correlation loss, which has the slope 1."""
     return BallProblem(problem, "correlation")
 
 
 def stretch(field: BallProblem, p: np.ndarray) -> Ball:
-    """At least the largest eigenvalue of the derivative of the field, by the discs of Gershgorin."""
+    """Bound the largest eigenvalue of the derivative of the field by Gershgorin's discs."""
     bent = -field.hessian(p)
     sums = [np.abs(np.delete(row, i)).sum() + row[i] for i, row in enumerate(bent)]
     return max((x.upper() for x in sums), key=float)
@@ -71,12 +71,12 @@ class Disc:
 
     @property
     def box(self) -> np.ndarray:
-        """A box around it."""
+        """A box around the disc."""
         return self.middle + arb(0, 1) * self.radius
 
 
 def _follow(field: BallProblem, start: np.ndarray, steps: int) -> int | None:
-    """Step by step until a trap shuts."""
+    """Take steps until a trap closes."""
     disc, h = Disc(start, arb(0)), arb(1)
     for _ in range(steps):
         if (token := trapped(field, disc.box)) is not None:
@@ -90,7 +90,7 @@ def _follow(field: BallProblem, start: np.ndarray, steps: int) -> int | None:
 
 
 def step(field: BallProblem, disc: Disc, h: Ball) -> Disc | None:
-    """A disc that holds all solutions from a disc after the time h, or None if the step is too long.
+    """Return a disc that contains all solutions from a disc after the time h, or None if h is too long.
 
     The middle goes by Taylor's formula, and no two solutions part faster than by the largest eigenvalue of
     the derivative of the field, which is symmetric.
@@ -110,7 +110,7 @@ def step(field: BallProblem, disc: Disc, h: Ball) -> Disc | None:
 
 
 def _around(field: BallProblem, p: np.ndarray, h: Ball) -> np.ndarray | None:
-    """A box that holds all solutions from p up to the time h."""
+    """Return a box that contains all solutions from p up to the time h, or None."""
     time = h / 2 + arb(0, 1) * (h / 2)  # [0, h]
     box = p
     for _ in range(3):
@@ -125,7 +125,7 @@ def _around(field: BallProblem, p: np.ndarray, h: Ball) -> np.ndarray | None:
 
 
 def taylor(field: BallProblem, p: np.ndarray) -> np.ndarray:
-    """Coefficients of the solution from p, up to that of the order of the remainder."""
+    """Return the Taylor coefficients of the solution from p, up to the order of the remainder."""
     before = ctx.cap
     try:
         ctx.cap = ORDER + 1
@@ -141,7 +141,7 @@ def taylor(field: BallProblem, p: np.ndarray) -> np.ndarray:
 
 
 def trapped(field: BallProblem, p: np.ndarray) -> int | None:
-    """The token to which all attention goes from everywhere in the box p, if the conditions above hold."""
+    """Return the token to which all attention goes from everywhere in the box p, if that is proved."""
     s, scores, keys = field.attention(0, p), field.scores[0], field.keys[0]
     u = s @ scores
     low = [t for t, g in enumerate(scores) if g < u]

@@ -1,4 +1,4 @@
-"""What `hardmax verify` runs: every statement where it holds and where it fails, and on a user's own data."""
+"""What `hardmax verify` runs: statements on the papers' instances, and on a user's data."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ FILES = {
 
 
 def own_instances(ids: Iterable[str], on: Any) -> list[Instance]:
-    """The statements of those ids on a file or an object; a ValueError names the kind of file one wants."""
+    """Return instances of statements on a file or an object; a ValueError names the kind of file required."""
     wanted = [statement_of(id).id for id in dict.fromkeys(ids)]
     if not wanted:
         raise ValueError("ids must name at least one statement for your own data, such as B-THM-2")
@@ -39,7 +39,7 @@ def own_instances(ids: Iterable[str], on: Any) -> list[Instance]:
 
 
 def kind_of(id: str) -> str:
-    """What a statement is about: that of its own instances."""
+    """Return the kind of data that a statement takes, as a key of `FILES`."""
     known = instances([id])  # a user's own statement has none, and its function says what it takes
     kind = type(known[0].subject()) if known else subject_of(statement_of(id))
     if kind is Problem:
@@ -48,7 +48,7 @@ def kind_of(id: str) -> str:
 
 
 def read_subject(kind: str, file: Path) -> Any:
-    """A problem, a corpus or sentences of a file; a ValueError says which kind of file is wanted."""
+    """Read a problem, a corpus or sentences; a ValueError names the kind of file required."""
     try:
         if kind == "problem":
             return Problem.load(file)
@@ -58,7 +58,7 @@ def read_subject(kind: str, file: Path) -> Any:
 
 
 def _corpus(file: Path) -> Corpus:
-    """Texts as they stand, split at white space: what a statement says is about words, not about stems."""
+    """Read labeled texts and split them at white space: statements are about words, not about stems."""
     labelled = [review for review in read_reviews(file) if review.label is not None and review.text.split()]
     if not labelled:
         raise ValueError(f"{file} holds no text with a label")
@@ -84,14 +84,14 @@ class Instance:
     reading: Reading = "corrected"
 
     def run(self) -> Check:
-        """Test the statement here."""
+        """Test the statement on this instance."""
         return check_statement(
             self.id, self.subject(), reading=self.reading, instance=self.name, **self.options
         )
 
 
 def instances(ids: Iterable[str] | None = None) -> list[Instance]:
-    """The instances of the given statements, of all if none are given; a ValueError names near ids."""
+    """Return the instances of the given statements, by default of all; a ValueError suggests similar ids."""
     wanted = None if ids is None else [statement_of(id).id for id in ids]
     letters = sorted(PAPERS if wanted is None else {id[0] for id in wanted} & set(PAPERS))
     asked = [PAPERS[letter] for letter in letters if PAPERS[letter].statements]

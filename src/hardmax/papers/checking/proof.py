@@ -21,7 +21,7 @@ Settled = tuple[float | None, str | None]  # a slack and what proves it where it
 
 
 def settle_slack(measured: float, again: Callable[[], Any]) -> Settled:
-    """The slack with its proof: a measured one that is not negative as it is, a negative one settled.
+    """Return a slack with its proof: a negative one is evaluated again in balls until its sign is certain.
 
     ``again`` evaluates the slack at the witness in balls. If its sign is certain, that value counts, with the
     precision as the proof where it is negative; if no precision settles it, the slack is None: undecided.
@@ -81,7 +81,7 @@ def as_slack(value: Any) -> Settled:
 
 
 def _with_sign(value: Any) -> float:
-    """The nearest float that has the same sign: neither zero for a small number nor an error for a large."""
+    """Return the nearest float of the same sign: never zero for a small number, no error for a large one."""
     try:
         near = float(value)
     except OverflowError:
@@ -90,7 +90,7 @@ def _with_sign(value: Any) -> float:
 
 
 def at_precision(bits: int, compute: Callable[[], Any]) -> Any:
-    """What a computation with balls gives at a working precision, which is set back afterwards."""
+    """Run a computation with balls at a working precision, and restore the old one."""
     before = ctx.prec
     try:
         ctx.prec = bits
@@ -104,13 +104,13 @@ def at_precision(bits: int, compute: Callable[[], Any]) -> Any:
 
 
 def balls(numbers: Any) -> np.ndarray:
-    """Floats as balls of radius zero, in an array of the same shape: every float is exact."""
+    """Return floats as balls of radius zero, in an array of the same shape: every float is exact."""
     floats = np.asarray(numbers, dtype=float)
     return vector(arb(float(x)) for x in floats.ravel()).reshape(floats.shape)
 
 
 def vector(numbers: Iterable[Any]) -> np.ndarray:
-    """An array of objects, also of those that numpy would take for sequences."""
+    """Return an array of objects, also of those that numpy would take for sequences."""
     things = list(numbers)
     array = np.empty(len(things), dtype=object)
     array[:] = things
@@ -118,21 +118,21 @@ def vector(numbers: Iterable[Any]) -> np.ndarray:
 
 
 def length(x: np.ndarray) -> Any:
-    """Euclidean norm."""
+    """Return the Euclidean norm."""
     return np.sqrt(x @ x)
 
 
 def middle(x: Any) -> float:
-    """The middle of a ball, or of the constant term of a series; a float itself."""
+    """Return the middle of a ball, or of the constant term of a series; a float as it is."""
     x = x[0] if isinstance(x, arb_series) else x
     return float(x.mid()) if isinstance(x, arb) else float(x)
 
 
 def largest(numbers: Iterable[Any]) -> Any:
-    """The number with the largest middle: for balls a bound from below on the maximum."""
+    """Return the number with the largest middle: for balls, a lower bound on the maximum."""
     return max(numbers, key=middle)
 
 
 def least(numbers: Iterable[Any]) -> Any:
-    """The number with the least middle: for balls a bound from above on the minimum."""
+    """Return the number with the least middle: for balls, an upper bound on the minimum."""
     return min(numbers, key=middle)

@@ -34,7 +34,7 @@ class Claim:
 
 
 def at_least(id: str, text: str, measured: Any, bound: float, *, paper: str | None = None) -> Claim:
-    """Every measured number is ``bound`` or more; the least of them is reported.
+    """Claim that every measured number is at least ``bound``; the least one is reported.
 
     >>> from hardmax.papers.figures.claims import at_least
     >>> least = at_least("x", "least of two", [2.0, 1.0], 1.5)
@@ -46,13 +46,13 @@ def at_least(id: str, text: str, measured: Any, bound: float, *, paper: str | No
 
 
 def at_most(id: str, text: str, measured: Any, bound: float, *, paper: str | None = None) -> Claim:
-    """Every measured number is ``bound`` or less; the greatest of them is reported."""
+    """Claim that every measured number is at most ``bound``; the greatest one is reported."""
     greatest = -_least(-np.asarray(measured, dtype=float))
     return Claim(id, text, f"≤ {_number(bound)}", greatest, bool(greatest <= bound), paper)
 
 
 def between(id: str, text: str, measured: Any, low: float, high: float, *, paper: str | None = None) -> Claim:
-    """Every measured number lies in [low, high]; one number, or the least and the greatest, is reported."""
+    """Claim that every measured number is in [low, high]; the least and the greatest are reported."""
     values = np.atleast_1d(np.asarray(measured, dtype=float)).ravel()
     holds = bool(values.size and np.all((values >= low) & (values <= high)))
     shown = [_least(values), -_least(-values)] if values.size > 1 else _least(values)
@@ -62,7 +62,7 @@ def between(id: str, text: str, measured: Any, low: float, high: float, *, paper
 def near(
     id: str, text: str, measured: Any, expected: Any, tolerance: float, *, paper: str | None = None
 ) -> Claim:
-    """Every measured number is within ``tolerance`` of its expected one.
+    """Claim that every measured number is within ``tolerance`` of its expected value.
 
     >>> from hardmax.papers.figures.claims import near
     >>> near("x", "an angle in degrees", 11.974, 11.97, 0.005).expected
@@ -76,15 +76,15 @@ def near(
 
 
 def true(id: str, text: str, holds: Any, measured: Any, expected: str, *, paper: str | None = None) -> Claim:
-    """A claim that is not a comparison of numbers: ``expected`` says in words what ``holds`` tested."""
+    """Make a claim that is not a comparison of numbers; ``expected`` describes the test in words."""
     return Claim(id, text, expected, measured, bool(holds), paper)
 
 
 def read_rows(table: str) -> list[list[str]]:
-    """Return the rows of a text table, cut at each " | "; a row may continue on deeper lines.
+    r"""Return the rows of a text table, cut at each " | "; a row may continue on deeper lines.
 
     >>> from hardmax.papers.figures.claims import read_rows
-    >>> read_rows("cosine | to p_mm | ≥ 0.9\\nnorm | of p\\n  at the end | ≥ 1")
+    >>> read_rows("cosine | to p_mm | ≥ 0.9\nnorm | of p\n  at the end | ≥ 1")
     [['cosine', 'to p_mm', '≥ 0.9'], ['norm', 'of p at the end', '≥ 1']]
     """
     rows = re.sub(r"\n +", " ", dedent(table)).split("\n")
@@ -150,22 +150,22 @@ def _parse(number: str) -> float:
 
 
 def listed(values: Any) -> str:
-    """Numbers as the table of a figure's claims takes them."""
+    """Write numbers as a table of claims has them."""
     return ", ".join(map(str, np.ravel(values).tolist()))
 
 
 def on_stand_in(claims: Iterable[Claim]) -> tuple[Claim, ...]:
-    """The same claims, marked as claims about data that stand in for the paper's."""
+    """Mark claims as being about data that stand in for the paper's."""
     return tuple(replace(claim, stand_in=True) for claim in claims)
 
 
 def failed(claims: Sequence[Claim]) -> list[Claim]:
-    """The claims that do not hold."""
+    """Return the claims that do not hold."""
     return [claim for claim in claims if not claim.holds]
 
 
 def _least(measured: Any) -> float:
-    """The least value; nan if there is none or any is nan, so that no claim holds for lack of data."""
+    """Return the least value; nan if there is none or any is nan, so that no claim holds for lack of data."""
     values = np.asarray(measured, dtype=float)
     return float(values.min()) if values.size else float("nan")
 
@@ -175,7 +175,7 @@ def _number(value: Any) -> str:
 
 
 def shown(value: Any, digits: int = 6) -> str:
-    """A measured value for a reader.
+    """Write a measured value for a reader.
 
     >>> from hardmax.papers.figures.claims import shown
     >>> shown([0.99970123, 1.0]), shown([[0, 2], True])

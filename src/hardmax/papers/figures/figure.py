@@ -1,4 +1,4 @@
-"""Figure: the numbers behind a picture, the claims about them, and the picture; and the table of all figures.
+"""Figure: the numbers behind a picture, the claims about them and the picture; the table of all figures.
 
 Computing and drawing are two functions. The first returns `Findings`: tables of numbers and claims. The
 second sees nothing but the tables, so a saved figure can be drawn again from its raw numbers.
@@ -36,19 +36,19 @@ SCALES: tuple[Scale, ...] = ("quick", "day", "paper")
 
 
 class FigureProgress(Protocol):
-    """Who hears how far a figure is, from 0 to 1, and in long work at what it is."""
+    """Called with the share of a figure that is done, from 0 to 1, and the part in progress."""
 
     def __call__(self, done: float, what: str = "", /) -> None:
-        """Take note."""
+        """Report progress."""
 
 
 def _ignore(done: float, what: str = "") -> None:
-    """Progress nobody watches."""
+    """Do nothing; the default for progress."""
 
 
 @dataclass(frozen=True)
 class Setting:
-    """What a figure is computed under: the scale, a folder of real data, and who hears of progress.
+    """The conditions of a computation: the scale, a folder of real data, and a callback for progress.
 
     "paper" is the paper's own numbers; "day" is less where these take days, and the same elsewhere.
     ``logits`` is for the trainings of paper A on text: as "printed", or "scaled" by 1/sqrt(d) in every
@@ -71,7 +71,7 @@ class Setting:
 
 @dataclass(frozen=True, eq=False)
 class Findings:
-    """What computing a figure gives: tables of numbers, claims about them, and remarks for the reader.
+    """The result of computing a figure: tables of numbers, claims about them, and notes for the reader.
 
     ``claims`` are claims, or the measured values by name that `recipe` compares with the figure's table of
     claims. ``seed`` is None where chance plays no part.
@@ -129,12 +129,12 @@ class Figure:
 
     @property
     def id(self) -> str:
-        """As in "B-FIG-1a"."""
+        """The id, such as "B-FIG-1a"."""
         return self.recipe.id
 
     @property
     def title(self) -> str:
-        """What the figure shows, in a line."""
+        """The message of the figure, in one line."""
         return self.recipe.title
 
     @property
@@ -156,7 +156,6 @@ class Figure:
 
     def plot(self) -> Canvas:
         """Draw the figure in the project's style and return the matplotlib figure."""
-
         with style():
             canvas = notebook.picture(self.recipe.size)
             self.recipe.draw(self.tables, canvas)
@@ -196,12 +195,12 @@ def recipe(
 
 
 def recipes() -> dict[str, Recipe]:
-    """All figures that can be made, by id, in the order of the papers B, C, A and D."""
+    """Return all figures that can be made, by id, in the order of the papers B, C, A and D."""
     return RECIPES.all()
 
 
 def recipes_of(ids: Iterable[str] | None = None, paper: str | None = None) -> list[Recipe]:
-    """The figures of those ids (all if none are given) and of that paper; a ValueError names near ids."""
+    """Return the figures of some ids (by default all) and of a paper; a ValueError suggests similar ids."""
     table = recipes() if ids is None else RECIPES
     wanted = list(recipes()) if ids is None else list(dict.fromkeys([ids] if isinstance(ids, str) else ids))
     found = [each for each in (table[id] for id in wanted) if paper is None or each.paper == paper]

@@ -1,4 +1,4 @@
-"""Record: what is kept of a figure that was made, as a JSON file next to its pictures, and read back.
+"""Record: the JSON file of a figure next to its pictures, written and read back.
 
 The report is made of the records in a folder, so figures made at different times are on one page, each
 with the run that made it.
@@ -7,11 +7,10 @@ with the run that made it.
 from __future__ import annotations
 
 import json
-import math
 import platform
 import re
 import traceback
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -26,11 +25,14 @@ from hardmax.papers.figures.claims import Claim, shown
 from hardmax.papers.figures.figure import Figure, Recipe, Scale
 
 LARGEST = 2**24  # bytes of a record
+LARGEST_NUMBER = 1e300
 DEEPEST = 20  # lists within lists of what was measured
+
+Kinds = Mapping[str, tuple[type, ...] | list[tuple[type, ...]]]
 
 
 def read_records(folder: Path) -> list[Record]:
-    """The records in a folder, by name; other files are left alone."""
+    """Read the records in a folder, by name; other files are left alone."""
     found = []
     for path in sorted(folder.glob("*-FIG-*.json")):
         if not path.is_file() or path.is_symlink():
@@ -49,24 +51,50 @@ class _Wrong(Exception):
     """The name of a value that no figure wrote."""
 
 
+_TEXT, _MAYBE_TEXT, _NUMBER = (str,), (str, type(None)), (int, float)
+# The types of the fields of a record, of its claims and of its run; a list in brackets has elements of these.
+_RECORD: Kinds = {
+    **dict.fromkeys(("id", "title", "scale"), _TEXT),
+    **dict.fromkeys(("error", "trace"), _MAYBE_TEXT),
+    **{name: [_TEXT] for name in ("notes", "errata", "files")},
+    "size": [_NUMBER],
+    "seed": (int, type(None)),
+    "seconds": _NUMBER,
+    "claims": [(dict,)],
+    "run": (dict,),
+}
+_CLAIM: Kinds = {
+    **dict.fromkeys(("id", "text", "expected", "status"), _TEXT),
+    **dict.fromkeys(("holds", "stand_in"), (bool,)),
+    "paper": _MAYBE_TEXT,
+}
+_RUN: Kinds = {**dict.fromkeys(("command", "started", "system"), _TEXT), "versions": (dict,)}
+
+
 def _record(stored: dict[str, Any], name: str) -> Record:
     _check(stored, _RECORD)
+    _require("id", stored["id"] == name and re.fullmatch(r"[A-Z]-FIG-[\w-]+", name) is not None)
     # files are names in this folder, and of this figure
     own = re.compile(rf"{re.escape(name)}\.[\w. -]+")
     _require("files", all(own.fullmatch(file) for file in stored["files"]))
-    _require("id", stored["id"] == name)
-    for claim in stored["claims"]:
+    _require("size", len(stored["size"]) == 2 and all(0 < x < LARGEST_NUMBER for x in stored["size"]))
+    _require("seconds", abs(stored["seconds"]) < LARGEST_NUMBER)
+    claims = [{"stand_in": False, **claim} for claim in stored["claims"]]  # older records do not say
+    for claim in claims:
         _check(claim, _CLAIM, "claims.")
-        _require("claims.stand_in", isinstance(claim.get("stand_in", False), bool))
-    _check(stored["run"], _RUN, "run.")
-    lists = {key: tuple(stored[key]) for key in ("notes", "errata", "files", "size")}
-    claims = tuple(ClaimRecord(**claim) for claim in stored["claims"])
-    return Record(**{**stored, **lists, "claims": claims, "run": FigureRun(**stored["run"])})
+        _require("claims.measured", _depth(claim["measured"]) <= DEEPEST)
+    run = stored["run"]
+    _check(run, _RUN, "run.")
+    _require("run.versions", all(isinstance(each, str) for each in run["versions"].values()))
+    fields = {key: tuple(stored[key]) for key in ("notes", "errata", "files", "size")}
+    records = tuple(ClaimRecord(**claim) for claim in claims)
+    return Record(**{**stored, **fields, "claims": records, "run": FigureRun(**run)})
 
 
-def _check(stored: dict[str, Any], fields: Mapping[str, Callable[[Any], bool]], inside: str = "") -> None:
-    for name, fits in fields.items():
-        _require(inside + name, fits(stored[name]))
+def _check(stored: dict[str, Any], kinds: Kinds, inside: str = "") -> None:
+    for name, kind in kinds.items():
+        values, types = (stored[name], kind[0]) if isinstance(kind, list) else ([stored[name]], kind)
+        _require(inside + name, isinstance(values, list) and all(type(value) in types for value in values))
 
 
 def _require(name: str, holds: bool) -> None:
@@ -74,50 +102,8 @@ def _require(name: str, holds: bool) -> None:
         raise _Wrong(name)
 
 
-def _is_text(value: Any) -> bool:
-    return isinstance(value, str)
-
-
-def _is_text_or_none(value: Any) -> bool:
-    return value is None or isinstance(value, str)
-
-
-def _are_texts(value: Any) -> bool:
-    return isinstance(value, list) and all(map(_is_text, value))
-
-
-def _is_number(value: Any) -> bool:
-    return type(value) in (int, float) and abs(value) < 1e300 and math.isfinite(value)
-
-
-# What the fields of a record must be, and those of its claims and its run.
-_RECORD: dict[str, Callable[[Any], bool]] = {
-    "id": lambda id: isinstance(id, str) and re.fullmatch(r"[A-Z]-FIG-[\w-]+", id) is not None,
-    **dict.fromkeys(("title", "scale"), _is_text),
-    **dict.fromkeys(("error", "trace"), _is_text_or_none),
-    **dict.fromkeys(("notes", "errata", "files"), _are_texts),
-    "size": lambda size: (
-        isinstance(size, list) and len(size) == 2 and all(_is_number(x) and x > 0 for x in size)
-    ),
-    "seed": lambda seed: seed is None or type(seed) is int,
-    "seconds": _is_number,
-    "claims": lambda claims: isinstance(claims, list) and all(isinstance(claim, dict) for claim in claims),
-    "run": lambda run: isinstance(run, dict),
-}
-_CLAIM: dict[str, Callable[[Any], bool]] = {
-    **dict.fromkeys(("id", "text", "expected", "status"), _is_text),
-    "paper": _is_text_or_none,
-    "holds": lambda holds: isinstance(holds, bool),
-    "measured": lambda value: _depth(value) <= DEEPEST,
-}
-_RUN: dict[str, Callable[[Any], bool]] = {
-    **dict.fromkeys(("command", "started", "system"), _is_text),
-    "versions": lambda versions: isinstance(versions, dict) and all(map(_is_text, versions.values())),
-}
-
-
 def _depth(value: Any) -> int:
-    """How deep lists and objects are nested, without going as deep oneself."""
+    """Return how deep lists and objects are nested, without recursion."""
     deepest, left = 0, [(value, 0)]
     while left:
         each, depth = left.pop()
@@ -143,7 +129,7 @@ class FigureRun:
 
     @classmethod
     def now(cls, command: str) -> FigureRun:
-        """A run that starts now."""
+        """Return a run that starts now."""
         versions = {"hardmax": __version__, "Python": platform.python_version()}
         versions |= {name: version(name) for name in PACKAGES}
         system = f"{platform.system()} {platform.machine()}"
@@ -164,11 +150,11 @@ class ClaimRecord:
     status: str
     holds: bool
     paper: str | None
-    stand_in: bool = False  # older records do not say
+    stand_in: bool
 
     @classmethod
     def of(cls, claim: Claim) -> ClaimRecord:
-        """The record of a claim."""
+        """Return the record of a claim."""
         text, measured = shown(claim.measured), plain(claim.measured)
         status = MEASURED if shown(measured) == text else text
         marks = (claim.holds, claim.paper, claim.stand_in)
@@ -176,7 +162,7 @@ class ClaimRecord:
 
     @property
     def found(self) -> str:
-        """What was measured, for a reader; more digits where the claim fails, to show by how much."""
+        """The measured value for a reader, with more digits if the claim fails, to show by how much."""
         if self.status != MEASURED:
             return self.status
         return shown(self.measured, digits=6 if self.holds else 10)
@@ -206,7 +192,7 @@ class Record:
 
     @classmethod
     def of(cls, figure: Figure, files: list[Path], seconds: float, run: FigureRun) -> Record:
-        """The record of a figure whose files have been written."""
+        """Return the record of a figure whose files have been written."""
         made = {
             "claims": tuple(map(ClaimRecord.of, figure.claims)),
             "notes": figure.notes,
@@ -217,7 +203,7 @@ class Record:
 
     @classmethod
     def broken(cls, recipe: Recipe, scale: Scale, error: Exception, seconds: float, run: FigureRun) -> Record:
-        """The record of a figure that could not be made."""
+        """Return the record of a figure that could not be made."""
         # a ValueError or a missing file says itself what to do; anything else is a bug, which needs its trace
         own = isinstance(error, ValueError | OSError)
         sentence = " ".join(str(error).split())
@@ -243,7 +229,7 @@ class Record:
         return self.error is None and not self.failed
 
     def write(self, folder: Path) -> Path:
-        """Write ID.json, whole or not at all."""
+        """Write ID.json atomically."""
         path = folder / f"{self.id}.json"
         content = json.dumps({"schema": SCHEMA, **asdict(self)}, indent=1, ensure_ascii=False)
         with whole_text(path) as file:
@@ -259,7 +245,7 @@ class Counts(NamedTuple):
 
     @classmethod
     def of(cls, claims: Iterable[ClaimRecord], *, stand_in: bool) -> Counts:
-        """Those on data that stand in for the paper's, or all others."""
+        """Count the claims on stand-in data, or all others."""
         holds = [claim.holds for claim in claims if claim.stand_in == stand_in]
         return cls(sum(holds), len(holds))
 
@@ -268,7 +254,7 @@ class Counts(NamedTuple):
 
 
 def summary(claims: Sequence[ClaimRecord]) -> str:
-    """How many claims hold, those on stand-in data counted apart.
+    """Write how many claims hold; those on stand-in data are counted separately.
 
     >>> from hardmax.papers.figures.claims import at_least, on_stand_in
     >>> from hardmax.papers.figures.record import ClaimRecord, summary
@@ -285,12 +271,12 @@ def summary(claims: Sequence[ClaimRecord]) -> str:
 
 
 def tally(records: Sequence[Record]) -> str:
-    """How many claims hold, and how many figures could not be made, if any."""
+    """Write how many claims hold, and how many figures could not be made, if any."""
     broken = sum(record.error is not None for record in records)
     text = summary([claim for record in records for claim in record.claims])
     return text + (f", {count(broken, 'figure')} could not be made" if broken else "")
 
 
 def count(number: int, what: str) -> str:
-    """A number with its noun."""
+    """Write a number with its noun."""
     return f"{number:,} {what}" + ("" if number == 1 else "s")

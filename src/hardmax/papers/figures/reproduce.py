@@ -59,7 +59,7 @@ def write_report(folder: Path) -> Path:
 
 
 def page(records: list[Record], pictures: Mapping[str, Path]) -> str:
-    """The page as text; ``pictures`` are the SVG files of the figures that could be made."""
+    """Return the page as HTML; ``pictures`` are the SVG files of the figures that could be made."""
     style = (files("hardmax.papers.figures") / "report.css").read_text(encoding="utf-8")
     sections = "\n".join(_section(record, pictures.get(record.id)) for record in records)
     return f"""<!doctype html>
@@ -224,7 +224,7 @@ def _after(record: Record) -> str:
 
 
 def _errata(records: list[Record]) -> str:
-    """All errata of the papers on the page; each figure names those that bear on it."""
+    """List all errata of the papers on the page; each figure names those that concern it."""
     parts = []
     for paper in dict.fromkeys(record.id[0] for record in records):
         lines = [f"<b>{id}</b>: {_prose(text)}" for id, text in ERRATA.items() if id.startswith(paper)]
@@ -254,7 +254,7 @@ def _runs(records: list[Record]) -> str:
 
 
 def _tag(name: str, *inner: str, **attributes: str) -> str:
-    """An element: what is inside is HTML already, attributes are escaped here (class_, data_label)."""
+    """Return an element: ``inner`` is HTML already, attributes are escaped here (class_, data_label)."""
     words = "".join(
         f' {key.rstrip("_").replace("_", "-")}="{escape(value)}"' for key, value in attributes.items()
     )
@@ -265,13 +265,13 @@ def _tag(name: str, *inner: str, **attributes: str) -> str:
 
 
 def _prose(text: str) -> str:
-    """Words with p_mm and |p|^2 as a reader expects to see them."""
+    """Escape a text and set p_mm and |p|^2 with subscripts and superscripts."""
     lowered = re.sub(r"\b([A-Za-z]|eta|lambda|rho|gamma)_([A-Za-z0-9]+)\b", r"\1<sub>\2</sub>", escape(text))
     return re.sub(r"\^(\d+)", r"<sup>\1</sup>", lowered)
 
 
 def _typeset(numbers: str) -> str:
-    """Numbers with a true minus sign, at which a browser does not break the line."""
+    """Escape numbers, with a true minus sign, at which a browser does not break the line."""
     return re.sub(r"(?<=\de)-(?=\d)|(?<!\w)-(?=[\d.])", "−", escape(numbers))
 
 
@@ -280,7 +280,7 @@ def _list(lines: Iterable[str]) -> str:
 
 
 def _beside(name: str) -> str:
-    """A link to a file in the folder of the page, whatever its name."""
+    """Return a link to a file in the folder of the page, whatever its name."""
     return f"./{quote(name, safe='')}"
 
 
@@ -324,7 +324,7 @@ def save(figure: Figure, folder: str | Path) -> list[Path]:
 
 
 def load_tables(path: str | Path) -> Tables:
-    """The tables of a saved ID.npz, as the figure's ``draw`` takes them.
+    """Read the tables of a saved ID.npz, as the figure's ``draw`` takes them.
 
     >>> import tempfile
     >>> import hardmax as hm
@@ -379,7 +379,7 @@ def _save_pictures(figure: Figure, folder: Path) -> Iterable[Path]:
 
 
 class FigureJob:
-    """Figures to be made into a folder one by one; what is done stays done when the rest is interrupted."""
+    """Figures to be made into a folder, one by one; finished ones are kept after an interrupt."""
 
     def __init__(
         self, recipes: list[Recipe], scale: Scale, data: Path | None, out: Path, logits: Logits = "printed"
@@ -421,7 +421,7 @@ class FigureJob:
         return write_report(self.out)
 
     def command(self, recipes: list[Recipe]) -> str:
-        """The command line that makes those figures."""
+        """Return the command line that makes these figures."""
         papers = {recipe.paper for recipe in recipes}
         which = [recipe.id for recipe in recipes]
         if recipes == recipes_of():

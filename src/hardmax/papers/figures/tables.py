@@ -12,7 +12,7 @@ Tables = Mapping[str, Table]
 
 
 def part(table: Table, column: str, value: Any) -> dict[str, np.ndarray]:
-    """The rows of a table that hold a value in a column.
+    """Return the rows of a table that have a value in a column.
 
     >>> import numpy as np
     >>> from hardmax.papers.figures.tables import part
@@ -24,7 +24,7 @@ def part(table: Table, column: str, value: Any) -> dict[str, np.ndarray]:
 
 
 def stacked(parts: Iterable[Mapping[str, Any]]) -> dict[str, np.ndarray]:
-    """One table of several with the same columns; in each, a single value stands for a column of it.
+    """Stack tables with the same columns; a single value in one of them fills its column.
 
     >>> from hardmax.papers.figures.tables import stacked
     >>> stacked([{"run": "a", "step": [5, 6]}, {"run": "b", "step": [7]}])["run"].tolist()

@@ -1,11 +1,11 @@
-"""What a row of the ledger rests on: a stored check, figure, claim, training or fact, and what it found."""
+"""The evidence behind a row of the ledger: a stored check, figure, claim, training or fact."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 from hardmax.papers.registry import ERRATA
 from hardmax.papers.stored import epochs_of
@@ -21,7 +21,7 @@ class Stored(NamedTuple):
 
 
 class Found(NamedTuple):
-    """What a piece of evidence says; ``made`` is the version and the day."""
+    """The finding of a piece of evidence; ``made`` is the version and the day."""
 
     status: Status
     text: str
@@ -30,15 +30,17 @@ class Found(NamedTuple):
 
 
 class Evidence:
-    """A stored result that a row rests on."""
+    """A stored result that a row rests on; ``made_by`` is its command, with attributes in braces."""
+
+    made_by: ClassVar[str]
 
     @property
     def command(self) -> str:
-        """The command that makes it."""
-        raise NotImplementedError
+        """The command that makes the stored result."""
+        return self.made_by.format(self)
 
     def found(self, stored: Stored) -> Found | None:
-        """What it says; None where it has not been run."""
+        """Return its finding; None if it has not been run."""
         raise NotImplementedError
 
 
@@ -54,10 +56,7 @@ class CheckEvidence(Evidence):
     id: str
     corrected: bool = False
 
-    @property
-    def command(self) -> str:
-        """The command that makes it."""
-        return f"hardmax verify {self.id}"
+    made_by = "hardmax verify {0.id}"
 
     def found(self, stored: Stored) -> Found | None:
         """Verdicts as expected, and those on the printed wording."""
@@ -86,10 +85,7 @@ class FigureEvidence(Evidence):
     id: str
     quick: str = ""
 
-    @property
-    def command(self) -> str:
-        """The command that makes it."""
-        return f"hardmax reproduce {self.id}"
+    made_by = "hardmax reproduce {0.id}"
 
     def found(self, stored: Stored) -> Found | None:
         """How many claims hold, and on which data."""
@@ -117,14 +113,16 @@ class ClaimEvidence(Evidence):
     quick: str = ""
     contradicts: bool = False
 
+    made_by = "hardmax reproduce {0.figure}"
+
     @property
-    def command(self) -> str:
-        """The command that makes it."""
-        return f"hardmax reproduce {self.id.partition('.')[0]}"
+    def figure(self) -> str:
+        """The id of the figure."""
+        return self.id.partition(".")[0]
 
     def found(self, stored: Stored) -> Found | None:
         """What was measured."""
-        figure = stored.results["figures"].get(self.id.partition(".")[0], {"claims": {}})
+        figure = stored.results["figures"].get(self.figure, {"claims": {}})
         kept = figure["claims"].get(self.id)
         if kept is None:
             return None
@@ -140,10 +138,7 @@ class Fact(Evidence):
 
     name: str
 
-    @property
-    def command(self) -> str:
-        """The command that makes it."""
-        return "python benchmarks/ledger_results.py --data DIR"
+    made_by = "python benchmarks/ledger_results.py --data DIR"
 
     def found(self, stored: Stored) -> Found | None:
         """The number."""
@@ -169,7 +164,7 @@ class TrainedEvidence(Evidence):
 
     @property
     def command(self) -> str:
-        """The command that makes it."""
+        """The command that makes the stored result."""
         return f"python benchmarks/paper_a_runs.py DATA {' '.join(self.names)} --keep DIR"
 
     def found(self, stored: Stored) -> Found | None:
@@ -195,10 +190,7 @@ class Contrast(Evidence):
     two: str
     one: str
 
-    @property
-    def command(self) -> str:
-        """The command that makes it."""
-        return f"python benchmarks/paper_a_runs.py DATA {self.two} {self.one} --keep DIR"
+    made_by = "python benchmarks/paper_a_runs.py DATA {0.two} {0.one} --keep DIR"
 
     def found(self, stored: Stored) -> Found | None:
         """Both losses; None unless both trainings are stored."""
@@ -224,7 +216,7 @@ SATURATED = 0.9  # mass of the attention on single tokens
 
 
 def _trained(runs: list[Mapping[str, Any]], holds: bool, words: str) -> Found:
-    """What trainings say; that one was stopped early, or that its attention saturates, is a change."""
+    """Return the finding of trainings; an early stop or saturated attention counts as a change."""
     changes = [
         f"The training of {('one layer', 'two layers')[run['layers'] - 1]} from seed {run['seed']} was "
         f"stopped after {epochs_of(run)}."
@@ -257,7 +249,7 @@ def shape(run: Mapping[str, Any]) -> bool:
 
 
 def _judged(holds: bool, stand_in: bool, quick: bool, differs: str, words: str, stored: Stored) -> Found:
-    """What claims of a figure say; less than the paper's size is a change where that is stated."""
+    """Return the finding of a figure's claims; a size below the paper's is a change where that is stated."""
     less = differs if quick else ""
     status: Status = "fails" if not holds else "stand-in" if stand_in else "changed" if less else "holds"
     return Found(status, words, less, _made(stored))

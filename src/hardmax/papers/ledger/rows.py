@@ -23,7 +23,7 @@ CONSTRUCTED = "constructed instances, on which the statement must hold or must n
 
 @dataclass(frozen=True)
 class LedgerItem:
-    """What is written by hand: the printed setting, ours, the data, what differs, and where to look.
+    """The hand-written part of a row: the printed setting, ours, the data, differences, and the evidence.
 
     ``differs`` is what we changed; what the errata of a statement say is added to it.
     """

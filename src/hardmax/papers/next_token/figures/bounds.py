@@ -1,4 +1,4 @@
-"""C-FIG-BOUNDS: the printed bounds against what happens, and when they begin to say something (C-TAB-VAC)."""
+"""C-FIG-BOUNDS: the printed bounds against the truth, and when they become informative (C-TAB-VAC)."""
 
 from __future__ import annotations
 
@@ -243,7 +243,7 @@ def _curves(run: Training) -> dict[str, np.ndarray]:
 
 
 def _measured_table(rows: list[Bound]) -> dict[str, Any]:
-    """The rows of C-TAB-VAC by the names of the claims about them."""
+    """Return the numbers of C-TAB-VAC by the names of their claims."""
     found = {(row.name, row.data): row for row in rows}
     measured: dict[str, Any] = {}
     for c in (printed.MAIN, printed.APPENDIX):

@@ -53,7 +53,7 @@ def _notes(setting: Setting) -> tuple[str, ...]:
 
 
 def _of(runs: list[StageRun], values: Sequence[T], setting: str) -> list[T]:
-    """What belongs to the runs of one setting."""
+    """Return the values of the runs of one setting."""
     return [value for run, value in zip(runs, values, strict=True) if run.setting == setting]
 
 

@@ -1,4 +1,4 @@
-"""What the statements of the next-token paper ask of a dataset, and the runs that they are tested on."""
+"""What statements of the next-token paper share: conditions on a dataset, and runs to test them on."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Subject = Dataset | Analysis | Training
 
 
 def samples_of(data: Subject) -> Samples:
-    """The samples behind any form of a dataset, or behind a run on it."""
+    """Return the samples of a dataset in any form, or of a run on it."""
     if isinstance(data, Samples):
         return data
     if isinstance(data, Training):
@@ -36,7 +36,7 @@ def samples_of(data: Subject) -> Samples:
 
 
 def analysis_of(data: Subject) -> Analysis:
-    """What `hardmax.nexttoken.analyze` finds in it."""
+    """Return the analysis of a dataset in any form, or of a run on it."""
     if isinstance(data, Analysis):
         return data
     if isinstance(data, Training):
@@ -50,14 +50,14 @@ def analysis_of(data: Subject) -> Analysis:
 
 
 def step_size(rate: float | None) -> float | None:
-    """A step size whose square is a float, as norms need it; None for the paper's own."""
+    """Check that the square of a step size is a float, as norms require; None is the paper's own."""
     if rate is not None and not SMALLEST <= positive("rate", rate) <= 1 / SMALLEST:
         raise ValueError(f"rate must be between {SMALLEST:g} and {1 / SMALLEST:g}, got {rate!r}")
     return rate
 
 
 def run_of(data: Subject, steps: int, *, rate: float | None = None, **options: Any) -> Training:
-    """Algorithm 1 on a dataset for two steps or more; a run of it is taken as it is."""
+    """Run Algorithm 1 on a dataset for two steps or more, or return a run as it is."""
     if not isinstance(data, Training):
         return train(samples_of(data), steps=whole("steps", steps, least=2), rate=step_size(rate), **options)
     if data.W_ov.margin is None or data.points[0].any() or data.times[-1] < 2:
@@ -69,13 +69,13 @@ def run_of(data: Subject, steps: int, *, rate: float | None = None, **options: A
 
 
 def guarded(slack: float, *ties: float) -> float:
-    """The slack of a claim, unless a part of it that can be met with equality, as |W| <= t eta, is broken."""
+    """Return the slack of a claim, unless one of its parts that can be tight, as |W| <= t eta, is broken."""
     worst = min(ties) + RELATIVE
     return slack if worst >= 0 else worst
 
 
 def assumptions(data: Subject) -> list[Hypothesis]:
-    """Assumption 1, what it leaves out (reachability, and that n must be injective), and Assumption 3."""
+    """Return Assumption 1, what it omits (reachability, an injective n), and Assumption 3."""
     kinds = [each.kind for each in analysis_of(data).violations]
 
     def without(id: str, *which: str, erratum: str | None = None) -> Hypothesis:
@@ -91,7 +91,7 @@ def assumptions(data: Subject) -> list[Hypothesis]:
 
 
 def pulls(data: Subject) -> Hypothesis:
-    """Stage 2 has something to learn: a sentence with two tokens that are not continued alike."""
+    """Return the hypothesis that stage 2 has something to learn: two tokens with different next tokens."""
     samples = samples_of(data)
     next_token, starts = collocation(samples)[samples.tokens], samples.offsets[:-1]
     unlike = np.minimum.reduceat(next_token, starts) != np.maximum.reduceat(next_token, starts)
@@ -99,7 +99,7 @@ def pulls(data: Subject) -> Hypothesis:
 
 
 def settling_length(run: Training) -> float:
-    """An arc length eta t by which what is left orthogonal to W_kq* has settled; inf where that is not known.
+    """Return an arc length eta t by which the part orthogonal to W_kq* has settled; inf if unknown.
 
     On the way to R the columns first even out the frequencies, over a length of the order of |R| |W_kq*|;
     then the slowest part, inside the column with the most tokens m, shrinks by e in (m + 1) |W_kq*|.
@@ -111,7 +111,7 @@ def settling_length(run: Training) -> float:
 
 
 def late_from(run: Training) -> tuple[Hypothesis, int]:
-    """The recorded point at about half the way, and whether late laws can be judged from there on.
+    """Return whether late laws can be judged from about half the run on, and the recorded point there.
 
     Undecided if the run is too short for it.
     """
@@ -123,7 +123,7 @@ def late_from(run: Training) -> tuple[Hypothesis, int]:
 
 
 def sizes_of(run: Training, *, least_frequency: bool) -> TextSizes:
-    """The sizes in the printed bounds; with `least_frequency` N gives way to 1/min pi (C-ERR-06)."""
+    """Return the sizes in the printed bounds; with `least_frequency`, 1/min pi replaces N (C-ERR-06)."""
     samples = run.samples
     N = float(len(np.unique(samples.trie.parent[samples.trie.samples])))
     if least_frequency:

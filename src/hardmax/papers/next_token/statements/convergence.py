@@ -33,12 +33,12 @@ ALIGNED = 1e-13  # below this 1 - cos and what is compared with it are rounding
 
 
 def gain(seen: Observables, star: float, i: int) -> float:
-    """alpha of Lemma 7 as measured: <G, W>|W*|/(<G, W*>|W|) - 1."""
+    """Return alpha of Lemma 7 as measured: <G, W>|W*|/(<G, W*>|W|) - 1."""
     return float(seen.gradient_weights[i] / seen.norm[i] / (seen.gradient_star[i] / star)) - 1
 
 
 def small_step(run: Training) -> Hypothesis:
-    """What the proofs ask of eta: at most |W_kq*|/e and L_max |W_kq*|^2."""
+    """Return the hypothesis that eta is as small as the proofs require: |W_kq*|/e and L_max |W_kq*|^2."""
     length = run.star.norm
     limit = min(length / math.e, run.samples.raw_length * length**2)
     return Hypothesis("eta as small as the proofs ask", run.rate <= limit, {"eta": run.rate, "limit": limit})
@@ -55,7 +55,7 @@ def small_step(run: Training) -> Hypothesis:
     errata=("C-ERR-06", "C-ERR-12", "C-ERR-18"),
 )
 def gradient_aligns(data: Subject, *, steps: int | None = None, rate: float | None = None) -> Outcome:
-    """alpha as measured at t_0 and later, against 1 - cos there; up to 2 t_0 unless that is too far."""
+    """Compare alpha as measured from t_0 on with 1 - cos, up to 2 t_0 unless that is too far."""
     hypotheses = need(*assumptions(data), pulls(data))
     probe = run_of(data, 2, rate=rate)
     t_0 = printed.lemma_7_from(sizes_of(probe, least_frequency=False), probe.rate)
@@ -76,7 +76,7 @@ def gradient_aligns(data: Subject, *, steps: int | None = None, rate: float | No
     allowed = [printed.lemma_7(sizes, float(seen.norm[i])) for i in late]
     # from there on Lemma 7 follows from -<G, W*> >= |G|/sqrt 2 and Cauchy-Schwarz alone
     implied = run.star.norm / SHARP - 1
-    found = {
+    measured = {
         "t_0": t_0,
         "alpha": alphas[-1],
         "alpha at t_0": alphas[0],
@@ -88,7 +88,7 @@ def gradient_aligns(data: Subject, *, steps: int | None = None, rate: float | No
     return Outcome(
         hypotheses,
         1 - off / RATIO,
-        found,
+        measured,
         paper_slack=min(bound - alpha for bound, alpha in zip(allowed, alphas, strict=True)),
         paper_vacuous=min(allowed) >= implied,
     )
@@ -105,8 +105,9 @@ def gradient_aligns(data: Subject, *, steps: int | None = None, rate: float | No
     errata=("C-ERR-01", "C-ERR-02", "C-ERR-06", "C-ERR-10", "C-ERR-16", "C-ERR-18"),
 )
 def direction_converges(data: Subject, *, steps: int = STEPS, rate: float | None = None) -> Outcome:
-    """All recorded times for the bounds, the second half for the rate; what refutes the printed bound is a
-    query so rare that its column cannot have moved.
+    """Test the bounds at all recorded times, and the rate on the second half of them.
+
+    A query so rare that its column cannot have moved refutes the printed bound.
     """
     hypotheses = [*assumptions(data), pulls(data)]
     if unmet(h for h in hypotheses if h.erratum != "C-ERR-01"):
@@ -129,7 +130,7 @@ def direction_converges(data: Subject, *, steps: int = STEPS, rate: float | None
         return min(bound - gaps[i] for bound, i in zip(allowed, times, strict=True)), allowed[-1]
 
     (slack, _), (paper_slack, paper) = room(True), room(False)
-    found = {
+    measured = {
         "t": float(run.times[-1]),
         "1 - cos": gaps[-1],
         "allowed": paper,
@@ -141,7 +142,7 @@ def direction_converges(data: Subject, *, steps: int = STEPS, rate: float | None
         ends = [(gaps[k], float(run.times[k])) for k in (middle, -1)]
         first, last = (gap * t / math.log(t) ** 2 for gap, t in ends)
         fall = last / first
-        found["(1 - cos) t/log^2 t, end over the middle"] = fall
+        measured["(1 - cos) t/log^2 t, end over the middle"] = fall
         slack = min(slack, 1 - fall)
     proof = None
     if paper_slack < 0 and not unmet(assumptions(data)) and is_above(missed := left_behind(run), paper):
@@ -149,8 +150,8 @@ def direction_converges(data: Subject, *, steps: int = STEPS, rate: float | None
     return Outcome(
         hypotheses,
         min(slack, between(SHARP)),
-        found,
-        {key: found[key] for key in ("t", "1 - cos")},
+        measured,
+        {key: measured[key] for key in ("t", "1 - cos")},
         paper_slack=min(paper_slack, between(0.5)),
         paper_vacuous=paper >= 1,
         paper_proof=proof,
@@ -158,7 +159,7 @@ def direction_converges(data: Subject, *, steps: int = STEPS, rate: float | None
 
 
 def late_run(data: Subject, steps: int, rate: float | None) -> tuple[Conditions, Training, Late]:
-    """A training whose late phase is understood: stars, and a step below the threshold."""
+    """Return a run whose late phase is understood: stars, and a step below the threshold."""
     hypotheses = need(*assumptions(data), pulls(data))
     run = run_of(data, steps, rate=rate)
     late = run.late
@@ -181,7 +182,7 @@ def late_run(data: Subject, steps: int, rate: float | None) -> tuple[Conditions,
     errata=("C-ERR-16", "C-ERR-18"),
 )
 def sharp_rate(data: Subject, *, steps: int = STEPS, rate: float | None = None) -> Outcome:
-    """The ratio to the prediction at the end, exponents over its second half, and the residual itself."""
+    """Measure the ratio to the prediction at the end, exponents over the second half, and the residual."""
     hypotheses, run, late = late_run(data, steps, rate)
     enough, i = late_from(run)
     hypotheses.need(enough)
@@ -194,7 +195,7 @@ def sharp_rate(data: Subject, *, steps: int = STEPS, rate: float | None = None) 
     exponent = math.log(float(seen.misalignment[-1] / seen.misalignment[i])) / span
     fall = float(seen.log_excess[-1] - seen.log_excess[i]) / (t - float(run.times[i]))
     fall /= late.excess_rate(run.rate)
-    found = {
+    measured = {
         "ratio": ratio,
         "exponent": exponent,
         "|R|^2": late.norm_squared,
@@ -204,4 +205,4 @@ def sharp_rate(data: Subject, *, steps: int = STEPS, rate: float | None = None) 
         "eta_c": late.eta_c,
     }
     slack = min(1 - abs(ratio - 1) / RATIO, 1 - abs(exponent + 2) / EXPONENT, 1 - abs(fall - 1) / RATIO)
-    return Outcome(hypotheses, slack, found)
+    return Outcome(hypotheses, slack, measured)

@@ -77,8 +77,8 @@ def projected_gradient(
         if scale > 0:
             trained = float(np.vdot(model.gradient_kq, W))
             off = max(off, abs(lemma - slope(model, W)) / scale, abs(lemma - trained) / scale)
-    found = {"largest relative difference": off, "Delta": float(margins.mean())}
-    return Outcome((*hypotheses, even), 1 - off / ALIKE, found, vacuous=off == 0.0)
+    measured = {"largest relative difference": off, "Delta": float(margins.mean())}
+    return Outcome((*hypotheses, even), 1 - off / ALIKE, measured, vacuous=off == 0.0)
 
 
 def lead(pairs: Pairs, a: Floats) -> float:
@@ -91,7 +91,7 @@ def lead(pairs: Pairs, a: Floats) -> float:
 
 
 def log_odds(pairs: Pairs, a: Floats) -> Floats:
-    """log m_- - log m_* of every sentence."""
+    """Return log m_- - log m_* of every sentence."""
     off = log_off_masses(pairs, a)
     return off - np.log1p(-np.exp(np.minimum(off, -1e-300)))
 
@@ -120,7 +120,7 @@ def attention_grows(data: Subject, *, steps: int = 200, rate: float | None = Non
     length = run.samples.length[pairs.sample]
     least = float(((1 / (1 + np.exp(odds.max(axis=0)))) * length).min())  # m_* L >= 1
     right = [accuracy(pairs, a) for a in run.points[:2]]
-    found = {
+    measured = {
         "largest rise of the odds per length": rise,
         "lead at the start": float(leads[0]),
         "least lead from step 1": float(leads[1:].min()),
@@ -129,7 +129,7 @@ def attention_grows(data: Subject, *, steps: int = 200, rate: float | None = Non
         "accuracy at steps 0 and 1": right,
     }
     slack = guarded(min(-rise, float(leads[1:].min())), least - 1, float(leads[0]))
-    return Outcome(hypotheses, slack if not signs and right[1] == 1.0 else -1.0, found)
+    return Outcome(hypotheses, slack if not signs and right[1] == 1.0 else -1.0, measured)
 
 
 @statement(
@@ -153,11 +153,11 @@ def norm_of_kq(data: Subject, *, steps: int = 900, rate: float | None = None) ->
     def slack(constant: float) -> float:
         return guarded(min(ratio / constant, growth * length / constant) - 1 + RELATIVE, 1 - over)
 
-    found = {
+    measured = {
         "least -<G, W*>/|G|": ratio,
         "least norm over t eta": growth,
         "|W_kq*|": length,
         "its bound": SHARP / length,
         "its printed bound": 1 / (2 * L * length),
     }
-    return Outcome(hypotheses, slack(SHARP), found, paper_slack=slack(1 / (2 * L)))
+    return Outcome(hypotheses, slack(SHARP), measured, paper_slack=slack(1 / (2 * L)))

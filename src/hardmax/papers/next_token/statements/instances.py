@@ -71,7 +71,7 @@ def random_graphs(count: int = 40, rng: int = 0) -> dict[int, list[tuple[str, st
 
 @cache
 def long_flow(name: str = "C-EX-1", until: float = 1e13, margin: float = 100.0) -> Training:
-    """Stage 2 of a named dataset as a flow, far enough for the printed bounds to say something."""
+    """Follow stage 2 of a named dataset as a flow, until the printed bounds become informative."""
     samples = Samples.from_sentences(named_sentences(name))
     n = Pairs.of(samples).collocation
     return train_by_flow(samples, until, rate=0.025, W_ov=OutputValue.aligned(n, margin))

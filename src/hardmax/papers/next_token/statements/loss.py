@@ -29,14 +29,14 @@ RATE = 0.01  # relative error of the late slope of log(L - L*)
 
 
 def log_best_loss(W_ov: OutputValue) -> float:
-    """log L*, also where L* underflows."""
+    """Return log L*, also where L* underflows."""
     assert W_ov.margin is not None
     small = math.log(W_ov.V - 1) - W_ov.margin
     return small if small < -37 else math.log(best_loss(W_ov.V, W_ov.margin))
 
 
 def log_sentence_bound(V: int, margin: float, off: Floats) -> Floats:
-    """log of (V - 1) exp(-Delta (2 m_* - 1)) with m_* = 1 - off."""
+    """Return the log of (V - 1) exp(-Delta (2 m_* - 1)) with m_* = 1 - off."""
     return math.log(V - 1) - margin * (1 - 2 * off)
 
 
@@ -51,7 +51,7 @@ def log_sentence_bound(V: int, margin: float, off: Floats) -> Floats:
     errata=("C-ERR-08", "C-ERR-09", "C-ERR-11", "C-ERR-18", "C-ERR-19"),
 )
 def loss_converges(data: Subject, *, steps: int = STEPS, rate: float | None = None) -> Outcome:
-    """The recorded points of a run; the paper's two bounds at all of them, whatever T and t it asks for."""
+    """Test the recorded points of a run, and the paper's two bounds there, whatever T and t it requires."""
     hypotheses = need(*assumptions(data), pulls(data))
     run = run_of(data, steps, rate=rate)
     pairs, W_ov = run.pairs, run.W_ov
@@ -74,7 +74,7 @@ def loss_converges(data: Subject, *, steps: int = STEPS, rate: float | None = No
     predicted = run.late.excess_rate(run.rate)
     end = float(run.times[-1])
     last = printed.theorem_2_log_loss(sizes, end, run.rate, Delta)
-    found = {
+    measured = {
         "late slope of log(L - L*)": slope,
         "predicted": predicted,
         "predicted over C_1": -predicted / printed.attention_rate(sizes, run.rate),
@@ -92,7 +92,7 @@ def loss_converges(data: Subject, *, steps: int = STEPS, rate: float | None = No
     return Outcome(
         hypotheses,
         min(tight + RELATIVE, 1 - abs(slope / predicted - 1) / RATE),
-        found,
+        measured,
         paper_slack=min(weight, loss) + RELATIVE,
         paper_vacuous=trivial,
     )
@@ -165,7 +165,7 @@ def in_between(data: Subject, *, steps: int = STEPS, rate: float | None = None, 
     apart = np.abs(run.star.values[moved])
     bounds = [printed.theorem_3(sizes, t, run.rate, float(gap)) for gap in apart]
     room = float((np.abs(np.asarray(run.a, dtype=np.float64)[moved]) - bounds).min()) / (t * run.rate)
-    found = {
+    measured = {
         "least entry over its late growth, any step": ordered,
         "late growth off by": off,
         "C_0": float(np.abs(growth[moved]).min()),
@@ -180,7 +180,7 @@ def in_between(data: Subject, *, steps: int = STEPS, rate: float | None = None, 
     return Outcome(
         hypotheses,
         min(ordered, 1 - off / GROWTH, right),
-        found,
+        measured,
         missed or None,
         paper_slack=min(room, right),
         paper_vacuous=max(bounds) <= 0,

@@ -42,7 +42,7 @@ def graphs_of(data: Subject | Graphs) -> tuple[dict[Any, list[Edge]], list[Hypot
 
 
 def multipliers(edges: list[Edge], block: Block) -> dict[Edge, Fraction] | None:
-    """lambda >= 0 on the edges inside a block that sum to the block's values, exact; None if there are none.
+    """Return exact lambda >= 0 on the edges inside a block that sum to its values; None if there are none.
 
     Each optimal token sends m units and each non-optimal one takes k: a flow of k m units proves that the
     block's values solve its problem, since all its edges are tight.
@@ -112,15 +112,15 @@ def printed_columns(data: Subject | Graphs) -> Outcome:
         shorter |= is_shorter(edges, true, column)
         if not proved:
             wrong[q] = {str(token): (str(column[token]), str(value)) for token, value in true.items()}
-    found = {
+    measured = {
         "|W*|^2 as printed": str(paper),
         "|W*|^2": str(best),
         "queries": len(graphs),
         "most optimal tokens of a query": several,
     }
-    slack = float(best / paper - 1)
     proof = "rational arithmetic: a shorter column keeps every relation" if shorter else None
-    return Outcome(hypotheses, slack, found, wrong or None, proof=proof, paper_slack=slack, paper_proof=proof)
+    slack = float(best / paper - 1), proof
+    return Outcome(hypotheses, slack, measured, wrong or None, paper_slack=slack)
 
 
 def is_shorter(edges: list[Edge], column: Mapping[Any, Fraction], printed: Mapping[Any, Fraction]) -> bool:
@@ -152,7 +152,7 @@ def block_columns(data: Subject | Graphs) -> Outcome:
             count += 1
             unproved += not is_proved(edges, block, column)
         total += square(column)
-    found = {
+    measured = {
         "least slack of a relation": str(least),
         "blocks": count,
         "queries": len(graphs),
@@ -162,7 +162,7 @@ def block_columns(data: Subject | Graphs) -> Outcome:
     proof = "rational arithmetic: a relation is broken" if least < 0 else None
     if unproved and proof is None and any(shortest(e) < square(kq_column(e)) for e in graphs.values()):
         proof = "rational arithmetic: a shorter column keeps every relation"
-    return Outcome(hypotheses, float(least) if not unproved else -1.0, found, proof=proof)
+    return Outcome(hypotheses, float(least) if not unproved else -1.0, measured, proof=proof)
 
 
 def shortest(edges: list[Edge]) -> Fraction:
@@ -202,9 +202,9 @@ def rigid(data: Subject) -> Outcome:
     queries, tokens = analysis.orders.of_type("optimal")
     most = int(np.bincount(queries, minlength=1).max())
     broken = broken_segments(samples, analysis.n)
-    found = {"sentences that are not a segment": broken[:3], "most optimal tokens of a query": most}
+    measured = {"sentences that are not a segment": broken[:3], "most optimal tokens of a query": most}
     if unmet(hypotheses):
-        return Outcome(hypotheses, measured=found)
+        return Outcome(hypotheses, measured=measured)
     optimal = np.full(samples.V, -1)
     optimal[queries] = tokens
     varied = np.diff(samples.offsets) > 1
@@ -215,7 +215,7 @@ def rigid(data: Subject) -> Outcome:
     given = [raw.tokens[a:b].tolist() for a, b in zip(raw.offsets[:-1], raw.offsets[1:], strict=True)]
     lost = len(prefixes(given) ^ prefixes(structure(analysis).sentences()))
     most_sentences = samples.V * (samples.raw_length - 1)
-    found |= {
+    measured |= {
         "samples not decided by the optimal token": undecided,
         "samples lost or added": lost,
         "equal first token and length": twice,
@@ -226,7 +226,7 @@ def rigid(data: Subject) -> Outcome:
     room = 1 - samples.n / most_sentences
     slack = room if not faults else -float(faults)
     proof = "whole numbers: sentences are counted" if slack < 0 else None
-    return Outcome(hypotheses, slack, found, vacuous=not varied.any(), proof=proof)
+    return Outcome(hypotheses, slack, measured, vacuous=not varied.any(), proof=proof)
 
 
 @printed("C-ERR-02", data="sentences")

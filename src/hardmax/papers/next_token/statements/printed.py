@@ -26,7 +26,7 @@ class TextSizes:
 
 
 def proposition_1(sizes: TextSizes, t: float, rate: float, constant: int = MAIN) -> float:
-    """What Proposition 1 allows for 1 - cos(W_ov, W_ov*)."""
+    """Return the bound of Proposition 1 on 1 - cos(W_ov, W_ov*)."""
     return constant * sizes.star_ov**3 * math.log(2 * sizes.V) * math.log(t) / (t * rate)
 
 
@@ -41,18 +41,18 @@ def steps_asked_of_stage_1(sizes: TextSizes, rate: float) -> float:
 
 
 def lemma_7(sizes: TextSizes, norm: float) -> float:
-    """alpha_t at |W_kq| = norm."""
+    """Return alpha_t at |W_kq| = norm."""
     scale = 4 * sizes.N * sizes.L**2 * sizes.star**2
     return scale * (1 + math.log(2 * sizes.L * norm)) / norm
 
 
 def lemma_7_from(sizes: TextSizes, rate: float) -> int:
-    """t_0, from which Lemma 7 speaks."""
+    """Return t_0, from which on Lemma 7 applies."""
     return math.ceil(8 * sizes.L * sizes.star**2 / rate)
 
 
 def theorem_1(sizes: TextSizes, t: float, rate: float) -> float:
-    """What Theorem 1 allows for 1 - cos(W_kq, W_kq*)."""
+    """Return the bound of Theorem 1 on 1 - cos(W_kq, W_kq*)."""
     return theorem_1_scale(sizes, rate) * math.log(t) ** 2 / t
 
 
@@ -67,7 +67,7 @@ def steps_asked_of_stage_2(sizes: TextSizes, rate: float) -> float:
 
 
 def theorem_2_weight(sizes: TextSizes, t: float, rate: float) -> float:
-    """The least optimal weight that Theorem 2 promises."""
+    """Return the least optimal weight that Theorem 2 guarantees."""
     return 1 / (1 + sizes.L * math.exp(-attention_rate(sizes, rate) * t))
 
 
@@ -84,7 +84,7 @@ def attention_rate(sizes: TextSizes, rate: float) -> float:
 
 
 def loss_at_start(sizes: TextSizes) -> float:
-    """log V, the loss of a model that knows nothing; a bound above it says nothing."""
+    """Return log V, the loss of a model that knows nothing; a bound above it says nothing."""
     return best_loss(sizes.V, 0.0)
 
 
@@ -95,7 +95,7 @@ def theorem_3(sizes: TextSizes, t: float, rate: float, gap: float) -> float:
 
 
 def first_time(scale: float, power: int) -> float:
-    """The t from which on t >= scale log^power t; 1 if that holds everywhere."""
+    """Return the t from which on t >= scale log^power t; 1 if that holds everywhere."""
     lowest = math.exp(power)  # t/log^power t is least there, and increases after
     if scale * power**power <= lowest:
         return 1.0

@@ -1,4 +1,4 @@
-"""What proves that a claim of the next-token paper is false on the data at hand: balls and exact bounds."""
+"""Proofs that a claim of the next-token paper is false on given data: balls and exact bounds."""
 
 from __future__ import annotations
 
@@ -73,7 +73,8 @@ def is_above(ball: Any, bound: float) -> bool:
 
 
 def outweighs(repeats: int, walked: float) -> bool:
-    """Whether a token that stands `repeats` times certainly has more attention than x_0, which W_kq leaves at
-    0: no entry of W_kq is below -t eta.
+    """Return whether a token that occurs `repeats` times certainly has more attention than x_0.
+
+    W_kq leaves x_0 at 0, and no entry of W_kq is below -t eta.
     """
     return bool(arb(repeats).log() > arb(walked) * (1 + arb(SLIGHT)))

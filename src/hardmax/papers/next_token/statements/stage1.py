@@ -51,7 +51,7 @@ def zero_start(start: Any) -> Hypothesis:
 
 
 def paper_rate(n: Ints, rate: float | None) -> float:
-    """eta0 = 0.2/sqrt|V|, as in the paper's experiment, unless told."""
+    """Return the given rate, or eta0 = 0.2/sqrt|V| as in the paper's experiment."""
     return step_size(rate) or FIRST_RATE / math.sqrt(len(n))
 
 
@@ -69,7 +69,7 @@ def tables(n: Ints, draws: int, rng: int) -> Iterator[Floats]:
 
 
 def path(n: Ints, start: Floats | None, rate: float, steps: int) -> Iterator[tuple[int, OutputValue]]:
-    """Stage 1 step by step, told at about thirty times."""
+    """Yield about thirty points of stage 1, with their times."""
     done, at = 0, start
     for t in np.unique(np.geomspace(1, whole("steps", steps, least=1), 30).astype(int)).tolist():
         W_ov = descend_stage_1(n, t - done, rate, start=at)
@@ -88,7 +88,7 @@ def path(n: Ints, start: Floats | None, rate: float, steps: int) -> Iterator[tup
 def norm_of_ov(
     data: Subject, *, draws: int = 40, steps: int = 500, rate: float | None = None, rng: int = 0
 ) -> Outcome:
-    """Random tables, the worst one, and a path from a random start."""
+    """Test random tables, the worst table, and a path from a random start."""
     n, hypotheses = named(data)
     star, rate = star_table(n), paper_rate(n, rate)
     pulls = [(-float(np.vdot(star, gradient_ov(n, W)[0])), W) for W in tables(n, draws, rng)]
@@ -109,9 +109,9 @@ def norm_of_ov(
         slack, proof = settle_slack(ratio / constant - 1 + RELATIVE, again)
         return (path if slack is not None and path < slack else slack), proof
 
-    found = {"least ratio": ratio, "norms": walked, "|W(0)|": first, "|W_ov*|": length}
+    measured = {"least ratio": ratio, "norms": walked, "|W(0)|": first, "|W_ov*|": length}
     slack = judged(SHARP)
-    return Outcome(hypotheses, slack, found, worst if slack[1] else None, paper_slack=judged(0.5))
+    return Outcome(hypotheses, slack, measured, worst if slack[1] else None, paper_slack=judged(0.5))
 
 
 @statement(
@@ -123,7 +123,7 @@ def norm_of_ov(
     hunt={"draws": 20},
 )
 def projection_of_ov(data: Subject, *, draws: int = 60, rng: int = 0) -> Outcome:
-    """A difference of two cosines with the gradient, at many tables.
+    """Compare two cosines with the gradient at many tables.
 
     L_0 is convex, and among tables of the norm c |W_ov*| it is least at c W_ov*, by convexity and symmetry;
     so <W - c W_ov*, grad L_0> >= 0, and no logarithm is needed.
@@ -143,8 +143,8 @@ def projection_of_ov(data: Subject, *, draws: int = 60, rng: int = 0) -> Outcome
 
     least, slack = judged(0.0)
     least_paper, paper_slack = judged(2 * math.log(2 * len(n)))
-    found = {"least difference": least, "least difference, with the logarithm": least_paper}
-    return Outcome(hypotheses, slack, found, paper_slack=paper_slack)
+    measured = {"least difference": least, "least difference, with the logarithm": least_paper}
+    return Outcome(hypotheses, slack, measured, paper_slack=paper_slack)
 
 
 def wrong_logits(n: Ints, table: Floats) -> Floats:
@@ -193,8 +193,10 @@ def exact_deviation(n: Ints, t: int, W_ov: OutputValue, rate: float) -> float:
 def stage_1_converges(
     data: Subject, *, start: Any = None, steps: int = 900, rate: float | None = None
 ) -> Outcome:
-    """Step by step up to t = 1,000. From there on W_ov is the closed form itself, which cannot differ from
-    itself: only the paper's bounds are tested there, and ``measured`` says how far steps were taken.
+    """Take steps up to t = 1,000 and compare them with the closed form.
+
+    From there on W_ov is the closed form itself, which cannot differ from itself: only the paper's bounds are
+    tested there, and ``measured`` reports how many steps were taken.
     """
     n, hypotheses = named(data, zero_start(start))
     hypotheses.need()
@@ -215,7 +217,7 @@ def stage_1_converges(
             below, above = W_ov.norm * 2 * sizes.star_ov / (t * rate) - 1, t * rate / W_ov.norm - 1
             paper = guarded(min(paper, bound - W_ov.misalignment_ov, below), above)
     last = {c: printed.proposition_1(sizes, steps, rate, c) for c in (printed.MAIN, printed.APPENDIX)}
-    found = {
+    measured = {
         "deviation over rounding": off,
         "log of the loss over its bound": excess,
         "1 - cos": walked[-1][1].misalignment_ov,
@@ -226,7 +228,7 @@ def stage_1_converges(
     return Outcome(
         hypotheses,
         min(1 - off, EXACT_LOSS - excess),
-        found,
+        measured,
         paper_slack=paper,
         paper_vacuous=last[printed.MAIN] >= 1,
     )
@@ -244,8 +246,9 @@ def stage_1_converges(
 def margins_of_ov(
     data: Subject, *, start: Any = None, steps: int = 900, rate: float | None = None
 ) -> Outcome:
-    """The closed form (C-THM-S1) at T = ``steps``, without a step taken, and the margins in it; that they
-    exceed 3 Delta is a matter of whole numbers, 16 (V - 1) > 9.
+    """Compute the margins from the closed form (C-THM-S1) at T = ``steps``, without taking steps.
+
+    That they exceed 3 Delta is a comparison of integers, 16 (V - 1) > 9.
     """
     n, hypotheses = named(data, zero_start(start))
     hypotheses.need()
@@ -258,12 +261,12 @@ def margins_of_ov(
     Delta = printed.margin_scale(sizes, steps, rate)
     least, most = float(margins.min()), float(margins.max())
     off = max(abs(x / (4 * sizes.star_ov * Delta) - 1) for x in (least, most))
-    found = {"margins": [least, most], "Delta": Delta, "margin over Delta": most / Delta}
+    measured = {"margins": [least, most], "Delta": Delta, "margin over Delta": most / Delta}
     proved = 16 * (len(n) - 1) > 9 and asked_of_stage_1(len(n), steps, rate)
     return Outcome(
         hypotheses,
         1 - off / EXACT,
-        found,
+        measured,
         {"margin": most, "3 Delta": 3 * Delta},
         paper_slack=min(least / Delta - 1, 1 - most / (3 * Delta)),
         paper_proof="rational arithmetic: (margin/Delta)^2 = 16 (V - 1) > 9" if proved else None,
@@ -282,7 +285,7 @@ def margins_of_ov(
 def stage_1_closed_form(
     data: Subject, *, start: Any = None, steps: int = 300, rate: float | None = None
 ) -> Outcome:
-    """Optimizer by step against the closed form, or against K/t^2 at the last step."""
+    """Compare each step with the closed form, or the last one with K/t^2."""
     n, hypotheses = named(data)
     rate = paper_rate(n, rate)
     if zero_start(start).holds:

@@ -46,7 +46,7 @@ def fig_3(setting: Setting) -> Findings:
 
 
 def part_of(source: reviews.Source, setting: Setting) -> reviews.ReviewPart:
-    """The model trained on one source, with what is claimed about it."""
+    """Train the model on one source and make the claims about it."""
     size = SIZES[setting.scale][source]
     data = reviews.reviews_of(source, setting, sample=size.reviews)
     share, name = training.Share(setting, *SHARES[source]), f"A-FIG-3.{source.lower()}"

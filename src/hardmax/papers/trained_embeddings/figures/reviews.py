@@ -1,4 +1,4 @@
-"""What figures 1, 3 and 4 share: reviews or their surrogate, a model trained on them, and what it must show.
+"""Reviews or their surrogate, a model trained on them, and the claims about it, for figures 1, 3 and 4.
 
 Reviews are those of IMDB and Yelp where they are at hand, else A-DATA-7.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 
@@ -44,7 +44,7 @@ class Reviews:
 
 
 def surrogate(source: Source, why: str) -> Reviews:
-    """A-DATA-7, another draw for each source, and ``why`` it stands here."""
+    """Draw A-DATA-7, another one for each source; ``why`` explains its use."""
     model = KLevel.surrogate()
     corpus = model.draw(
         SURROGATE_SEQUENCES, rng=np.random.default_rng([training.SEED, SOURCES.index(source)])
@@ -83,7 +83,7 @@ def reviews_of(
 
 
 def told(text: TextCorpus) -> str:
-    """What became of the reviews, in a sentence, and the notes of the pipeline."""
+    """Describe in a sentence how many reviews were kept, with the notes of the pipeline."""
     report = text.report
     left_out = {
         "without a label or with three stars": report.unlabelled,
@@ -134,7 +134,7 @@ class Size:
 
 @dataclass(frozen=True, eq=False)
 class ReviewPart:
-    """What one source gives to a figure: the training that is drawn, and one to compare it with, if any."""
+    """The part of a figure for one source: the training that is drawn, and one to compare it with, if any."""
 
     case: training.Case
     claims: tuple[Claim, ...]
@@ -154,7 +154,7 @@ def trained(
     name: str,
     by: training.Train = train_embeddings,
 ) -> training.Case:
-    """A model trained on reviews or on what stands in for them; ``name`` is that of the checkpoint.
+    """Train a model on reviews or on their surrogate; ``name`` is that of the checkpoint.
 
     Logits are scaled on reviews only: what is claimed of the surrogate is about the printed model.
     """
@@ -226,7 +226,7 @@ def _about(case: training.Case) -> list[str]:
 def draw_source(
     canvas: FigureBase, tables: Tables, name: str, *, letters: str = "abcd", control: str | None = None
 ) -> None:
-    """The panels of a training under a line that says what it is of, in red where that is not a review."""
+    """Draw the panels of a training under a line that names its data, in red for a surrogate."""
     about = part(tables["cases"], "case", name)
     real = bool(about["text"][0])
     canvas.suptitle(str(about["says"][0]), x=0.01, ha="left", weight="bold", color=INK if real else RED)
@@ -237,30 +237,22 @@ def draw_source(
     training.draw_training(canvas, tables, name, names, letters=letters, control=control, stored=runs)
 
 
-class SurrogateNumbers(NamedTuple):
-    """Numbers of a training on the surrogate, with how far another draw may be from them."""
-
-    r_v: float
-    r_v_apart: float
-    r_p: float
-    r_p_apart: float
-
-
-ONE_LAYER, TWO_LAYERS = SurrogateNumbers(0.979, 0.02, 0.928, 0.04), SurrogateNumbers(0.918, 0.05, 0.821, 0.05)
-FAR_BELOW = 0.2  # loss of two layers over that of one
+# r_v and r_p of a training on the surrogate, with how far another draw may be from them
+ONE_LAYER, TWO_LAYERS = ("0.979 ± 0.02", "0.928 ± 0.04"), ("0.918 ± 0.05", "0.821 ± 0.05")
 
 
 def surrogate_claims(
-    name: str, case: training.Case, model: KLevel, seen: SurrogateNumbers
+    name: str, case: training.Case, model: KLevel, expected: tuple[str, str]
 ) -> tuple[Claim, ...]:
-    """The shapes on A-DATA-7: E v rises with x, E p with |x|, level by level."""
+    """Claim the shapes on A-DATA-7: E v rises with x, E p with |x|, level by level."""
     found, what = case.training, case.name
+    r_v, r_p = expected
     means = found.level_means(model)
     table = Claims(
         name,
         f"""
-    r_v | {what}: Spearman correlation of the posterior difference x and E v | {seen.r_v} ± {seen.r_v_apart}
-    r_p | {what}: Spearman correlation of |x| and E p | {seen.r_p} ± {seen.r_p_apart}
+    r_v | {what}: Spearman correlation of the posterior difference x and E v | {r_v}
+    r_p | {what}: Spearman correlation of |x| and E p | {r_p}
     irrelevant | {what}: mean E p of level 1, the least important, less that of irrelevant tokens | ≥ 1e-3
     attention-levels | {what}: mean E p of levels 3 and 4 less that of levels 1 and 2 | ≥ 1e-3
         | large for |x| large
@@ -283,7 +275,7 @@ def surrogate_claims(
 
 
 def text_claims(name: str, case: training.Case) -> tuple[Claim, ...]:
-    """E v has the sign of x, and E p is larger where |x| is; how well they correlate is only reported."""
+    """Claim that E v has the sign of x and that E p is larger where |x| is; correlations are reported."""
     found, what = case.training, case.name
     top, bottom = found.deciles
     table = Claims(
@@ -299,12 +291,7 @@ def text_claims(name: str, case: training.Case) -> tuple[Claim, ...]:
 
 
 def compared_claim(name: str, two: training.Case, one: training.Case) -> Claim:
-    """The loss of two layers is far below that of one, trained alike."""
+    """Claim that the loss of two layers is far below that of one, trained alike."""
+    text = f"{two.name}: loss of two layers over that of one, trained alike"
     ratio = two.training.loss / one.training.loss
-    return at_most(
-        name + ".loss-ratio",
-        f"{two.name}: loss of two layers over that of one, trained alike",
-        ratio,
-        FAR_BELOW,
-        paper="1e-5 against 1e-1",
-    )
+    return at_most(name + ".loss-ratio", text, ratio, 0.2, paper="1e-5 against 1e-1")

@@ -28,7 +28,7 @@ def schedule_of(d: int) -> training.Schedule:
 
 
 def large_start(S: int, d: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """E and p with entries N(0, 1), as embeddings are drawn where nobody says otherwise, and v as ever."""
+    """Draw E and p with entries N(0, 1), the usual default of embeddings, and v as always."""
     E, p, v = initial_vectors(S, d, rng=training.SEED)
     return math.sqrt(d) * E, math.sqrt(d) * p, v
 

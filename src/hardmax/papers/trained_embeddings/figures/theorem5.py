@@ -45,7 +45,7 @@ class Basins:
     conditions: Mapping[str, StrongConditions]
 
     def tokens(self, start: str) -> list[int]:
-        """What the flow from a start selects."""
+        """Return the tokens that the flow from a start selects."""
         chosen = self.paths[start].selection.tokens
         return [tokens[t] for tokens, t in zip(distinct_tokens(self.corpus), chosen, strict=True)]
 
@@ -136,7 +136,7 @@ BASINS = Claims(
 
 
 def basin_claims(basins: Basins) -> tuple[Claim, ...]:
-    """What the flows from 0 and from far out on the bad direction must show."""
+    """Make the claims about the flows from 0 and from far out on the bad direction."""
     good, bad = (basins.directions[name] for name in ("good", "bad"))
     tokens = [basins.tokens(start) for start in ("0", "bad")]
     first, second = (basins.conditions[start] for start in ("0", "bad"))

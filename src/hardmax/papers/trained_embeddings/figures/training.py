@@ -1,4 +1,4 @@
-"""What figures 1 to 4 share: how a model is trained (A-TRAIN-1), its tables and notes, and their picture.
+"""Training of a model (A-TRAIN-1), with its tables, notes and picture, for figures 1 to 4.
 
 The picture shows E p and E v of every token, and r_v, r_p and the loss over the epochs.
 """
@@ -64,7 +64,7 @@ class Case:
 
     @property
     def corpus(self) -> Corpus:
-        """What it was trained on."""
+        """The data of the training."""
         return self.training.corpus
 
 
@@ -115,7 +115,7 @@ def train(
 
 
 def training_tables(cases: Sequence[Case]) -> Tables:
-    """What is drawn of some trainings: tokens, a line through them, r_v and r_p on the way, the loss."""
+    """Return the tables of some trainings: tokens, a line through them, r_v, r_p and the loss over epochs."""
     about = {"cases": _about, "tokens": _tokens, "lines": _line, "course": _course, "losses": _losses}
     return {
         name: stacked({"case": case.name, **columns(case)} for case in cases)

@@ -1,4 +1,4 @@
-"""The one-layer model in ball arithmetic: a float that speaks against a claim is evaluated again here."""
+"""The one-layer model in ball arithmetic, to evaluate a float that contradicts a claim again."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def loss(corpus: Corpus, a: np.ndarray, c: np.ndarray) -> Any:
 
 
 def first_step(corpus: Corpus, start: StructuredState, first_rate: float) -> dict[str, np.ndarray]:
-    """E1 and p1 after a step from a start, and what they hold besides E0 + (eta0/2) alpha v and p0."""
+    """Return E1 and p1 after a step from a start, and their errors beyond E0 + (eta0/2) alpha v and p0."""
     noise, step, v = balls(start.noise), arb(float(first_rate)), balls(start.v)
     E0 = np.column_stack([balls(np.eye(start.S, start.S + 1)) + noise[:-1], balls(start.c)])
     p0 = np.append(noise[-1] + balls(np.eye(start.S + 1)[-1]), balls([start.rho]))

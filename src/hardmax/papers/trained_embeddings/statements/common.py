@@ -1,6 +1,4 @@
-"""What several statements of the trained-embeddings paper assume or start from: a corpus, its important
-tokens, embeddings after the first step.
-"""
+"""What statements of the trained-embeddings paper share: important tokens, embeddings after a first step."""
 
 from __future__ import annotations
 
@@ -32,7 +30,7 @@ LARGEST = 1e75  # of embeddings and steps, and the inverse of the smallest: four
 
 
 def important_tokens(corpus: Corpus) -> tuple[Conditions, tuple[int, ...]]:
-    """Assumption 4, with the token s* of every sequence; the test ends where there is none."""
+    """Return Assumption 4 and the token s* of every sequence; end the test if there is none."""
     found = assumption_4(corpus)
     condition = Hypothesis("Assumption 4", found.holds, None if found.holds else str(found.witness))
     if found.important is None:
@@ -43,7 +41,7 @@ def important_tokens(corpus: Corpus) -> tuple[Conditions, tuple[int, ...]]:
 def pattern_or_important(
     corpus: Corpus, selection: Sequence[Iterable[int]] | None
 ) -> tuple[Conditions, Sequence[Iterable[int]]]:
-    """The pattern that is given; if none is, that of the important tokens, which needs Assumption 4."""
+    """Return the given pattern, or by default that of the important tokens, which needs Assumption 4."""
     if selection is not None:
         return Conditions(), selection
     hypotheses, important = important_tokens(corpus)
@@ -51,14 +49,14 @@ def pattern_or_important(
 
 
 def step_of(corpus: Corpus, first_rate: Rate) -> float:
-    """The given first step, whose square has to be a float, or 4 n^2 T^2 with T the longest sequence."""
+    """Return the given first step, whose square must be a float, or 4 n^2 T^2 with T the longest sequence."""
     if first_rate is None:
         return float(least_first_step(corpus.n, int(corpus.lengths.max())))
     return float(of_moderate_size("first_rate", np.array(expect.positive("first_rate", first_rate))))
 
 
 def of_moderate_size(name: str, x: np.ndarray) -> np.ndarray:
-    """Numbers of which the largest can be squared and squared again."""
+    """Return the numbers if the fourth power of the largest is a float; else raise a ValueError."""
     largest = float(np.abs(x).max(initial=0.0))
     if largest and not 1 / LARGEST <= largest <= LARGEST:
         raise ValueError(
@@ -70,7 +68,7 @@ def of_moderate_size(name: str, x: np.ndarray) -> np.ndarray:
 def fixed_embeddings(
     corpus: Corpus, E: Any = None, v: Any = None, first_rate: Rate = None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The given E and v, or those that a first step of size eta0 leaves at infinite width."""
+    """Return the given E and v, or those after a first step of size eta0 at infinite width."""
     if E is None:
         limit = infinite_width(corpus, step_of(corpus, first_rate))
         return limit.E, limit.v
@@ -79,8 +77,9 @@ def fixed_embeddings(
 
 
 def went_out(path: Run) -> bool | None:
-    """Whether a flow reached the norm it was sent to, a tie or not; False where it came to rest, and None
-    where something else cut it short.
+    """Return whether a flow reached the norm it was sent to, with or without a tie.
+
+    False if it came to rest, None if it stopped for another reason.
     """
     if path.event in (None, "tie"):
         return True
@@ -88,7 +87,7 @@ def went_out(path: Run) -> bool | None:
 
 
 def late_enough(problem: Problem, best: MaxMargin, norm: float) -> Hypothesis:
-    """Whether a path is so far out that its limit may be judged; else nothing is known."""
+    """Return the hypothesis that a path is far enough out for its limit to be judged."""
     if best.slack is None or not best.p_norm:
         return Hypothesis("late enough", None, {"|p|": norm})
     needed = late_radius(problem, min(best.margin, second_gap(best)))
@@ -96,14 +95,14 @@ def late_enough(problem: Problem, best: MaxMargin, norm: float) -> Hypothesis:
 
 
 def score_lead(corpus: Corpus, E: np.ndarray, v: np.ndarray, important: tuple[int, ...]) -> float:
-    """Least gamma of an important token minus gamma of another token of its sequence, (H1)'s kappa."""
+    """Return (H1)'s kappa: the least lead in gamma of an important token over others of its sequence."""
     positions = [X.tolist().index(star) for X, star in zip(corpus.sequences(), important, strict=True)]
     return strong_conditions(corpus.problem(E, v), positions).lead
 
 
 @dataclass(frozen=True, eq=False)
 class FirstStepDraw:
-    """A random start at width d, the first step from there, and what the theory asks of both."""
+    """A random start at width d, the first step from there, and the conditions of the theory on both."""
 
     d: int
     start: StructuredState
@@ -114,7 +113,7 @@ class FirstStepDraw:
 
     @property
     def conditions(self) -> list[Hypothesis]:
-        """What Lemma 2 asks: the width, and the event (14) that everything is conditional on."""
+        """The conditions of Lemma 2: the width, and the event (14)."""
         least = max(256, self.thresholds.logarithmic)
         return [
             Hypothesis("d >= max(256, (2 log(S^2/delta))^2)", self.d >= least, to_float(Fraction(self.d))),

@@ -124,22 +124,23 @@ def norm_diverges(
     points = [scale * chance.normal(size=corpus.S) for scale in np.geomspace(0.1, 1e3, draws)]
     points.append(E @ problem.vector("start", start))
     leads = [least_lead(corpus, a, E @ v, important) for a in points]
-    found: dict[str, Any] = {"least lead": min(leads), "kappa": kappa}
+    measured: dict[str, Any] = {"least lead": min(leads), "kappa": kappa}
     if min(leads) > 0:
         path = flow(problem, start=start, until_norm=FAR)
-        found |= {"norm": path.p_norm, "event": path.event}
+        measured |= {"norm": path.p_norm, "event": path.event}
         slack = min(leads) / float(np.ptp(E @ v)) if went_out(path) else None
-        return Outcome(hypotheses, slack, found, paper_slack=slack)
+        return Outcome(hypotheses, slack, measured, paper_slack=slack)
     proof, share = raised_somewhere(corpus, points, E, v, important)
     where = points[int(np.argmin(leads))]
-    return Outcome(hypotheses, -share, found, where, proof=proof, paper_slack=-share, paper_proof=proof)
+    return Outcome(hypotheses, (-share, proof), measured, where, paper_slack=(-share, proof))
 
 
 def raised_somewhere(
     corpus: Corpus, points: list[np.ndarray], E: np.ndarray, v: np.ndarray, important: tuple[int, ...]
 ) -> tuple[str | None, float]:
-    """Points for all important tokens at which dL/da of the token is positive in balls, as a proof; and the
-    share of the tokens that have one, in floats.
+    """Prove in balls that lifting any important token raises the loss somewhere.
+
+    Returns the proof, if there is one, and the share of the tokens with such a point in floats.
     """
     slopes = np.array([one_layer.evaluate(corpus, a, E @ v).A for a in points])
     share = float(np.mean([slopes[:, s].max() > 0 for s in dict.fromkeys(important)]))

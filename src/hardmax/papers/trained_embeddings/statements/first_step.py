@@ -29,8 +29,10 @@ UNSTATED = "found while checking"
 
 
 def most_likely(S: int, d: int, delta: float) -> Any:
-    """A ball above the probability of event (14): S + 1 independent norms are at most 2 (chi-squared), and
-    S + 1 independent overlaps with v are within their bound (normal).
+    """Return a ball above the probability of event (14).
+
+    S + 1 independent norms are at most 2 (chi-squared), and S + 1 independent overlaps with v are within
+    their bound (normal).
     """
     overlaps = (2 * arb(S).log() - arb(delta).log()).sqrt().erf() ** (S + 1)
     if d > MOST:
@@ -39,7 +41,7 @@ def most_likely(S: int, d: int, delta: float) -> Any:
 
 
 def power_of_width(d: int, exponent: float) -> float:
-    """d to a power, for any Python integer d."""
+    """Return d to a power, for any Python integer d."""
     return math.exp(exponent * math.log(d))
 
 
@@ -54,8 +56,9 @@ def power_of_width(d: int, exponent: float) -> float:
 def initial_event_is_likely(
     corpus: Corpus, *, d: int = 256, delta: float = 0.1, draws: int = 200, rng: int = 0
 ) -> Outcome:
-    """The frequency over random starts at width d. Chance can make it low: only a bound on the probability
-    itself refutes.
+    """Measure the frequency over random starts at width d.
+
+    Chance can make it low: only a bound on the probability itself refutes.
     """
     chance, draws = expect.generator(rng), expect.whole("draws", draws, least=1)
     found = [draw_initial(corpus.S, d, rng=chance).initial_event(d, delta) for _ in range(draws)]
@@ -101,7 +104,7 @@ def longest(rows: np.ndarray) -> Any:
 def one_step_learns_alpha(
     corpus: Corpus, *, d: int = 1024, first_rate: Rate = None, delta: float = DELTA, rng: int = 0
 ) -> Outcome:
-    """The errors, free of cancellation, on a random start at width d."""
+    """Compute the errors without cancellation, from a random start at width d."""
     drawn = draw_first_step(corpus, d=d, first_rate=first_rate, delta=delta, rng=rng)
     errors = drawn.errors
     scale = errors.first_rate * power_of_width(d, -0.25)
@@ -139,7 +142,7 @@ def one_step_learns_alpha(
 def embeddings_stay_bounded(
     corpus: Corpus, *, d: int = 1024, first_rate: Rate = None, delta: float = DELTA, rng: int = 0
 ) -> Outcome:
-    """Norms after the first step, from a random start at width d."""
+    """Measure the norms after the first step, from a random start at width d."""
     drawn = draw_first_step(corpus, d=d, first_rate=first_rate, delta=delta, rng=rng)
     most, own = float(drawn.after.gram.token_norms.max()), math.sqrt(drawn.after.pi)
     rate = drawn.errors.first_rate

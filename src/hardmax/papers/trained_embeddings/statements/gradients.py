@@ -153,7 +153,7 @@ def attention_rooms(
     errata=("A-ERR-14",),
 )
 def attention_bounds(corpus: Corpus, *, rng: int = 0, draws: int = 200) -> Outcome:
-    """Random logits, some of them tied, at several scales."""
+    """Test random logits, some of them tied, at several scales."""
     chance, draws = expect.generator(rng), expect.whole("draws", draws, least=1)
     competing = int((np.diff(corpus.offsets) > 1).sum())
     hypotheses = need(Hypothesis("some sequence has two different tokens", competing > 0, competing))
@@ -164,7 +164,7 @@ def attention_bounds(corpus: Corpus, *, rng: int = 0, draws: int = 200) -> Outco
         nearest = min(float(x.min(initial=np.inf)) for x in rooms)
         slack, worst = min((slack, worst), (nearest, a), key=lambda each: each[0])
         printed = min(printed, float(second.min(initial=np.inf)))
-    found = {"least distance to a bound": slack, "to the paper's (2)": printed}
+    measured = {"least distance to a bound": slack, "to the paper's (2)": printed}
 
     def room() -> Any:
         q = np.concatenate([mass for _, mass, _ in masses(corpus, balls(worst))]) / corpus.counts.astype(int)
@@ -173,7 +173,7 @@ def attention_bounds(corpus: Corpus, *, rng: int = 0, draws: int = 200) -> Outco
 
     settled = settle_slack(slack + BOUND, room)
     witness = worst if settled[1] else None
-    return Outcome(hypotheses, settled, found, witness, paper_slack=min(slack, printed) + BOUND)
+    return Outcome(hypotheses, settled, measured, witness, paper_slack=min(slack, printed) + BOUND)
 
 
 @statement(
@@ -215,7 +215,7 @@ def everything_selected_is_no_limit(
     path = train(corpus.problem(E, v), Normalized(0.1), steps=1000, start=unit)
     drift = float(np.abs(path.points @ unit - 1).max())
     cosine = float(path.p @ unit) / path.p_norm
-    found = {
+    measured = {
         "largest share of a gradient along p_hat": worst,
         "change of p_hat.p_t": drift,
         "cosine with p_hat at the end": cosine,
@@ -223,11 +223,11 @@ def everything_selected_is_no_limit(
         "event": path.event,
     }
     noise = ROUNDING * path.p_norm * v.size
-    return Outcome(hypotheses, min(1 - worst / ROUNDING, 1 - drift / noise), found, witness=unit)
+    return Outcome(hypotheses, min(1 - worst / ROUNDING, 1 - drift / noise), measured, witness=unit)
 
 
 def _beside_differences(corpus: Corpus, E: np.ndarray, x: np.ndarray) -> np.ndarray:
-    """x without its part in the span of the differences of tokens that share a sequence."""
+    """Return x without its part in the span of the differences of tokens that share a sequence."""
     firsts = corpus.per_slot(corpus.tokens[corpus.offsets[:-1]])
     D = E[corpus.tokens] - E[firsts]
     _, values, axes = np.linalg.svd(D, full_matrices=False)

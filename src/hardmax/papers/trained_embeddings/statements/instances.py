@@ -50,7 +50,7 @@ def generic_embeddings() -> list[list[float]]:
 
 
 def generic_corpus() -> Corpus:
-    """Four sequences over these five tokens."""
+    """Four sequences over the five tokens of `generic_embeddings`."""
     return Corpus.from_sequences([[0, 1, 2], [1, 3, 4], [2, 3, 0], [4, 0, 1]], [1, -1, 1, -1])
 
 
@@ -81,7 +81,7 @@ def designated_problem(lead: float = 8.0, rng: int = 0) -> Problem:
 
 
 def kindred_embeddings() -> tuple[np.ndarray, np.ndarray]:
-    """Important tokens that share most of their embedding, so that telling them apart is expensive."""
+    """Important tokens that share most of their embedding, so that separating them is expensive."""
     E = np.array([[1.0, 0.1, 0.0, 0.0, 0.1], [1.0, 0.0, 0.1, 0.0, -0.1], [0.0, 0.0, 0.0, 1.0, 0.0]])
     return E, np.array([0.0, 0.0, 0.0, 0.0, 1.0])
 

@@ -82,8 +82,9 @@ def one_solution(
     E: Any = None,
     first_rate: Rate = None,
 ) -> Outcome:
-    """Two ways to solve it must meet, to rounding; M^+ 1 is compared with what they find, and where it is
-    another vector, with the solution in rational numbers.
+    """Solve the problem in two ways, which must agree to rounding, and compare M^+ 1 with the solution.
+
+    Where M^+ 1 is another vector, it is compared with the solution in rational numbers.
     """
     hypotheses, best = solved_pattern(corpus, selection, E, first_rate)
     if best is None:
@@ -107,7 +108,7 @@ def one_solution(
 
 
 def in_rationals(best: MaxMargin) -> MaxMargin | None:
-    """The same solution in rational numbers; None where there are too many rows for them."""
+    """Solve the problem of a solution in rational numbers; None if it has too many rows."""
     if best.exact is not None or best.constraints.count > EXACT_ROWS:
         return best if best.exact is not None else None
     return solve(best.constraints, exact=True)
@@ -130,7 +131,7 @@ def is_spanned(best: MaxMargin, chosen: list[int], p: Sequence[Fraction]) -> boo
 
 
 def second_solution(best: MaxMargin) -> np.ndarray | None:
-    """The same solution by another way: in rational numbers, or with the rows the other way round."""
+    """Solve the problem of a solution in another way: in rational numbers, or with the rows reversed."""
     few = best.constraints.count <= EXACT_ROWS
     rows = best.constraints if few else best.constraints.subset(np.arange(best.constraints.count)[::-1])
     again = solve(rows, exact=few)
@@ -252,11 +253,11 @@ def important_only_is_short(
     if not best.p_norm:
         return unsaid(hypotheses)
     bound = 4.0 * corpus.n
-    slack, proof = 1 - best.p_norm / bound, None
+    slack: Any = 1 - best.p_norm / bound
     if slack < 0 and (exactly := in_rationals(best)) is not None and exactly.exact is not None:
-        proof = RATIONAL if exactly.exact.norm_squared > Fraction(bound) ** 2 else None
+        slack = slack, RATIONAL if exactly.exact.norm_squared > Fraction(bound) ** 2 else None
     measured = {"|p_hat|": best.p_norm, "bound": bound, "sqrt |S_c|": math.sqrt(len(set(important)))}
-    return Outcome(hypotheses, slack, measured, proof=proof, paper_slack=slack, paper_proof=proof)
+    return Outcome(hypotheses, slack, measured, paper_slack=slack)
 
 
 @printed("A-ERR-15")

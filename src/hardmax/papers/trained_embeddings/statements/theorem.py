@@ -42,7 +42,7 @@ RISE = 1e-13  # a relative rise of the loss that is rounding
 def flow_after_first_step(
     corpus: Corpus, d: Width, first_rate: Rate, delta: float, rng: int
 ) -> tuple[Conditions, TheoremFive]:
-    """Assumption 4, (10) and event (14), and the run; the test ends where no token competes."""
+    """Return Assumption 4, (10) and event (14), and the run; end the test if no token competes."""
     hypotheses, _ = important_tokens(corpus)
     first_rate = step_of(corpus, first_rate)
     asked = theorem_5_thresholds(corpus.n, corpus.T, corpus.S, delta=delta, first_rate=first_rate)
@@ -64,7 +64,7 @@ def far_enough(run: TheoremFive) -> Hypothesis:
 
 
 def described(run: TheoremFive) -> dict[str, Any]:
-    """What every statement about a run reports."""
+    """Return the values that every statement about a run reports."""
     return {
         "d": to_float(Fraction(run.d)),
         "norm": run.path.p_norm,
@@ -77,7 +77,7 @@ def described(run: TheoremFive) -> dict[str, Any]:
 
 
 def own_direction(run: TheoremFive) -> float:
-    """How near p is to the max-margin direction of its own selection, in units of what is allowed."""
+    """Return the slack of 1 - cos between p and the max-margin direction of its own selection."""
     return 1 - run.misalignment_p / ALIGNED
 
 
@@ -93,7 +93,7 @@ def own_direction(run: TheoremFive) -> float:
 def important_tokens_win(
     corpus: Corpus, *, d: Width = None, first_rate: Rate = None, delta: float = DELTA, rng: int = 0
 ) -> Outcome:
-    """A first step drawn at width d, by default the least that (10) allows, and the flow from there."""
+    """Draw a first step at width d, by default the least that (10) allows, and follow the flow from there."""
     hypotheses, run = flow_after_first_step(corpus, d, first_rate, delta, rng)
     slack = own_direction(run) if run.selects_important else -1.0
     hypotheses.append(far_enough(run))
@@ -150,8 +150,9 @@ FAR = 1e8  # the flow runs to this many times |p_hat|
 
 
 def strong_hypotheses(problem: Problem, found: StrongConditions) -> list[Hypothesis]:
-    """(H1), (H2) and (H3) as hypotheses, with what they take for granted: the loss must not be negative,
-    or one input's loss would say nothing about the mean.
+    """Return (H1), (H2) and (H3) as hypotheses, with what they take for granted.
+
+    The loss must not be negative, or the loss of one input would say nothing about the mean.
     """
     least = float(np.min(problem.loss.value(problem.scores)))
     return [
@@ -177,8 +178,10 @@ def strong_hypotheses(problem: Problem, found: StrongConditions) -> list[Hypothe
     errata=("A-ERR-11", "A-ERR-12"),
 )
 def designated_tokens_win(problem: Problem, *, start: Any = None, rival: Any = None) -> Outcome:
-    """The flow from ``start``; the designated tokens are those that score highest. How near it comes to
-    another direction ``rival`` is reported too. A flow that has not come near is not a counterexample.
+    """Follow the flow from ``start``; the designated tokens are those that score highest.
+
+    How near it comes to another direction ``rival`` is reported too. A flow that has not come near is not a
+    counterexample.
     """
     hypotheses = need(fixed_scores(problem))
     hypotheses.need(decreasing_loss(problem), strict_best(problem))

@@ -44,8 +44,9 @@ PATTERNS = 1000  # a search over more patterns than this is left undecided
 def cheapest_pattern_wins(
     corpus: Corpus, *, E: Any = None, v: Any = None, first_rate: Rate = None, start: Any = None
 ) -> Outcome:
-    """Enumerate the realisable patterns that contain the important tokens; then the flow from ``start``,
-    which has come near its limit or has not yet: not having come refutes nothing.
+    """Enumerate the realizable patterns with the important tokens, and follow the flow from ``start``.
+
+    A flow that has not come near its limit yet refutes nothing.
     """
     hypotheses, important = important_tokens(corpus)
     E, v = fixed_embeddings(corpus, E, v, first_rate)
@@ -71,7 +72,7 @@ def cheapest_pattern_wins(
 def cheapest_other(
     corpus: Corpus, E: np.ndarray, important: tuple[int, ...], norm: float
 ) -> tuple[float, Any, bool]:
-    """The least norm of another pattern over that of the important-only one, where, and if all were seen."""
+    """Return the relative norm of the cheapest other pattern, the pattern, and whether all were tried."""
     own = tuple((s,) for s in important)
     ratio, where, complete = math.inf, None, True
     # Those of A-ERR-5 go first, so that a search that is cut short has seen the likely ones.
@@ -96,9 +97,9 @@ def lone_patterns(corpus: Corpus, important: tuple[int, ...]) -> list[Pattern]:
 
 
 def lone_type_norm(N: int, own: Any, c: np.ndarray) -> Any:
-    """|p_hat|^2 of the pattern that ties everything except one important type, at infinite width; exact where
-    the values are fractions.
+    """Return |p_hat|^2 of the pattern that ties everything except one important type, at infinite width.
 
+    The result is exact if the values are fractions.
     ``N`` is the number of tokens in its component and ``own`` its entry of the values c. Along v the solution
     gains own^2/(1 + |c|^2) on the (N - 1)/N of the same pattern without v.
     """
@@ -117,8 +118,9 @@ def lone_type_norm(N: int, own: Any, c: np.ndarray) -> Any:
     errata=("A-ERR-5",),
 )
 def ties_are_cheaper(corpus: Corpus, *, first_rate: Rate = None) -> Outcome:
-    """Closed forms in rational numbers; only where p_hat has a part along v, and nothing is claimed, is a
-    problem solved in floats.
+    """Evaluate closed forms in rational numbers.
+
+    Only where p_hat has a part along v, and nothing is claimed, is a problem solved in floats.
     """
     hypotheses, important = important_tokens(corpus)
     edges = sorted(
