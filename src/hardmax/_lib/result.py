@@ -53,10 +53,12 @@ class Result(Shown):
     """
 
     schema: ClassVar[str]
+    json_fields: ClassVar[tuple[str, ...]] = ()  # attributes that the JSON object has under the same names
+    row_field: ClassVar[str] = ""  # the field of the JSON object that lists the rows of the result
 
-    @abstractmethod
     def fields(self) -> Mapping[str, Any]:
         """Return the fields of the JSON object, named as in the schema of the command."""
+        return {name: getattr(self, name) for name in self.json_fields}
 
     @property
     def exit_code(self) -> int:
@@ -73,7 +75,10 @@ class Result(Shown):
         return plain({"schema": self.schema, "version": __version__, **self.fields()})
 
     def records(self) -> Sequence[Mapping[str, Any]]:
-        """Return the rows of the result, each with the same columns."""
+        """Return the rows of the result, each with the same columns; by default one of all plain fields."""
+        if self.row_field:
+            rows: list[dict[str, Any]] = self.json()[self.row_field]
+            return rows
         simple = {name: x for name, x in self.json().items() if not isinstance(x, dict | list)}
         return [{name: x for name, x in simple.items() if name not in ("schema", "version")}]
 

@@ -129,11 +129,13 @@ def grid(
     styles: Iterable[str] = (),
     *,
     numbers: Sequence[str] = (),
+    wrapped: Sequence[str] | None = None,
     head: bool = True,
 ) -> Table:
-    """Return a table without lines, of texts without markup; only its last column may break.
+    """Return a table without lines, of texts without markup.
 
-    Columns of ``numbers`` are aligned to the right.
+    Columns of ``numbers`` are aligned to the right. Lines of ``wrapped`` columns may break; by default those
+    of the last column.
     """
     from rich.table import Table
     from rich.text import Text
@@ -141,7 +143,8 @@ def grid(
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_header=head)
     for name in names:
         align: Any = "right" if name in numbers else "left"
-        table.add_column(Text(name), no_wrap=name != names[-1], justify=align)
+        no_wrap = name not in (names[-1:] if wrapped is None else wrapped)
+        table.add_column(Text(name), no_wrap=no_wrap, justify=align, overflow="fold")
     for row, style in zip_longest(rows, styles, fillvalue=""):
         table.add_row(*map(Text, row), style=style)
     return table

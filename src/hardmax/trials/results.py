@@ -9,19 +9,22 @@ import os
 import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from hardmax._lib.arguments import check_arguments
 from hardmax._lib.extras import install
 from hardmax._lib.files import whole, whole_text
-from hardmax._lib.terminal import html
+from hardmax._lib.result import Shown
 from hardmax.trials.grid import Parameters, cell_key, seeds
 from hardmax.trials.provenance import Function, identity, named
 from hardmax.trials.store import Store
 from hardmax.trials.summary import CellSummary, Collected, failures_of, kind_of, summary_of, told
 from hardmax.trials.work import DONE, FAILED, call, checked
+
+if TYPE_CHECKING:
+    from rich.text import Text
 
 CHUNK = 50_000  # rows of a Parquet row group
 UNKNOWN = "FILE.py:NAME"  # in the command of a trial whose function only the reader knows
@@ -42,7 +45,7 @@ class Failure:
 
 
 @dataclass(frozen=True, eq=False)
-class Sweep:
+class Sweep(Shown):
     """The results of `hardmax.sweep`, finished or not; `Sweep.open` reads a store without running anything.
 
     Rows come in the order of cells and trials, whatever the order in which they were run.
@@ -56,9 +59,7 @@ class Sweep:
     """
 
     store: Store
-    function: Function | None = (
-        None  # known to the process that ran the sweep; a store is data and names none
-    )
+    function: Function | None = None  # of the process that ran the sweep; a store is data and names none
 
     @classmethod
     def open(cls, path: str | os.PathLike[str]) -> Sweep:
@@ -76,8 +77,8 @@ class Sweep:
     def __repr__(self) -> str:
         return f"Sweep(done={self.done}, failed={self.failed}, remaining={self.remaining})"
 
-    def __str__(self) -> str:
-        """The table of `hardmax sweep`.
+    def table(self) -> Text:
+        """Return what `hardmax sweep` prints.
 
         >>> import hardmax as hm
         >>> print(hm.sweep(lambda parameters, seed: {"odd": seed % 2 == 1}, {"d": [2, 5]}, 3, workers=0))
@@ -86,13 +87,11 @@ class Sweep:
         5       3  1 of 3 (1-91%)
         6 done, 0 failed, 0 remaining
         """
-        lines = told(summary_of(self), list(failures_of(self)), self.parameters)
-        return "\n".join([*lines, f"{self.done} done, {self.failed} failed, {self.remaining} remaining"])
-
-    def _repr_html_(self) -> str:
         from rich.text import Text
 
-        return html(Text(str(self)))
+        lines = told(summary_of(self), failures_of(self), self.parameters)
+        counts = f"{self.done} done, {self.failed} failed, {self.remaining} remaining"
+        return Text("\n".join([*lines, counts]))
 
     @property
     def done(self) -> int:

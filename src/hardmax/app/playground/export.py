@@ -65,13 +65,10 @@ class ExportedPage(Result):
     """
 
     schema: ClassVar[str] = "hardmax.play/1"
+    json_fields: ClassVar = ("file", "bytes")
 
     file: str
     bytes: int
-
-    def fields(self) -> dict[str, Any]:
-        """The fields of the JSON."""
-        return {"file": self.file, "bytes": self.bytes}
 
     def table(self) -> Any:
         """What the command prints."""

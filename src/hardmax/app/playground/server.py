@@ -55,15 +55,12 @@ class Serving(Result):
     """
 
     schema: ClassVar[str] = "hardmax.play/1"
+    json_fields: ClassVar = ("address", "host", "port")
 
     address: str
     host: str
     port: int
     kept: bool = False  # whether the server keeps what the page opens with, as too long for an address
-
-    def fields(self) -> dict[str, Any]:
-        """The fields of the JSON."""
-        return {"address": self.address, "host": self.host, "port": self.port}
 
     def table(self) -> str:
         """One line with the address."""

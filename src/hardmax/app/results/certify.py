@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 import os
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -31,6 +31,7 @@ class CertifyResult(Result):
     """
 
     schema: ClassVar[str] = "hardmax.certify/1"
+    json_fields: ClassVar = ("valid", "what", "violations", "trusted")
 
     valid: bool
     what: str
@@ -41,10 +42,6 @@ class CertifyResult(Result):
     def exit_code(self) -> int:
         """0 if the certificate is valid, 1 if not."""
         return DONE if self.valid else NOT_AS_EXPECTED
-
-    def fields(self) -> dict[str, Any]:
-        """Return the fields of the JSON object."""
-        return asdict(self)
 
     def table(self) -> Text:
         """Return what `hardmax certify` prints."""

@@ -59,6 +59,7 @@ class DoctorReport(Result):
     """
 
     schema: ClassVar[str] = "hardmax.doctor/1"
+    row_field: ClassVar[str] = "checks"
 
     checks: tuple[Finding, ...]
 
@@ -72,10 +73,6 @@ class DoctorReport(Result):
         """Whether all checks passed, or which ones failed."""
         failed = [each.name for each in self.checks if not each.ok]
         return f"failed: {', '.join(failed)}" if failed else f"all {len(self.checks)} checks passed"
-
-    def records(self) -> list[dict[str, Any]]:
-        """Return a row per check."""
-        return [asdict(each) for each in self.checks]
 
     def fields(self) -> dict[str, Any]:
         """Return the fields of the JSON object."""

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from hardmax._lib.arguments import check_arguments
 from hardmax._lib.extras import install
 from hardmax._lib.result import Result
-from hardmax._lib.terminal import DONE, INCOMPLETE, INTERRUPTED, NOT_AS_EXPECTED
+from hardmax._lib.terminal import DONE, INCOMPLETE, INTERRUPTED, NOT_AS_EXPECTED, grid
 from hardmax.app.results.session import session
 from hardmax.papers.registry import PAPERS
 from hardmax.trials.provenance import named
@@ -124,38 +124,38 @@ class HuntResult(Result):
         return shlex.join(again), shlex.join(verify)
 
     def fields(self) -> dict[str, Any]:
-        """The fields of the JSON."""
-        found = self.candidate is not None
+        """Return the fields of the JSON object."""
+        found = self.candidate
         return {
             "claim": self.claim,
             "reading": self.reading,
-            "space": {name: list(ends) for name, ends in self.space.items()},
+            "space": self.space,
             "seed": self.seed,
             "verdict": self.verdict,
             "status": "interrupted" if self.interrupted else "complete",
             "tries": self.tries,
             "instances": self.instances,
-            "words": dict(self.words),
+            "words": self.words,
             "search": self.search,
-            "counterexample": self.candidate.to_dict() if found and self.candidate is not None else None,
-            "size": list(self.candidate.size) if self.candidate is not None else None,
-            "size_before": list(self.first_size) if self.first_size is not None else None,
-            "slack": self.judged.slack if found and self.judged is not None else None,
+            "counterexample": None if found is None else found.to_dict(),
+            "size": None if found is None else found.size,
+            "size_before": self.first_size,
+            "slack": None if found is None or self.judged is None else self.judged.slack,
             "proof": self.proof,
             "refusal": self.refusal,
-            "suggestions": list(self.suggestions),
+            "suggestions": self.suggestions,
             "loss": self.loss,
-            "notes": list(self.notes),
-            "files": list(self.files),
-            "commands": list(self.commands),
+            "notes": self.notes,
+            "files": self.files,
+            "commands": self.commands,
             "seconds": self.seconds,
         }
 
     def table(self) -> RenderableType:
-        """What `hardmax hunt` prints."""
-        from rich.markup import escape
+        """Return what `hardmax hunt` prints."""
+        from rich.text import Text
 
-        return escape("\n".join(self._lines()))
+        return Text("\n".join(self._lines()))
 
     def _lines(self) -> list[str]:
         where = ", ".join(f"{name} {low}..{high}" for name, (low, high) in self.space.items())
@@ -209,6 +209,7 @@ class CatalogueResult(Result):
     """
 
     schema: ClassVar[str] = "hardmax.hunt/1"
+    row_field: ClassVar[str] = "table"
 
     seconds: float
     seed: int
@@ -227,9 +228,9 @@ class CatalogueResult(Result):
             return INTERRUPTED
         return DONE if self.refuted == len(self.hunts) else INCOMPLETE
 
-    def records(self) -> list[dict[str, Any]]:
-        """Return a row per printed statement."""
-        return [
+    def fields(self) -> dict[str, Any]:
+        """Return the fields of the JSON object."""
+        table = [
             {
                 "claim": entry.claim,
                 "erratum": entry.erratum,
@@ -245,54 +246,37 @@ class CatalogueResult(Result):
             }
             for entry, found in self.hunts
         ]
-
-    @property
-    def headline(self) -> str:
-        """How many statements were refuted."""
-        return f"{self.refuted} of {len(self.hunts)} refuted"
-
-    def fields(self) -> dict[str, Any]:
-        """Return the fields of the JSON object."""
         status = "interrupted" if self.interrupted else "complete"
         return {
             "seed": self.seed,
             "limit": self.seconds,
             "status": status,
             "refuted": self.refuted,
-            "table": self.records(),
+            "table": table,
         }
+
+    @property
+    def headline(self) -> str:
+        """How many statements were refuted."""
+        return f"{self.refuted} of {len(self.hunts)} refuted"
 
     def table(self) -> RenderableType:
         """What `hardmax hunt --catalogue` prints."""
         from rich.console import Group
-        from rich.markup import escape
-        from rich.table import Table
 
-        table = Table(box=None, pad_edge=False)
-        for name in ("claim", "as printed", "verdict", "size", "known", "instances", "s"):
-            table.add_column(name, justify="right" if name in ("instances", "s") else "left")
-        smaller = 0
+        rows, smaller = [], 0
         for entry, found in self.hunts:
-            size = found.candidate.size if found.candidate is not None else None
-            smaller += size is not None and sum(size) <= sum(entry.size)
-            row = (
-                entry.claim,
-                entry.says,
-                found.verdict,
-                _size(size),
-                _size(entry.size),
-                str(found.instances),
-            )
-            table.add_row(*map(escape, row), f"{found.seconds:.0f}")
+            size = () if found.candidate is None else found.candidate.size
+            smaller += bool(size) and sum(size) <= sum(entry.size)
+            sizes = [" ".join(map(str, each)) for each in (size, entry.size)]
+            counts = str(found.instances), f"{found.seconds:.0f}"
+            rows.append((entry.claim, entry.says, found.verdict, *sizes, *counts))
+        names = ("claim", "as printed", "verdict", "size", "known", "instances", "s")
         return Group(
-            table,
+            grid(names, rows, numbers=names[-2:], wrapped=names[:3]),
             f"{self.headline}; {smaller} no larger than the known counterexample "
             "(inputs, tokens, dimensions or words)",
         )
-
-
-def _size(size: tuple[int, int, int] | None) -> str:
-    return "" if size is None else " ".join(map(str, size))
 
 
 @check_arguments

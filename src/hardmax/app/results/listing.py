@@ -35,6 +35,7 @@ class Listing(Result, Sequence[Item]):
     """
 
     schema: ClassVar[str] = "hardmax.list/1"
+    row_field: ClassVar[str] = "items"
 
     kind: Literal["statements", "figures"]
     items: tuple[Item, ...]
@@ -53,13 +54,9 @@ class Listing(Result, Sequence[Item]):
         """How many there are."""
         return f"{len(self.items)} {self.kind}"
 
-    def records(self) -> list[dict[str, Any]]:
-        """Return a row per item."""
-        return [item._asdict() for item in self.items]
-
     def fields(self) -> dict[str, Any]:
         """Return the fields of the JSON object."""
-        return {"kind": self.kind, "items": self.records()}
+        return {"kind": self.kind, "items": [item._asdict() for item in self.items]}
 
     def table(self) -> RenderableType:
         """Return what the list prints: an id and a title per line."""

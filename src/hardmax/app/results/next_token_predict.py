@@ -39,6 +39,7 @@ class NextTokenPrediction(Result):
     """
 
     schema: ClassVar[str] = "hardmax.ntp-predict/1"
+    row_field: ClassVar[str] = "next"
 
     sentence: tuple[str, ...]
     prediction: Prediction
@@ -48,10 +49,6 @@ class NextTokenPrediction(Result):
         """The most probable next token and its probability."""
         word, probability = self.prediction.next(1)[0]
         return f"{shown(word)} with probability {probability:.6g}, {self.prediction.rule}"
-
-    def records(self) -> list[dict[str, Any]]:
-        """Return a row per next token, the most probable first."""
-        return [{"token": word, "probability": p} for word, p in self.prediction.next(SHOWN)]
 
     def fields(self) -> dict[str, Any]:
         """The fields of the JSON."""

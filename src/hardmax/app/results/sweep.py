@@ -50,6 +50,7 @@ class SweepResult(Result):
     """
 
     schema: ClassVar[str] = "hardmax.sweep/1"
+    json_fields: ClassVar = ("seed", "store", "done", "failed", "remaining", "seconds", "failures", "summary")
 
     seed: int
     store: str
@@ -124,19 +125,6 @@ class SweepResult(Result):
             return INCOMPLETE
         return NOT_AS_EXPECTED if self.failed else DONE
 
-    def fields(self) -> dict[str, Any]:
-        """The fields of the JSON."""
-        return {
-            "seed": self.seed,
-            "store": self.store,
-            "done": self.done,
-            "failed": self.failed,
-            "remaining": self.remaining,
-            "seconds": self.seconds,
-            "failures": self.failures,
-            "summary": self.summary,
-        }
-
     def table(self) -> Text:
         """What `hardmax sweep` prints."""
         from rich.text import Text
@@ -163,6 +151,7 @@ class TrialResult(Result):
     """
 
     schema: ClassVar[str] = "hardmax.sweep/1"
+    json_fields: ClassVar = ("store", "cell", "trial", "seed", "parameters", "error", "row", "status")
 
     store: str
     cell: int
@@ -209,19 +198,6 @@ class TrialResult(Result):
             return "it raised"
         odd = [name for name, x in self.row.items() if isinstance(x, float) and not math.isfinite(x)]
         return f"not finite: {', '.join(odd)}" if odd else "complete"
-
-    def fields(self) -> dict[str, Any]:
-        """The fields of the JSON."""
-        return {
-            "store": self.store,
-            "cell": self.cell,
-            "trial": self.trial,
-            "seed": self.seed,
-            "parameters": self.parameters,
-            "error": self.error,
-            "row": self.row,
-            "status": self.status,
-        }
 
     def table(self) -> str:
         """What `hardmax sweep --trial` prints."""

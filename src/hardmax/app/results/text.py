@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import hardmax as hm
 from hardmax._lib.arguments import check_arguments
 from hardmax._lib.result import Result
-from hardmax._lib.terminal import spelled
+from hardmax._lib.terminal import grid, spelled
 from hardmax.app.results.session import check_range, session, writable
 
 if TYPE_CHECKING:
@@ -89,21 +89,24 @@ class TextTraining(Result):
     def table(self) -> Group:
         """What `hardmax text train` prints."""
         from rich.console import Group
-        from rich.table import Table
 
-        table, told = Table(box=None, pad_edge=False, show_header=False), self.fields()
-        table.add_row("texts trained on", f"{self.texts:,}")
-        table.add_row("words and n-grams", f"{told['tokens']:,}")
-        table.add_row("passes, loss of the last", f"{told['passes']}, {told['loss'] or float('nan'):.4f}")
+        fields = self.fields()
+        rows = {
+            "texts trained on": f"{self.texts:,}",
+            "words and n-grams": f"{fields['tokens']:,}",
+            "passes, loss of the last": f"{fields['passes']}, {fields['loss'] or float('nan'):.4f}",
+        }
         if self.kept is not None:
-            table.add_row("held-out texts", f"{len(self.kept.predictions):,}")
-            table.add_row("accuracy on them", f"{self.kept.full_accuracy:.2%}")
-            table.add_row("always the commonest class", f"{self.majority:.2%}")
-            table.add_row(f"from the {self.kept.k} most telling tokens", f"{self.kept.accuracy:.2%}")
-            table.add_row("tokens that hold 90% of attention", f"{self.kept.needed:.0%}")
+            rows |= {
+                "held-out texts": f"{len(self.kept.predictions):,}",
+                "accuracy on them": f"{self.kept.full_accuracy:.2%}",
+                "always the commonest class": f"{self.majority:.2%}",
+                f"from the {self.kept.k} most telling tokens": f"{self.kept.accuracy:.2%}",
+                "tokens that hold 90% of attention": f"{self.kept.needed:.0%}",
+            }
         if self.model is not None:
-            table.add_row("model", spelled(self.model))
-        return Group(table, "", self.important.table())
+            rows["model"] = spelled(self.model)
+        return Group(grid(("what", "value"), rows.items(), head=False), "", self.important.table())
 
 
 @check_arguments
@@ -254,6 +257,7 @@ class TextExplanation(Result):
     """
 
     schema: ClassVar[str] = "hardmax.text-explain/1"
+    row_field: ClassVar[str] = "tokens"
 
     explanation: Explanation
     page: str | None = None
@@ -263,10 +267,6 @@ class TextExplanation(Result):
         """The class with its probability and score."""
         told = self.explanation
         return f"{told.label}: probability {told.probability:.3f}, score {told.score:+.3f}"
-
-    def records(self) -> list[dict[str, Any]]:
-        """Return a row per token."""
-        return list(self.fields()["tokens"])
 
     def fields(self) -> dict[str, Any]:
         """The fields of the JSON."""
@@ -341,6 +341,7 @@ class TextTokens(Result):
     """
 
     schema: ClassVar[str] = "hardmax.text-important/1"
+    row_field: ClassVar[str] = "tokens"
 
     important: TokenRanking
     picture: str | None = None
@@ -349,10 +350,6 @@ class TextTokens(Result):
     def headline(self) -> str:
         """The first words of the list."""
         return ", ".join(f"{w.token} ({w.label})" for w in self.important.words[:6])
-
-    def records(self) -> list[dict[str, Any]]:
-        """Return a row per token."""
-        return _words(self.important)
 
     def fields(self) -> dict[str, Any]:
         """The fields of the JSON."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from hardmax._lib.arguments import check_arguments
 from hardmax._lib.result import Result
-from hardmax._lib.terminal import DONE, INCOMPLETE, INTERRUPTED, NOT_AS_EXPECTED
+from hardmax._lib.terminal import DONE, INCOMPLETE, INTERRUPTED, NOT_AS_EXPECTED, grid
 from hardmax.app.results.session import session
 
 if TYPE_CHECKING:
@@ -137,22 +137,20 @@ class VerifyResult(Result):
     def table(self) -> RenderableType:
         """What `hardmax verify` prints: a table, or of own data a paragraph for each statement."""
         from rich.console import Group
-        from rich.markup import escape
-        from rich.table import Table
+        from rich.text import Text
 
         if self.on is not None:
-            return "\n\n".join(escape(each.paragraph()) for each in self.checks)
-        table = Table(box=None, pad_edge=False)
-        for name in ("id", "on", "verdict", "expected", "slack"):
-            table.add_column(name, no_wrap=name != "on", overflow="fold")
+            return Text("\n\n".join(each.paragraph() for each in self.checks))
+        rows = []
         for each in self.checks:
             check = each.check
             unmet = [h.id for h in check.hypotheses if not h.holds]
             where = [check.instance, *([f"not met: {', '.join(unmet)}"] if unmet else [])]
             slack = "" if check.slack is None else f"{check.slack:.3g}"
-            cells = (check.id, "\n".join(where), check.verdict, each.expected or "", slack)
-            table.add_row(*map(escape, cells), style="" if each.good else "bold red")
-        return Group(table, self.headline)
+            rows.append((check.id, "\n".join(where), check.verdict, each.expected or "", slack))
+        styles = ["" if each.good else "bold red" for each in self.checks]
+        names = ("id", "on", "verdict", "expected", "slack")
+        return Group(grid(names, rows, styles, wrapped=["on"]), self.headline)
 
 
 @check_arguments
