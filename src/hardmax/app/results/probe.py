@@ -64,7 +64,7 @@ class ProbeResult(Result):
         from rich.text import Text
 
         kind = "inner" if self.inner else "all"
-        numbers = ("gap", "top", "hard", "rows", "efficiency", "cosine", "held out")
+        numbers = ("gap", "top", "hard", "constraints", "efficiency", "cosine", "held out")
         rows = []
         for head in self.heads.ranked[: self.shown]:
             found = getattr(head, kind)
@@ -84,7 +84,7 @@ class ProbeResult(Result):
         return [
             f"{shown(self.model)}: {len(heads.heads)} heads, hardest first, on {texts}{more}",
             "gap: median in nats between the selected token and the next; top: mean weight of the selected; "
-            "hard: queries with 2 nats or more; rows: of the "
+            "hard: queries with 2 nats or more; constraints: of the "
             f"{heads.queries} hardest queries{also}, "
             "v where separability says nothing; after the slash the median of "
             f"{heads.null} random heads, * where the head is above them at a false discovery rate of {LEVEL}",

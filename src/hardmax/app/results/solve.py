@@ -9,7 +9,7 @@ import re
 import sys
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -377,7 +377,7 @@ def _selections(found: SolveResult) -> Table:
     if not _fits(head, rows):
         head[-1] = "support"
         for row, (_, each) in zip(rows, listed, strict=True):
-            row[-1] = f"{len(each.max_margin.support)} rows"
+            row[-1] = f"{len(each.max_margin.support)} constraints"
     if _fits(head, rows):
         return grid(head, rows, styles)
     narrow = [[k, *middle, f"{name}\n{direction}"] for k, name, direction, *middle, _ in rows]
@@ -443,14 +443,14 @@ def _global(tokens: str, best: MaxMargin) -> str:
     if best.farkas is None:
         return f"best-scoring tokens {tokens}: undecided"
     used = [(best.constraints.label(j), w) for j, w in enumerate(best.farkas.tolist()) if w]
-    rows = ", ".join(f"{w:.4g} of ({i}, {t})" for (i, t), w in used[:8]) + (", ..." if len(used) > 8 else "")
-    return f"best-scoring tokens {tokens}: infeasible, these rows cancel: {rows}"
+    rows = ", ".join(f"{w:.4g} x ({i}, {t})" for (i, t), w in used[:8]) + (", ..." if len(used) > 8 else "")
+    return f"best-scoring tokens {tokens}: infeasible, constraints cancel: {rows}"
 
 
 def _split(found: Decomposition) -> str:
     """What training does where the best-scoring tokens cannot all be selected."""
     where = "that keeps to them" if found.is_local else "from any start"
-    text = f"their rows: {len(found.bound)} bound, {len(found.separable)} separable ({found.status}). "
+    text = f"their constraints: {len(found.bound)} bound, {len(found.separable)} separable ({found.status}). "
     text += f"Training {where}\n  holds a part of p of dimension {found.S.shape[1]} finite"
     if not found.is_local and found.finite is not None:
         text += f": p_fin = {_vector(found.finite.p, 60)}, infimum of the risk {found.finite.risk:.6g}"
@@ -484,12 +484,12 @@ def _critical(found: CriticalDirections) -> list[Any]:
     """Return a table of the directions, and what the index theorem implies for finite stationary points."""
     listed = found.directions[:ROWS]
     parts: list[Any] = [f"critical directions at infinity: {len(found.directions)}"]
-    names: Sequence[str] = ("index", "selection", "direction", "margin", "signed rows (i, t)")
+    names: Sequence[str] = ("index", "selection", "direction", "margin", "signed constraints (i, t)")
     if listed:
         styles = ["green" if each.index == 0 else "" for each in listed]
         rows = [_critical_row(each) for each in listed]
         if not _fits(names, rows):
-            names = ("index", "margin", "selection, direction, signed rows (i, t)")
+            names = ("index", "margin", "selection, direction, signed constraints (i, t)")
             rows = [
                 [k, margin, f"{tokens}\n{direction}\n{signed}"]
                 for k, tokens, direction, margin, signed in rows
@@ -502,7 +502,7 @@ def _critical(found: CriticalDirections) -> list[Any]:
 
 def _verdict(found: CriticalDirections) -> str:
     if found.status == "truncated":
-        return f"incomplete after {found.sets} sets of rows; give it more seconds"
+        return f"incomplete after {found.sets} sets of constraints; give it more seconds"
     if found.degenerate:
         more = f" (and {len(found.degenerate) - 1} more)" if len(found.degenerate) > 1 else ""
         return f"the index theorem does not apply: {found.degenerate[0]}{more}"
@@ -570,6 +570,7 @@ def solve(
     """
     from hardmax._lib import expect
     from hardmax.data.small import load_problem
+    from hardmax.margin.norms import norm as norm_of
     from hardmax.problem import Problem
 
     started = time.monotonic()
@@ -593,17 +594,8 @@ def solve(
         _provable(Path(certificates), inputs)
     # reading has taken some of the time; the search needs a positive rest to report that it has none
     left = None if seconds is None else max(started + seconds - time.monotonic(), 1e-9)
-    job = SolveJob(
-        posed,
-        norm,
-        every=all,
-        limit=limit,
-        seconds=left,
-        exact=exact,
-        critical=critical,
-        flow=flow,
-        start=begin,
-    )
+    job = SolveJob(posed, norm_of(norm), all, limit, left, exact, critical, flow, begin)
+    job.check()
     with session().progress("searching", STEPS, progress) as bar:
         try:
             with session().none_lost():
@@ -653,44 +645,41 @@ def _provable(folder: Path, inputs: Sequence[str]) -> None:
             raise ValueError(f"`certificates` {folder}: it may overwrite {name}; choose another folder")
 
 
+@dataclass(eq=False)
 class SolveJob:
     """A search in steps; after an interrupt `result` returns what was found."""
 
-    def __init__(
-        self,
-        problem: Problem,
-        norm: Norm | str | float,
-        *,
-        every: bool,
-        limit: int | None,
-        seconds: float | None,
-        exact: bool,
-        critical: bool,
-        flow: bool,
-        start: Any,
-    ) -> None:
-        from hardmax.margin.att_svm import AttentionRows
-        from hardmax.margin.norms import norm as norm_of
+    problem: Problem
+    norm: Norm
+    every: bool
+    limit: int | None
+    seconds: float | None
+    exact: bool
+    with_critical: bool
+    with_flow: bool
+    start: Any
+    search: SelectionList | None = None
+    listed: list[FeasibleSelection] = field(default_factory=list)
+    known: dict[tuple[int, ...], MaxMargin] = field(default_factory=dict)  # best-scoring, solved
+    best: list[Best] = field(default_factory=list)
+    all_best: bool = False
+    is_whole: bool = False
+    critical: CriticalDirections | None = None
+    path: Run | None = None
+    decomposition: Decomposition | None = None
 
-        self.problem, self.norm, self.start = problem, norm_of(norm), start
-        self.every, self.limit, self.seconds, self.exact = every, limit, seconds, exact
-        self.with_critical, self.with_flow = critical, flow
-        self.search: SelectionList | None = None
-        self.listed: list[FeasibleSelection] = []
-        self.known: dict[tuple[int, ...], MaxMargin] = {}  # best-scoring, solved
-        self.best: list[Best] = []
-        self.all_best = self.is_whole = False
-        self.critical: CriticalDirections | None = None
-        self.path: Run | None = None
-        self.decomposition: Decomposition | None = None
+    def check(self) -> None:
+        """Refuse what the norm does not support, before the search and not after it."""
+        from hardmax.margin.att_svm import AttentionRows
+
         if self.norm.name == "l2":
             return
-        self.norm.refuse(AttentionRows(problem).constraints([]), exact)
-        if flow:
+        self.norm.refuse(AttentionRows(self.problem).constraints([]), self.exact)
+        if self.with_flow:
             from hardmax.dynamics.flow import smooth
 
-            smooth(self.norm, "log t", mirror=False)  # refuses now what has no flow, not after the search
-        if critical:
+            smooth(self.norm, "log t", mirror=False)
+        if self.with_critical:
             raise ValueError(f"`critical=True` supports only norm l2, got norm={self.norm.name!r}")
 
     def run(self, progress: Callable[[int, int], object] | None = None) -> None:
