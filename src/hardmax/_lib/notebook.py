@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 ROWS = 20  # of a table; what is left out is counted
+PICTURES = (".svg", ".png", ".pdf")
 DOTS = 120  # per inch, for a screen
 
 
@@ -57,7 +58,7 @@ def image(figure: Figure) -> str:
 
 def save_picture(figure: Figure, path: Path) -> None:
     """Write a figure as .svg, .png or .pdf, whole or not at all; the same picture is the same file."""
-    if path.suffix not in (".svg", ".png", ".pdf"):
+    if path.suffix not in PICTURES:
         raise ValueError(f"{path}: a picture must be a .svg, .png or .pdf file; give it such a name")
     from matplotlib import rc_context
 

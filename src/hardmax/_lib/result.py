@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from hardmax import __version__
 from hardmax._lib.json import plain
 from hardmax._lib.notebook import image
-from hardmax._lib.terminal import DONE, html, page
+from hardmax._lib.terminal import DONE, Page, html, page
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from pandas import DataFrame
-    from rich.console import RenderableType
 
 _LATEX = {c: f"\\{c}" for c in "&%$#_{}"} | {"\\": r"\textbackslash{}", "^": r"\^{}", "~": r"\~{}"}
 
@@ -23,8 +22,8 @@ class Shown(ABC):
     """Base of objects with a table: ``repr`` is one line, ``print`` and a notebook show the table."""
 
     @abstractmethod
-    def table(self) -> RenderableType:
-        """Return what is printed, for rich to draw: as wide as the terminal, with colors."""
+    def table(self) -> Page:
+        """Return what is printed, as wide as the terminal and with colors."""
 
     @property
     def headline(self) -> str:

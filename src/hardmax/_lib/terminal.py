@@ -11,13 +11,16 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderableType
     from rich.segment import Segment
     from rich.table import Table
     from rich.text import Text
+
+# What `page` and `html` draw: a text, a pair of a text and its style, something of rich, or a list of these.
+Page: TypeAlias = Any
 
 # how a command ends
 DONE = 0
@@ -130,37 +133,38 @@ def grid(
     *,
     numbers: Sequence[str] = (),
     wrapped: Sequence[str] | None = None,
+    widths: Sequence[int] | None = None,
     head: bool = True,
 ) -> Table:
     """Return a table without lines, of texts without markup.
 
     Columns of ``numbers`` are aligned to the right. Lines of ``wrapped`` columns may break; by default those
-    of the last column.
+    of the last column. ``widths`` fix those of the columns.
     """
     from rich.table import Table
     from rich.text import Text
 
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_header=head)
-    for name in names:
+    for name, width in zip_longest(names, widths or ()):
         align: Any = "right" if name in numbers else "left"
         no_wrap = name not in (names[-1:] if wrapped is None else wrapped)
-        table.add_column(Text(name), no_wrap=no_wrap, justify=align, overflow="fold")
+        table.add_column(Text(name), no_wrap=no_wrap, justify=align, overflow="fold", width=width)
     for row, style in zip_longest(rows, styles, fillvalue=""):
         table.add_row(*map(Text, row), style=style)
     return table
 
 
-def page(table: RenderableType, *, styled: bool | None = False) -> str:
-    """Return what rich draws as text; ``styled`` with colors, None with colors if they are forced."""
-    found = io.StringIO()  # rich itself ends the process where a pipe is closed
-    _draw(table, _console(file=found, force_terminal=styled))
-    return found.getvalue()
+def page(content: Page, *, styled: bool | None = False) -> str:
+    """Return a page as text; ``styled`` with colors, None with colors if they are forced."""
+    stream = io.StringIO()  # rich itself ends the process where a pipe is closed
+    _draw(content, _console(file=stream, force_terminal=styled))
+    return stream.getvalue()
 
 
-def html(table: RenderableType) -> str:
-    """The same page as HTML, with its colors."""
+def html(content: Page) -> str:
+    """Return a page as HTML, with its colors."""
     console = _console(file=io.StringIO(), record=True, force_terminal=True, color_system="truecolor")
-    _draw(table, console)
+    _draw(content, console)
     frame = '<pre style="line-height:normal;white-space:pre;overflow-x:auto">{code}</pre>'
     return console.export_html(inline_styles=True, code_format=frame)
 
@@ -173,11 +177,13 @@ def _console(**options: Any) -> Console:
     return console
 
 
-def _draw(table: RenderableType, console: Console) -> None:
+def _draw(content: Page, console: Console) -> None:
     from rich.text import Text
 
-    table = fitted(table, console.width) if isinstance(table, Text) else table
-    console.print(_Visible(table), soft_wrap=True)
+    for part in content if isinstance(content, list) else [content]:
+        part = Text(part) if isinstance(part, str) else Text(*part) if isinstance(part, tuple) else part
+        part = fitted(part, console.width) if isinstance(part, Text) else part
+        console.print(_Visible(part), soft_wrap=True)
 
 
 @dataclass(frozen=True)

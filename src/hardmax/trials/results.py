@@ -9,7 +9,7 @@ import os
 import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -22,9 +22,6 @@ from hardmax.trials.provenance import Function, identity, named
 from hardmax.trials.store import Store
 from hardmax.trials.summary import CellSummary, Collected, failures_of, kind_of, summary_of, told
 from hardmax.trials.work import DONE, FAILED, call, checked
-
-if TYPE_CHECKING:
-    from rich.text import Text
 
 CHUNK = 50_000  # rows of a Parquet row group
 UNKNOWN = "FILE.py:NAME"  # in the command of a trial whose function only the reader knows
@@ -77,7 +74,7 @@ class Sweep(Shown):
     def __repr__(self) -> str:
         return f"Sweep(done={self.done}, failed={self.failed}, remaining={self.remaining})"
 
-    def table(self) -> Text:
+    def table(self) -> str:
         """Return what `hardmax sweep` prints.
 
         >>> import hardmax as hm
@@ -87,11 +84,9 @@ class Sweep(Shown):
         5       3  1 of 3 (1-91%)
         6 done, 0 failed, 0 remaining
         """
-        from rich.text import Text
-
         lines = told(summary_of(self), failures_of(self), self.parameters)
         counts = f"{self.done} done, {self.failed} failed, {self.remaining} remaining"
-        return Text("\n".join([*lines, counts]))
+        return "\n".join([*lines, counts])
 
     @property
     def done(self) -> int:

@@ -70,11 +70,9 @@ class ExportedPage(Result):
     file: str
     bytes: int
 
-    def table(self) -> Any:
-        """What the command prints."""
-        from rich.text import Text
-
-        return Text(f"{self.file}: {self.bytes:,} bytes")
+    def table(self) -> str:
+        """Return what the command prints."""
+        return f"{self.file}: {self.bytes:,} bytes"
 
 
 def export_page(path: str | os.PathLike[str], what: Any = None) -> ExportedPage:

@@ -7,16 +7,13 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from hardmax._lib.arguments import WrongType, check_arguments
 from hardmax._lib.reading import read_json
 from hardmax._lib.result import Result
 from hardmax._lib.terminal import DONE, NOT_AS_EXPECTED
 from hardmax.margin.certificates import certify as check
-
-if TYPE_CHECKING:
-    from rich.text import Text
 
 
 @dataclass(frozen=True, repr=False)
@@ -43,13 +40,11 @@ class CertifyResult(Result):
         """0 if the certificate is valid, 1 if not."""
         return DONE if self.valid else NOT_AS_EXPECTED
 
-    def table(self) -> Text:
+    def table(self) -> str:
         """Return what `hardmax certify` prints."""
-        from rich.text import Text
-
         if not self.valid:
-            return Text("\n  ".join(["not valid:", *self.violations]))
-        return Text("\n".join([f"valid: {self.what}", *(f"not checked: {each}" for each in self.trusted)]))
+            return "\n  ".join(["not valid:", *self.violations])
+        return "\n".join([f"valid: {self.what}", *(f"not checked: {each}" for each in self.trusted)])
 
 
 @check_arguments

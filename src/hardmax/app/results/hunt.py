@@ -14,14 +14,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from hardmax._lib.arguments import check_arguments
 from hardmax._lib.extras import install
 from hardmax._lib.result import Result
-from hardmax._lib.terminal import DONE, INCOMPLETE, INTERRUPTED, NOT_AS_EXPECTED, grid
+from hardmax._lib.terminal import DONE, INCOMPLETE, INTERRUPTED, NOT_AS_EXPECTED, Page, grid
 from hardmax.app.results.session import session
 from hardmax.papers.registry import PAPERS
 from hardmax.trials.provenance import named
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-    from rich.console import RenderableType
 
     from hardmax.papers.hunting.candidate import Candidate
     from hardmax.papers.hunting.claims import Judgement
@@ -151,13 +150,8 @@ class HuntResult(Result):
             "seconds": self.seconds,
         }
 
-    def table(self) -> RenderableType:
+    def table(self) -> str:
         """Return what `hardmax hunt` prints."""
-        from rich.text import Text
-
-        return Text("\n".join(self._lines()))
-
-    def _lines(self) -> list[str]:
         where = ", ".join(f"{name} {low}..{high}" for name, (low, high) in self.space.items())
         said = ", ".join(f"{count} {word}" for word, count in sorted(self.words.items(), key=lambda x: -x[1]))
         lines = [self.headline]
@@ -178,7 +172,7 @@ class HuntResult(Result):
         lines += [f"note: {each}" for each in self.notes]
         lines += [f"a hypothesis may be missing: {each}" for each in self.suggestions]
         lines += [f"files: {', '.join(self.files)}"] if self.files else []
-        return [*lines, *(f"again: {each}" for each in self.commands)]
+        return "\n".join([*lines, *(f"again: {each}" for each in self.commands)])
 
     def plot(self) -> Figure | None:
         """Draw the counterexample; None if there is none in the plane."""
@@ -260,10 +254,8 @@ class CatalogueResult(Result):
         """How many statements were refuted."""
         return f"{self.refuted} of {len(self.hunts)} refuted"
 
-    def table(self) -> RenderableType:
-        """What `hardmax hunt --catalogue` prints."""
-        from rich.console import Group
-
+    def table(self) -> Page:
+        """Return what `hardmax hunt --catalogue` prints."""
         rows, smaller = [], 0
         for entry, found in self.hunts:
             size = () if found.candidate is None else found.candidate.size
@@ -272,11 +264,11 @@ class CatalogueResult(Result):
             counts = str(found.instances), f"{found.seconds:.0f}"
             rows.append((entry.claim, entry.says, found.verdict, *sizes, *counts))
         names = ("claim", "as printed", "verdict", "size", "known", "instances", "s")
-        return Group(
+        sizes_known = f"{smaller} no larger than the known counterexample"
+        return [
             grid(names, rows, numbers=names[-2:], wrapped=names[:3]),
-            f"{self.headline}; {smaller} no larger than the known counterexample "
-            "(inputs, tokens, dimensions or words)",
-        )
+            f"{self.headline}; {sizes_known} (inputs, tokens, dimensions or words)",
+        ]
 
 
 @check_arguments

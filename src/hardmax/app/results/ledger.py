@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from hardmax._lib.arguments import check_arguments
 from hardmax._lib.result import Result
-from hardmax._lib.terminal import grid
+from hardmax._lib.terminal import Page, grid
 from hardmax.papers.ledger import VERDICTS, Row, rows
-
-if TYPE_CHECKING:
-    from rich.console import RenderableType
 
 STYLES = {"not reproduced": "red", "stand-in only": "yellow", "not run": "dim"}
 
@@ -48,17 +45,15 @@ class LedgerResult(Result):
         """Return the fields of the JSON object."""
         return {"counts": self.counts, "rows": [row.fields() for row in self.rows]}
 
-    def table(self) -> RenderableType:
-        """What `hardmax reproduce --ledger` prints."""
-        from rich.console import Group
-
+    def table(self) -> Page:
+        """Return what `hardmax reproduce --ledger` prints."""
         names = ("paper", "item", "verdict", "result")
         results = ["no stored result" if row.result is None else row.result.text for row in self.rows]
         rows = [
             (row.paper, row.item, row.verdict, text) for row, text in zip(self.rows, results, strict=True)
         ]
         styles = [STYLES.get(row.verdict, "") for row in self.rows]
-        return Group(grid(names, rows, styles, wrapped=names[1:]), self.headline)
+        return [grid(names, rows, styles, wrapped=names[1:]), self.headline]
 
 
 @check_arguments

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from hardmax import nexttoken
 from hardmax._lib.arguments import check_arguments
 from hardmax._lib.result import Result
-from hardmax._lib.terminal import DONE, NOT_AS_EXPECTED
+from hardmax._lib.terminal import DONE, NOT_AS_EXPECTED, Page
 from hardmax.app.results.session import check_range, session, writable
 
 if TYPE_CHECKING:
@@ -71,9 +71,11 @@ class GeneratedSentences(Result):
             "longest": self.analysis.text.longest,
         }
 
-    def table(self) -> str:
-        """What `hardmax ntp generate` prints: a sentence of token numbers on each line."""
-        return "\n".join(" ".join(map(str, sentence)) for sentence in self.made.sentences)
+    def table(self) -> Page:
+        """Return what `hardmax ntp generate` prints: sentences of token numbers, on one line each."""
+        from rich.console import Group
+
+        return Group(*(row["sentence"] for row in self.records()))  # not folded: it may become a file
 
 
 @check_arguments
@@ -116,8 +118,7 @@ def generate_file(
     check_range(1, 10_000, max_lag=max_lag)
     check_range(2, 10_000, max_length=max_length)
     check_range(1, 1_000_000, multiplicity=multiplicity)
-    if out is not None:
-        writable("out", out)
+    writable("out", out)
     made = nexttoken.generate(
         vocabulary,
         permutation=permutation,

@@ -11,11 +11,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from hardmax._lib.arguments import check_arguments
 from hardmax._lib.reading import NotJson, parse_json
 from hardmax._lib.result import Result
-from hardmax._lib.terminal import grid, shown, spelled
+from hardmax._lib.terminal import Page, grid, shown, spelled
 
 if TYPE_CHECKING:
-    from rich.console import Group
-
     from hardmax.nexttoken import Prediction, Predictor
 
 
@@ -61,17 +59,14 @@ class NextTokenPrediction(Result):
             "reason": told.reason,
         }
 
-    def table(self) -> Group:
-        """What `hardmax ntp predict` prints."""
-        from rich.console import Group
-        from rich.text import Text
-
+    def table(self) -> Page:
+        """Return what `hardmax ntp predict` prints."""
         told = self.prediction
         left = [(shown(word), f"{p:.6g}") for word, p in told.next(SHOWN)]
         right = [(shown(a.word), f"{a.weight:.6g}", a.type.replace("_", "-")) for a in told.attended]
         rows = [(*(a or ("", "")), *(b or ())) for a, b in zip_longest(left, right)]
         table = grid(("next", "probability", "attended", "weight", "type"), rows)
-        return Group(table, Text(f"{told.rule}: {spelled(told.reason)}"))
+        return [table, f"{told.rule}: {spelled(told.reason)}"]
 
 
 @check_arguments

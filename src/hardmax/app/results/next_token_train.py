@@ -13,14 +13,12 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from hardmax import nexttoken
 from hardmax._lib.arguments import check_arguments
 from hardmax._lib.result import Result
-from hardmax._lib.terminal import DONE, INTERRUPTED, grid
+from hardmax._lib.terminal import DONE, INTERRUPTED, Page, grid
 from hardmax.app.results.next_token_check import LONGEST, MAX_LENGTH, NAMES
 from hardmax.app.results.session import check_range, session, writable
 from hardmax.data.sentences.punctuation import KEEP
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from hardmax.data.sentences.sentences import Sentences
     from hardmax.nexttoken import Analysis
     from hardmax.nexttoken.model_file import Reached
@@ -121,8 +119,8 @@ class NextTokenTraining(Result):
             "status": "; ".join(reason for holds, reason in reasons if holds) or "complete",
         }
 
-    def table(self) -> Table:
-        """What `hardmax ntp train` prints."""
+    def table(self) -> Page:
+        """Return what `hardmax ntp train` prints."""
         fields, rows = self.fields(), []
         labels = {
             "steps": "steps of stage 2",
@@ -195,10 +193,10 @@ def train_file(
     check_range(0, MOST_STEPS, steps=steps)
     check_range(1, MOST_STEPS, stage1=stage1)
     check_range(2, LONGEST, max_length=max_length)
+    writable("out", out, data)
     name = "sentences"
     if isinstance(data, str | os.PathLike):
         name = os.fspath(data)
-        writable("out", out, name)
         data = nexttoken.read_sentences(data, max_length=max_length, punctuation=punctuation)
         for note in data.notes:
             session().say(f"{name}: {note}")

@@ -18,12 +18,11 @@ from hardmax._lib.files import whole_text
 from hardmax._lib.json import plain
 from hardmax._lib.notebook import picture
 from hardmax._lib.result import Result
-from hardmax._lib.terminal import columns, fitted, grid, shown
+from hardmax._lib.terminal import Page, grid, shown
 from hardmax.app.results.session import session, writable
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-    from rich.console import RenderableType
 
     from hardmax.torch.probing.heads import Against, ProbedHead, Selected
     from hardmax.torch.probing.tables import Heads
@@ -58,11 +57,8 @@ class ProbeResult(Result):
             "notes": self.heads.notes,
         }
 
-    def table(self) -> RenderableType:
-        """What `hardmax probe` prints."""
-        from rich.console import Group
-        from rich.text import Text
-
+    def table(self) -> Page:
+        """Return what `hardmax probe` prints."""
         kind = "inner" if self.inner else "all"
         numbers = ("gap", "top", "hard", "constraints", "efficiency", "cosine", "held out")
         rows = []
@@ -72,8 +68,8 @@ class ProbeResult(Result):
             hard = f"{100 * head.hard_share:.0f}%" if head.measured else ""
             place, gap, mass = f"{head.layer}.{head.head}", _number(head.gap, 1), _number(head.mass, 2)
             rows.append((place, gap, mass, hard, *cells, head.why or _kind(head)))
-        told = Text("\n".join(["", *self._legend(kind), "", *self.findings(kind)]))
-        return Group(grid(("head", *numbers, "kind"), rows, numbers=numbers), fitted(told, columns()))
+        heads = grid(("head", *numbers, "kind"), rows, numbers=numbers)
+        return [heads, "", *self._legend(kind), "", *self.findings(kind)]
 
     def _legend(self, kind: str) -> list[str]:
         heads = self.heads
@@ -309,9 +305,7 @@ def probe(
         raise ValueError("model must be the name of a folder or file, got an empty one")
     if is_file and not Path(model).exists():
         raise FileNotFoundError(2, "No such file or directory", os.fspath(model))
-    if page is not None:
-        inputs = [each for each in (model, texts) if isinstance(each, str | os.PathLike)]
-        writable("page", page, *inputs)
+    writable("page", page, model, texts)
     try:
         from hardmax.torch.prober import probe as measure
         from hardmax.torch.probing.loading import load, read_texts

@@ -17,14 +17,12 @@ from hardmax._lib.arguments import WrongType, check_arguments
 from hardmax._lib.notebook import save_picture
 from hardmax._lib.reading import read_json
 from hardmax._lib.result import Result
-from hardmax._lib.terminal import DONE, INCOMPLETE, INTERRUPTED, columns, fitted, grid
+from hardmax._lib.terminal import DONE, INCOMPLETE, INTERRUPTED, Page, columns, grid
 from hardmax.app.results.certify import norm_of_file
 from hardmax.app.results.session import session, writable
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-    from rich.console import Group
-    from rich.table import Table
 
     from hardmax.directions.critical import CriticalDirection, CriticalDirections
     from hardmax.directions.enumerate import FeasibleSelection, SelectionList
@@ -160,9 +158,21 @@ class SolveResult(Result):
             **({} if self.decomposition is None else {"decomposition": _split_fields(self.decomposition)}),
         }
 
-    def table(self) -> Group:
+    def table(self) -> Page:
         """Return what `hardmax solve` prints."""
-        return report(self)
+        parts: list[Page] = [(_head(self), "" if self.cut is None else "bold"), *_copies(self.problem)]
+        if self.selections:
+            parts.append(_selections(self))
+        if len(self.selections) > ROWS:
+            parts.append(f"{len(self.selections) - ROWS} more selections are in the JSON")
+        best = self.best[:ROWS]
+        names = spelled_selections([tokens for tokens, _ in best], columns() - len("best-scoring tokens :"))
+        parts += [_global(name, each) for name, (_, each) in zip(names, best, strict=True)]
+        if self.decomposition is not None:
+            parts.append(_split(self.decomposition))
+        if self.flow is not None:
+            parts.append(_flow(self.flow))
+        return parts if self.critical is None else parts + _critical(self.critical)
 
     @property
     def headline(self) -> str:
@@ -310,29 +320,6 @@ ROWS = 40  # selections in the table
 LONGEST = 96  # characters of a selection or a direction in a table
 
 
-def report(found: SolveResult) -> Group:
-    """Return everything for standard output."""
-    from rich.console import Group
-    from rich.text import Text
-
-    parts: list[Any] = [Text(_head(found), "" if found.cut is None else "bold"), *_copies(found.problem)]
-    if found.selections:
-        parts.append(_selections(found))
-    if len(found.selections) > ROWS:
-        parts.append(f"{len(found.selections) - ROWS} more selections are in the JSON")
-    best = found.best[:ROWS]
-    names = spelled_selections([tokens for tokens, _ in best], columns() - len("best-scoring tokens :"))
-    parts += [_global(name, each) for name, (_, each) in zip(names, best, strict=True)]
-    if found.decomposition is not None:
-        parts.append(_split(found.decomposition))
-    if found.flow is not None:
-        parts.append(_flow(found.flow))
-    if found.critical is not None:
-        parts += _critical(found.critical)
-    texts = [Text(part) if isinstance(part, str) else part for part in parts]
-    return Group(*(fitted(part, columns()) if isinstance(part, Text) else part for part in texts))
-
-
 def _head(found: SolveResult) -> str:
     problem = found.problem
     sizes = sorted(set(problem.sizes.tolist()))
@@ -360,7 +347,7 @@ def _copies(problem: Problem) -> list[str]:
     return [line] if several else []
 
 
-def _selections(found: SolveResult) -> Table:
+def _selections(found: SolveResult) -> Page:
     """Return the table of selections, the best first; # is the index in the JSON."""
     listed = found.ranked[:ROWS]
     names = spelled_selections([each.selection for _, each in listed], LONGEST)
@@ -523,7 +510,6 @@ LIMIT = 10_000  # feasible selections
 SECONDS = 60.0
 LARGE = 20_000  # tokens; one hard-margin problem of more may take seconds
 STEPS = 1000  # of the progress
-PICTURES = (".svg", ".png", ".pdf")
 PROOF = re.compile(r"(selection|global)-\d+\.json")  # files in the folder of certificates
 
 
@@ -584,14 +570,13 @@ def solve(
         raise ValueError("`start` requires `flow=True`")
     norm = norm_of_file(norm) if isinstance(norm, str) else norm
     name = "problem" if isinstance(problem, Problem) else os.fspath(problem)
-    inputs = [] if isinstance(problem, Problem) else [name]
     posed = problem if isinstance(problem, Problem) else load_problem(name)
     begin, start_name = _start(posed, start)
-    inputs += [] if start_name in ("zero", "given") else [start_name]
-    if plot is not None:
-        _drawable(posed, Path(plot), inputs)
+    if plot is not None and posed.d != 2:
+        raise ValueError(f"`plot` needs keys in 2 dimensions, got {posed.d}; leave it out")
+    writable("plot", plot, problem, start, picture=True)
     if certificates is not None:
-        _provable(Path(certificates), inputs)
+        _provable(Path(certificates), problem, start)
     # reading has taken some of the time; the search needs a positive rest to report that it has none
     left = None if seconds is None else max(started + seconds - time.monotonic(), 1e-9)
     job = SolveJob(posed, norm_of(norm), all, limit, left, exact, critical, flow, begin)
@@ -628,19 +613,12 @@ def _start(problem: Problem, start: Any) -> tuple[Any, str]:
     return problem.vector(str(path), p), os.fspath(start)
 
 
-def _drawable(problem: Problem, plot: Path, inputs: Sequence[str]) -> None:
-    if problem.d != 2:
-        raise ValueError(f"`plot` needs keys in 2 dimensions, got {problem.d}; leave it out")
-    if plot.suffix not in PICTURES:
-        raise ValueError(f"plot must end in {', '.join(PICTURES)}, got {plot}")
-    writable("plot", plot, *inputs)
-
-
-def _provable(folder: Path, inputs: Sequence[str]) -> None:
+def _provable(folder: Path, *inputs: Any) -> None:
+    """Refuse a folder that cannot receive certificates, or in which they may overwrite an input."""
     if folder.exists() and not folder.is_dir():
         raise ValueError(f"`certificates` {folder}: this is a file; give the name of a folder")
-    for file in map(os.path.realpath, inputs):
-        place, name = os.path.split(file)
+    for file in (each for each in inputs if isinstance(each, str | os.PathLike)):
+        place, name = os.path.split(os.path.realpath(file))
         if PROOF.fullmatch(name) and place == os.path.realpath(folder):
             raise ValueError(f"`certificates` {folder}: it may overwrite {name}; choose another folder")
 

@@ -22,8 +22,6 @@ from hardmax._lib.terminal import DONE, INCOMPLETE, INTERRUPTED, NOT_AS_EXPECTED
 from hardmax.app.results.session import session, spared, writable
 
 if TYPE_CHECKING:
-    from rich.text import Text
-
     from hardmax.app.results.session import Progress as Bar
     from hardmax.trials.plan import Plan
     from hardmax.trials.provenance import Function
@@ -125,14 +123,12 @@ class SweepResult(Result):
             return INCOMPLETE
         return NOT_AS_EXPECTED if self.failed else DONE
 
-    def table(self) -> Text:
-        """What `hardmax sweep` prints."""
-        from rich.text import Text
-
+    def table(self) -> str:
+        """Return what `hardmax sweep` prints."""
         from hardmax.trials.summary import told
 
         lines = told(self.summary, self.failures, self.varying, self.of)
-        return Text("\n".join([*lines, self.headline]))
+        return "\n".join([*lines, self.headline])
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -324,13 +320,12 @@ def sweep_file(
 
 def _check_exports(plan: Plan, store: Path, targets: dict[str, str | os.PathLike[str] | None]) -> None:
     """Refuse now what cannot be written when all trials are done, or would overwrite what they need."""
-    needed: list[str | os.PathLike[str]] = list(plan.files)
+    needed: list[Any] = list(plan.files)
     spared("store", store, *needed)
     needed += [store, *(store.with_name(store.name + ending) for ending in ("-wal", "-shm", ".lock"))]
     for name, target in targets.items():
-        if target is not None:
-            writable(name, target, *needed)
-            needed.append(target)
+        writable(name, target, *needed)
+        needed.append(target)
     if targets["parquet"] is not None:
         try:
             import pyarrow  # noqa: F401

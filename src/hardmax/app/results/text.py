@@ -12,19 +12,16 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import hardmax as hm
 from hardmax._lib.arguments import check_arguments
 from hardmax._lib.result import Result
-from hardmax._lib.terminal import grid, spelled
+from hardmax._lib.terminal import Page, grid, spelled
 from hardmax.app.results.session import check_range, session, writable
 
 if TYPE_CHECKING:
     import numpy as np
-    from rich.console import Group
-    from rich.table import Table
 
     from hardmax.text import AttentionClassifier, Explanation, TokenRanking, TopKReport
 
 HELD_OUT = 0.1
 SHOWN = 5  # tokens of each class
-PICTURES = (".svg", ".png", ".pdf")
 TOP = 10  # tokens that the short prediction is made from
 
 
@@ -86,10 +83,8 @@ class TextTraining(Result):
             "status": "complete" if held else "no text was held out, so accuracy is not known",
         }
 
-    def table(self) -> Group:
-        """What `hardmax text train` prints."""
-        from rich.console import Group
-
+    def table(self) -> Page:
+        """Return what `hardmax text train` prints."""
         fields = self.fields()
         rows = {
             "texts trained on": f"{self.texts:,}",
@@ -106,7 +101,7 @@ class TextTraining(Result):
             }
         if self.model is not None:
             rows["model"] = spelled(self.model)
-        return Group(grid(("what", "value"), rows.items(), head=False), "", self.important.table())
+        return [grid(("what", "value"), rows.items(), head=False), "", self.important.table()]
 
 
 @check_arguments
@@ -166,10 +161,8 @@ def train_classifier(
         expect.nonnegative("entropy_penalty", entropy_penalty)
     check_range(1, 8, ngrams=ngrams)
     check_range(1, 10_000, epochs=epochs)
-    needed = [each for each in (data, test) if isinstance(each, str | os.PathLike)]
-    for name, path in (("out", out), ("checkpoint", checkpoint)):
-        if path is not None:
-            writable(name, path, *needed)
+    writable("out", out, data, test)
+    writable("checkpoint", checkpoint, data, test)
     if expect.whole("rng", rng) >= 2**32:
         raise ValueError(f"rng must be a seed below 2**32, got {rng}")
     texts, labels, left_out = _read(data, text, label)
@@ -290,8 +283,8 @@ class TextExplanation(Result):
             "page": self.page,
         }
 
-    def table(self) -> Table:
-        """What `hardmax text explain` prints."""
+    def table(self) -> Page:
+        """Return what `hardmax text explain` prints."""
         return self.explanation.table()
 
     def _repr_html_(self) -> str:
@@ -319,8 +312,7 @@ def explain(
     >>> explain(result.classifier, "how good!", label="-").explanation.score < 0
     True
     """
-    if page is not None:
-        writable("page", page, *([model] if isinstance(model, str | os.PathLike) else []))
+    writable("page", page, model)
     from hardmax.text.explanations import explain as parts
 
     found = _loaded(model)
@@ -355,8 +347,8 @@ class TextTokens(Result):
         """The fields of the JSON."""
         return {"tokens": _words(self.important), "picture": self.picture}
 
-    def table(self) -> Table:
-        """What `hardmax text important` prints."""
+    def table(self) -> Page:
+        """Return what `hardmax text important` prints."""
         return self.important.table()
 
 
@@ -381,10 +373,7 @@ def important(
     >>> len(important(result.classifier, limit=2).important.words)
     4
     """
-    if plot is not None:
-        if Path(plot).suffix not in PICTURES:
-            raise ValueError(f"plot must end in {', '.join(PICTURES)}, got {plot}")
-        writable("plot", plot, *([model] if isinstance(model, str | os.PathLike) else []))
+    writable("plot", plot, model, picture=True)
     from hardmax._lib import expect
 
     expect.whole("limit", limit, 1)

@@ -13,12 +13,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from hardmax._lib.arguments import check_arguments
 from hardmax._lib.result import Result
-from hardmax._lib.terminal import DONE, INCOMPLETE, INTERRUPTED, NOT_AS_EXPECTED, grid
+from hardmax._lib.terminal import DONE, INCOMPLETE, INTERRUPTED, NOT_AS_EXPECTED, Page, grid
 from hardmax.app.results.session import session
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
-
     from hardmax.papers.checking.check import Check, Verdict
     from hardmax.papers.checking.instances import Instance
     from hardmax.problem import Problem
@@ -134,13 +132,10 @@ class VerifyResult(Result):
         """The fields of the JSON."""
         return {"checks": [each.fields() for each in self.checks]}
 
-    def table(self) -> RenderableType:
-        """What `hardmax verify` prints: a table, or of own data a paragraph for each statement."""
-        from rich.console import Group
-        from rich.text import Text
-
+    def table(self) -> Page:
+        """Return what `hardmax verify` prints: a table, or for your own data a paragraph per statement."""
         if self.on is not None:
-            return Text("\n\n".join(each.paragraph() for each in self.checks))
+            return "\n\n".join(each.paragraph() for each in self.checks)
         rows = []
         for each in self.checks:
             check = each.check
@@ -150,7 +145,7 @@ class VerifyResult(Result):
             rows.append((check.id, "\n".join(where), check.verdict, each.expected or "", slack))
         styles = ["" if each.good else "bold red" for each in self.checks]
         names = ("id", "on", "verdict", "expected", "slack")
-        return Group(grid(names, rows, styles, wrapped=["on"]), self.headline)
+        return [grid(names, rows, styles, wrapped=["on"]), self.headline]
 
 
 @check_arguments
