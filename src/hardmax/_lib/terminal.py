@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import io
 import re
+import shlex
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -88,6 +89,24 @@ def _middle_cut(name: str) -> str:
 def others(count: int) -> str:
     """How many others there are, in words."""
     return f"{count:,} other" + "s" * (count != 1)
+
+
+def command_line(*words: Any, **options: Any) -> str:
+    """Return a command of hardmax for a reader to copy; options that are None or False are left out.
+
+    >>> from hardmax._lib.terminal import command_line
+    >>> command_line("ntp", "train", "my notes.txt", max_length=8, resume=True, rate=None)
+    "hardmax ntp train 'my notes.txt' --max-length 8 --resume"
+    """
+    written = [COMMAND.strip(), *map(str, words)]
+    for name, value in options.items():
+        option = f"--{name.replace('_', '-')}"
+        if value is True:
+            written.append(option)
+        elif value is not None and value is not False:
+            values = value if isinstance(value, list | tuple) else [value]
+            written += [word for each in values for word in (option, str(each))]
+    return shlex.join(written)
 
 
 def columns() -> int:

@@ -50,7 +50,7 @@ def load(name: str) -> Function:
     where, _, path = name.rpartition(":")
     if not where or not path:
         raise ValueError(f"function must be 'module:name' or 'path/to/file.py:name', got {name!r}")
-    thing: Any = _load_file(Path(where)) if where.endswith(".py") else _load_module(where)
+    thing: Any = load_file(Path(where)) if where.endswith(".py") else _load_module(where)
     for part in path.split("."):
         if not hasattr(thing, part):
             raise ValueError(f"{where} has no function {path!r}; check the name in {name!r}")
@@ -90,8 +90,8 @@ def _load_module(name: str) -> ModuleType:
         ) from error
 
 
-def _load_file(path: Path) -> ModuleType:
-    """The module in a file, with its folder on the path as when Python runs the file."""
+def load_file(path: Path) -> ModuleType:
+    """Return the module in a file, with its folder on the path as when Python runs the file."""
     if not path.is_file():
         raise ValueError(f"{path}: no such file; 'FILE.py:name' names your function in it")
     path = path.resolve()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from hardmax._lib.reading import read_json
 from hardmax._lib.result import Result
 from hardmax._lib.terminal import DONE, NOT_AS_EXPECTED
 from hardmax.margin.certificates import certify as check
+from hardmax.trials.provenance import load_file
 
 
 @dataclass(frozen=True, repr=False)
@@ -93,7 +93,4 @@ def run_file(path: Path) -> None:
     """Execute a file that calls `hm.margin.register`."""
     if not path.is_file():
         raise FileNotFoundError(2, "No such file or directory", str(path))
-    spec = importlib.util.spec_from_file_location(f"hardmax_own_{path.stem}", path)
-    assert spec is not None, "a file that ends in .py has a loader"
-    assert spec.loader is not None
-    spec.loader.exec_module(importlib.util.module_from_spec(spec))
+    load_file(path)

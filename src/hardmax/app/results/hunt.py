@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shlex
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -13,8 +12,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from hardmax._lib.arguments import check_arguments
 from hardmax._lib.extras import install
+from hardmax._lib.json import plain
 from hardmax._lib.result import Result
-from hardmax._lib.terminal import DONE, INCOMPLETE, INTERRUPTED, NOT_AS_EXPECTED, Page, grid
+from hardmax._lib.terminal import DONE, INCOMPLETE, INTERRUPTED, NOT_AS_EXPECTED, Page, command_line, grid
 from hardmax.app.results.session import session
 from hardmax.papers.registry import PAPERS
 from hardmax.trials.provenance import named
@@ -71,8 +71,8 @@ class HuntResult(Result):
         if not self.interrupted:
             return None
         kept = f"what is done is kept in {self.store}" if self.store else "without a store nothing is kept"
-        again = ["hardmax", "hunt", self.claim, *(["--store", self.store] if self.store else [])]
-        return f"interrupted; {kept}; go on with: {shlex.join(again)} and the same options"
+        again = command_line("hunt", self.claim, store=self.store)
+        return f"interrupted; {kept}; go on with: {again} and the same options"
 
     @property
     def headline(self) -> str:
@@ -104,23 +104,19 @@ class HuntResult(Result):
 
         if not self.space:  # the data of a file was judged, and nothing searched
             return ()
-        sizes, tries = ranges_text(self.space), str(self.tries)
-        again = ["hardmax", "hunt", self.claim, "--space", sizes, "--tries", tries]
-        again += ["--seed", str(self.seed), *(["--reading", "paper"] if self.reading == "paper" else [])]
-        again += [] if self.loss is None else ["--loss", self.loss]
+        reading = "paper" if self.reading == "paper" else None
+        search = {"space": ranges_text(self.space), "tries": self.tries, "seed": self.seed}
+        again = command_line("hunt", self.claim, **search, reading=reading, loss=self.loss)
         if not self.files or self.candidate is None:
-            return (shlex.join(again),)
+            return (again,)
         from hardmax.papers.checking.check import statement_of
         from hardmax.papers.hunting.claims import told_to
 
-        verify = ["hardmax", "verify" if self.is_paper else "hunt", self.claim, "--on", self.files[0]]
         options = self.candidate.options
-        told = told_to(statement_of(self.claim).test, options) if self.is_paper else options
-        verify += ["--reading", "paper"] if self.reading == "paper" else []
-        for name, value in told.items():
-            plain = value.tolist() if hasattr(value, "tolist") else value
-            verify += ["--given", f"{name}={json.dumps(plain, separators=(',', ':'))}"]
-        return shlex.join(again), shlex.join(verify)
+        options = told_to(statement_of(self.claim).test, options) if self.is_paper else options
+        given = [f"{name}={json.dumps(plain(x), separators=(',', ':'))}" for name, x in options.items()]
+        command = "verify" if self.is_paper else "hunt"
+        return again, command_line(command, self.claim, on=self.files[0], reading=reading, given=given)
 
     def fields(self) -> dict[str, Any]:
         """Return the fields of the JSON object."""

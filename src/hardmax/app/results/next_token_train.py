@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import os
-import shlex
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from hardmax import nexttoken
 from hardmax._lib.arguments import check_arguments
 from hardmax._lib.result import Result
-from hardmax._lib.terminal import DONE, INTERRUPTED, Page, grid
+from hardmax._lib.terminal import DONE, INTERRUPTED, Page, command_line, grid
 from hardmax.app.results.next_token_check import LONGEST, MAX_LENGTH, NAMES
 from hardmax.app.results.session import check_range, session, writable
 from hardmax.data.sentences.punctuation import KEEP
@@ -224,17 +223,16 @@ def train_file(
     resume_command = None
     if reached.steps < steps:
         given = {
-            "--steps": (steps, STEPS),
-            "--stage1": (stage1, STEPS),
-            "--rate": (rate, None),
-            "--first-rate": (first_rate, None),
-            "--max-length": (sentences.max_length, MAX_LENGTH),
-            "--punctuation": (punctuation, KEEP),
+            "steps": (steps, STEPS),
+            "stage1": (stage1, STEPS),
+            "rate": (rate, None),
+            "first_rate": (first_rate, None),
+            "max_length": (sentences.max_length, MAX_LENGTH),
+            "punctuation": (punctuation, KEEP),
         }
-        flags = {"--uniform": uniform, "--repair": repair, "--anyway": anyway}
-        again = ["hardmax", "ntp", "train", name, "--out", str(model), "--resume"]
-        again += [word for option, (v, usual) in given.items() if v != usual for word in (option, str(v))]
-        resume_command = shlex.join([*again, *(option for option, wanted in flags.items() if wanted)])
+        options = {option: value for option, (value, usual) in given.items() if value != usual}
+        options |= {"uniform": uniform, "repair": repair, "anyway": anyway}
+        resume_command = command_line("ntp", "train", name, out=model, resume=True, **options)
     result = NextTokenTraining(run, analysis, str(model), reached, steps, resume_command)
     for remark in result.remarks:
         session().say(remark)

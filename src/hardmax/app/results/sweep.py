@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 import os
 import re
-import shlex
 import sys
 import time
 import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -18,7 +18,7 @@ from hardmax._lib.arguments import check_arguments
 from hardmax._lib.extras import install
 from hardmax._lib.progress import Pace, Watcher
 from hardmax._lib.result import Result
-from hardmax._lib.terminal import DONE, INCOMPLETE, INTERRUPTED, NOT_AS_EXPECTED, visible
+from hardmax._lib.terminal import DONE, INCOMPLETE, INTERRUPTED, NOT_AS_EXPECTED, command_line, visible
 from hardmax.app.results.session import session, spared, writable
 
 if TYPE_CHECKING:
@@ -261,8 +261,7 @@ def sweep_file(
     with session().stdout_free():
         plan = read_plan(Path(file), allow)
     place = plan.store if store is None else Path(store)
-    again = ["hardmax", "sweep", str(file), *([] if store is None else ["--store", str(store)])]
-    again += [word for name in allow for word in ("--allow", name)]
+    again = partial(command_line, "sweep", file, store=store, allow=allow)
     if seconds is not None and not seconds >= 0:
         raise ValueError(f"seconds must be a number, 0 or more, got {seconds}")
     if trial is not None:
@@ -297,17 +296,15 @@ def sweep_file(
                 raise stop from None
         except _OutOfTime:
             found = Sweep.open(place)
-    where = ["--backend", backend] if backend != "local" else []
-    where += [] if address is None else ["--address", address]
     result = SweepResult.of_sweep(
         found,
         store=str(place),
         of=of or None,
         varying=plan.varying,
         seconds=time.monotonic() - start,
-        command=shlex.join(again),
+        command=again(),
         interrupted=interrupted,
-        resume_command=shlex.join(again + where),
+        resume_command=again(backend=None if backend == "local" else backend, address=address),
     )
     session().show(result)
     for target, export in ((csv, found.to_csv), (parquet, found.to_parquet)):

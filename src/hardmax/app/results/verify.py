@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from hardmax._lib.arguments import check_arguments
 from hardmax._lib.result import Result
-from hardmax._lib.terminal import DONE, INCOMPLETE, INTERRUPTED, NOT_AS_EXPECTED, Page, grid
+from hardmax._lib.terminal import DONE, INCOMPLETE, INTERRUPTED, NOT_AS_EXPECTED, Page, command_line, grid
 from hardmax.app.results.session import session
 
 if TYPE_CHECKING:
@@ -111,8 +111,7 @@ class VerifyResult(Result):
     @property
     def interruption(self) -> str | None:
         """After an interrupt: the command that checks the remaining statements."""
-        on = [] if self.on is None else ["--on", self.on]
-        again = shlex.join(["hardmax", "verify", *self.remaining, *on])
+        again = command_line("verify", *self.remaining, on=self.on)
         return f"interrupted; to go on: {again}" if self.remaining else None
 
     @property
