@@ -11,7 +11,7 @@ import numpy as np
 
 
 def finite_array(name: str, x: Any, shape: tuple[int | None, ...]) -> np.ndarray:
-    """x as a fresh read-only float64 array of the given shape (None is any size), all finite."""
+    """Return x as a new read-only float64 array of finite numbers; None in the shape is any size."""
     try:
         array = np.array(_real(x), dtype=np.float64, order="C")
     except OverflowError:
@@ -31,7 +31,7 @@ def finite_array(name: str, x: Any, shape: tuple[int | None, ...]) -> np.ndarray
 
 
 def _real(x: Any) -> np.ndarray:
-    """x as an array of numbers: numpy itself would read texts and dates, and drop imaginary parts."""
+    """Return x as an array of numbers: numpy itself would read texts and dates, and drop imaginary parts."""
     given = np.asarray(detached(x))
     whole = given.dtype.kind != "O" or all(isinstance(each, Real) for each in given.flat)
     if given.dtype.kind not in "biufO" or not whole:
@@ -40,14 +40,14 @@ def _real(x: Any) -> np.ndarray:
 
 
 def detached(x: Any) -> Any:
-    """x without its gradients, if it is a tensor or a list of tensors; PyTorch itself is not needed."""
+    """Return x without gradients if it is a tensor or a list of tensors, without importing PyTorch."""
     if isinstance(x, list | tuple):
         return [detached(each) for each in x] if any(hasattr(each, "detach") for each in x) else x
     return x.detach().cpu() if hasattr(x, "detach") else x
 
 
 def ids(name: str, x: Any, n: int) -> np.ndarray:
-    """n whole numbers; a column (n, 1), as top-k functions return it, is taken as well."""
+    """Return n integers; a column (n, 1), as top-k functions return it, is accepted as well."""
     try:
         given = np.asarray(detached(x))
     except (TypeError, ValueError, OverflowError):  # lists of several lengths
@@ -75,7 +75,7 @@ def classes(name: str, x: Any, n: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def whole_array(name: str, x: Any) -> np.ndarray:
-    """Integers as an array of any shape."""
+    """Return integers as an array of any shape."""
     try:
         given = np.asarray(detached(x))
     except (TypeError, ValueError, OverflowError):  # lists of several lengths
@@ -86,7 +86,7 @@ def whole_array(name: str, x: Any) -> np.ndarray:
 
 
 def real_array(name: str, x: Any) -> np.ndarray:
-    """Real numbers as a fresh float64 array of any shape."""
+    """Return real numbers as a new float64 array of any shape."""
     try:
         return np.array(_real(x), dtype=np.float64)
     except (TypeError, ValueError, OverflowError):
@@ -94,7 +94,7 @@ def real_array(name: str, x: Any) -> np.ndarray:
 
 
 def ragged(name: str, x: Any, width: bool) -> tuple[np.ndarray, np.ndarray]:
-    """n lists of T_i rows (numbers if not ``width``) as one flat array and n+1 offsets."""
+    """Return n lists of T_i rows (numbers if not ``width``) as one flat array and n+1 offsets."""
     if isinstance(x, np.ndarray) and x.dtype != object and x.ndim == 2 + width and x.size:
         sizes = np.full(len(x), x.shape[1])
         flat = finite_array(name, x.reshape(-1, *x.shape[2:]), (None, None)[: 1 + width])
@@ -126,7 +126,7 @@ def ragged(name: str, x: Any, width: bool) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _is_flat(rows: Any) -> bool:
-    """Whether it is a list of numbers."""
+    """Return whether this is a list of numbers."""
     is_list = isinstance(rows, list | tuple) and len(rows) > 0
     return isinstance(rows[0], Real) if is_list else isinstance(rows, np.ndarray) and rows.ndim == 1
 
@@ -149,7 +149,7 @@ def same_tokens(name: str, offsets: np.ndarray, expected: np.ndarray, other: str
 
 
 def sequences(name: str, x: Any) -> Any:
-    """Several sequences, to iterate over: a list, an array, a tensor, or one column of a table."""
+    """Return sequences to iterate over, from a list, an array, a tensor, or one column of a table."""
     if hasattr(x, "columns") and hasattr(x, "iloc"):  # iterating over a table gives the names of its columns
         if len(x.columns) != 1:
             few = ", ".join(map(repr, list(x.columns)[:4]))
@@ -161,7 +161,7 @@ def sequences(name: str, x: Any) -> Any:
 
 
 def values(x: Any) -> list[Any] | None:
-    """The values of a list, an array, a tensor or a series, also of shape (T, 1); None of anything else."""
+    """Return the values of a list, array, tensor or series, also of shape (T, 1); None for anything else."""
     if isinstance(x, str | bytes) or not hasattr(x, "__iter__"):
         return None
     listed = x.tolist() if hasattr(x, "tolist") else list(x)
@@ -174,7 +174,7 @@ def values(x: Any) -> list[Any] | None:
 
 
 def signs(name: str, x: Any, n: int) -> np.ndarray:
-    """Labels: n numbers, each +1 or -1; a column of shape (n, 1) is taken too."""
+    """Return n labels, each +1 or -1; a column of shape (n, 1) is accepted too."""
     x = detached(x)
     shape = getattr(x, "shape", ())
     labels = finite_array(name, np.asarray(x)[:, 0] if tuple(shape) == (n, 1) else x, (n,))
@@ -185,7 +185,7 @@ def signs(name: str, x: Any, n: int) -> np.ndarray:
 
 
 def positive(name: str, x: Any) -> float:
-    """A number above zero."""
+    """Return a number above zero."""
     try:
         value = math.nan if isinstance(x, str | bytes) else float(x)
     except (TypeError, ValueError, OverflowError):
@@ -196,7 +196,7 @@ def positive(name: str, x: Any) -> float:
 
 
 def positives(name: str, x: Any, size: int) -> np.ndarray:
-    """Numbers above zero, one for each of what they weigh."""
+    """Return ``size`` numbers above zero."""
     array = finite_array(name, x, (size,))
     if (array <= 0.0).any():
         where = int(np.argmin(array))
@@ -205,28 +205,28 @@ def positives(name: str, x: Any, size: int) -> np.ndarray:
 
 
 def nonnegative(name: str, x: Any) -> float:
-    """A number of at least zero."""
+    """Return a number of at least zero."""
     if not isinstance(x, Real) or not 0.0 <= float(x) < np.inf:
         raise ValueError(f"{name} must be a number of at least 0, got {_short(x)}")
     return float(x)
 
 
 def one_of(name: str, x: str, known: tuple[str, ...]) -> str:
-    """One of some words."""
+    """Return a word that must be one of ``known``."""
     if not isinstance(x, str) or x not in known:
         raise ValueError(f"{name} must be one of {', '.join(known)}, got {_short(x)}")
     return x
 
 
 def whole(name: str, x: Any, least: int = 0) -> int:
-    """An integer of at least ``least``."""
+    """Return an integer of at least ``least``."""
     if isinstance(x, bool) or not isinstance(x, (int, np.integer)) or x < least:
         raise ValueError(f"{name} must be an integer of at least {least}, got {_short(x)}")
     return int(x)
 
 
 def generator(rng: int | np.random.Generator) -> np.random.Generator:
-    """``rng`` is always explicit: a seed or a Generator."""
+    """Return a Generator from a seed or a Generator, one of which is always explicit."""
     if isinstance(rng, np.random.Generator):
         return rng
     return np.random.default_rng(whole("rng", rng))
@@ -247,7 +247,7 @@ _BRIEF.maxstring = _BRIEF.maxother = _BRIEF.maxlong = 60
 
 
 def _short(x: Any) -> str:
-    """What came, in at most 60 characters."""
+    """Return the representation of a value in at most 60 characters."""
     try:
         text = _BRIEF.repr(x)
     except Exception:  # an integer of thousands of digits, or an object that cannot be printed

@@ -40,12 +40,12 @@ _CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u2
 
 
 def visible(text: str) -> str:
-    """A text whose control characters are spelled out, as names of files and words in them may hold some."""
+    """Return a text with its control characters spelled out, as names of files may contain some."""
     return _CONTROLS.sub(lambda found: found.group().encode("unicode_escape").decode(), text)
 
 
 def shown(value: Any) -> Any:
-    """Words as a terminal can show them, in lists and dictionaries too: spelled out, and nothing endless."""
+    """Return texts as a terminal can show them, also in lists and dictionaries: spelled out and shortened."""
     if isinstance(value, dict):
         return {key: shown(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
@@ -57,14 +57,14 @@ def shown(value: Any) -> Any:
 
 
 def spelled(text: str) -> str:
-    """The text with nothing invisible, nothing that steers a terminal, and nothing that it lacks."""
+    """Escape a text if it has control characters, or characters that the terminal lacks."""
     encoding = sys.stdout.encoding or "utf-8"
     known = text.encode(encoding, "replace").decode(encoding) == text
     return text if known and text.isprintable() else ascii(text)
 
 
 def brief(message: str, names: Iterable[str] = ()) -> str:
-    """A message with its long words and those ``names`` that are long cut in the middle.
+    """Cut the middle of a message's long words, and of those ``names`` that are long.
 
     What follows a command of hardmax stays whole, because a reader may copy it.
 
@@ -87,7 +87,7 @@ def _middle_cut(name: str) -> str:
 
 
 def others(count: int) -> str:
-    """How many others there are, in words."""
+    """Return how many others there are, in words."""
     return f"{count:,} other" + "s" * (count != 1)
 
 
@@ -110,14 +110,14 @@ def command_line(*words: Any, **options: Any) -> str:
 
 
 def columns() -> int:
-    """How wide a page for a reader may be: the terminal, or 80 columns where there is none."""
+    """Return the width of a page: that of the terminal, or 80 columns where there is none."""
     from rich.console import Console
 
     return max(Console().width, NARROWEST)
 
 
 def fitted(text: Text, width: int) -> Text:
-    """Lines that are too wide go on below, indented; one with a command stays whole, to be copied.
+    """Continue lines that are too wide below, indented; a line with a command stays whole, to be copied.
 
     >>> from rich.text import Text
     >>> print(fitted(Text("  what is too wide goes on below"), 20).plain)

@@ -114,21 +114,21 @@ class Sweep(Shown):
         return list({name: None for _, cell in self.store.cells() for name in cell})
 
     def cells(self) -> list[Parameters]:
-        """Parameters of every cell; its place in the list is its number."""
+        """Return the parameters of every cell; its place in the list is its number."""
         return [parameters for _, parameters in self.store.cells()]
 
     def sessions(self) -> list[dict[str, Any]]:
-        """Where the rows come from: versions, code, data, command and machine of every session."""
+        """Return versions, code, data, command and machine of every session."""
         return self.store.sessions()
 
     def rows(self) -> Iterator[dict[str, Any]]:
-        """One dict for each trial that was run: parameters, trial, seed, status, results."""
+        """Yield a dict per trial that was run: parameters, trial, seed, status, results."""
         for row in self._rows_with_errors():
             del row["error"]
             yield row
 
     def failures(self) -> Iterator[Failure]:
-        """The trials that failed."""
+        """Yield the trials that failed."""
         columns = "trial, seed, error, traceback, attempts"
         for cell, *rest in self.store.select(f"cell, {columns}", "status = ?", FAILED):
             trial, seed, error, trace, attempts = rest
@@ -137,7 +137,7 @@ class Sweep(Shown):
             yield Failure(cell, trial, parameters, seed, error, trace, attempts, command)
 
     def column(self, name: str) -> np.ndarray:
-        """A parameter, a result, "trial" or "seed" of all trials that are done, in the order of `rows`.
+        """Return a parameter, a result, "trial" or "seed" of all completed trials, in the order of `rows`.
 
         Results that a trial left out are nan among numbers and None among others.
         """
@@ -185,7 +185,7 @@ class Sweep(Shown):
                 writer.writerow([_cell_text(row.get(name)) for name in names])
 
     def to_frame(self) -> Any:
-        """All rows as a pandas DataFrame, in the order of `rows`; pandas itself is for you to install."""
+        """Return all rows as a pandas DataFrame, in the order of `rows`."""
         try:
             import pandas
         except ImportError as error:
@@ -213,7 +213,7 @@ class Sweep(Shown):
                 writer.write_table(pa.Table.from_pylist(chunk, schema=schema))
 
     def _columns(self) -> dict[str, set[type]]:
-        """Names of all columns, in the order in which they first occur, with the kinds of their values."""
+        """Return the names of all columns, in order of first occurrence, with the kinds of their values."""
         kinds: dict[str, set[type]] = {}
         for parameters in self.cells():
             for name, value in parameters.items():
@@ -224,7 +224,7 @@ class Sweep(Shown):
         return kinds | ({"error": {str}} if self.failed else {})
 
     def _rows_with_errors(self) -> Iterator[dict[str, Any]]:
-        """Rows as `rows` has them, with the error of those that failed, or None."""
+        """Yield the rows of `rows` with the error of those that failed, or None."""
         number, parameters = -1, {}
         for cell, trial, seed, status, row, error in self.store.select(
             "cell, trial, seed, status, row, error"
@@ -280,7 +280,7 @@ def run_one(
 
 
 def function_of(sweep: Sweep, function: Function | str | None = None) -> Function:
-    """The function of a sweep as its caller names it, refused if the sweep was made with another."""
+    """Return the function that a caller names; a ValueError if the sweep was made with another."""
     if function is None and sweep.function is not None:
         return sweep.function
     noted = sweep.store.meta["function"]

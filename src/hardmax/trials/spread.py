@@ -64,7 +64,7 @@ class Flights:
         return bool(self._under_way)
 
     def settle(self, seconds: float) -> Iterator[tuple[Batch, list[TrialOutcome], int]]:
-        """Batches that end within some seconds, as soon as one does: their outcomes and number of attempts.
+        """Wait some seconds for a batch to end; yield those that have, with outcomes and number of attempts.
 
         A batch whose outcomes are not taken to the end is settled again by the next call.
         """
@@ -101,7 +101,7 @@ def spread(
     address: str | None = None,
     workers: int | None = None,
 ) -> Iterator[tuple[Mapping[str, Any], dict[str, Any] | None]]:
-    """Each cell with the row that "module:function" makes of it, without a store, in the order of the cells.
+    """Yield each cell with the row that "module:function" returns for it, in order, without a store.
 
     The row is None if the function raised, or if its worker died in each of RETRIES more attempts. No more
     cells are under way than workers can take, in addition to those that wait for their turn.

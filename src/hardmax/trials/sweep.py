@@ -146,7 +146,7 @@ def _check_place(name: str | None, backend: str, workers: int | None, address: s
 
 
 def _missing(store: Store, trials: int, sizes: Sizes, again: bool) -> Iterator[Batch]:
-    """Batches of what is still to run, cell by cell; each is cut when it is asked for."""
+    """Yield batches of what is still to run, cell by cell; each is cut when it is asked for."""
     for cell in range(store.cell_count):
         for start, stop in store.gaps(cell, trials, again):
             while start < stop:

@@ -257,10 +257,10 @@ def _load(place: str) -> Callable[..., Any]:
 
 
 def arguments_of(docstring: str) -> dict[str, str]:
-    """Return the first sentence of each parameter in the section `Args:`.
+    r"""Return the first sentence of each parameter in the section `Args:`.
 
     >>> from hardmax.app.cli.options import arguments_of
-    >>> arguments_of("Do it.\\n\\nArgs:\\n    n: Number of steps. None is all.\\n    x: Size.\\n")
+    >>> arguments_of("Do it.\n\nArgs:\n    n: Number of steps. None is all.\n    x: Size.\n")
     {'n': 'Number of steps.', 'x': 'Size.'}
     """
     section = re.search(r"^Args:\n((?:    .*\n?|\n)+)", docstring, re.MULTILINE)

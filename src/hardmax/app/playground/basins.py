@@ -30,7 +30,7 @@ Grid = np.ndarray  # of places in the list of directions, one row for each y
 
 
 def field(message: Mapping[str, Any]) -> dict[str, Any]:
-    """Which direction a start ends in, on a grid; a start between some that agree is not run, but taken over.
+    """Find the direction that each start of a grid ends in; starts between some that agree are not run.
 
     ``level`` says how fine the grid is, and ``known`` may hold the grid of the level before.
     """
@@ -72,7 +72,7 @@ class Judge:
     ran: int = 0
 
     def ends(self, starts: np.ndarray) -> np.ndarray:
-        """The place of each start's direction in the list, or -1."""
+        """Return the index of each start's direction in the list, or -1."""
         self.ran += len(starts)
         late = self.steps - self.steps // 10
         points = points_from(self.problem, self.step, self.steps, starts, record=[late])
@@ -85,18 +85,18 @@ class Judge:
 
 
 def _places(cells: int, span: float) -> np.ndarray:
-    """(cells + 1, cells + 1, 2) starts of a grid."""
+    """Return the starts of a grid, (cells + 1, cells + 1, 2)."""
     at = span * np.linspace(-1.0, 1.0, cells + 1)
     return np.stack(np.meshgrid(at, at), axis=-1)
 
 
 def _whole(judge: Judge, span: float) -> Grid:
-    """The coarsest grid, every start of it run."""
+    """Return the coarsest grid, for which every start is run."""
     return judge.ends(_places(COARSE, span).reshape(-1, 2)).reshape(COARSE + 1, COARSE + 1)
 
 
 def _refined(grid: Grid, judge: Judge, span: float, *, again: bool) -> Grid:
-    """The grid of twice as many cells; undecided starts are run ``again`` or taken over like others."""
+    """Return the grid with twice as many cells; undecided starts are run ``again`` or copied like others."""
     n = len(grid) - 1
 
     def around(k: int) -> slice:
@@ -117,7 +117,7 @@ def _refined(grid: Grid, judge: Judge, span: float, *, again: bool) -> Grid:
 
 
 def _known(message: Mapping[str, Any], level: int, kinds: int) -> Grid | None:
-    """The grid of the level before, if the message brings one that can be."""
+    """Return the grid of the previous level, if the message contains a valid one."""
     known = message.get("known")
     n = COARSE * 2 ** (level - 1)
     if known is None or level == 0:

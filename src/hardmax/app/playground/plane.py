@@ -42,12 +42,12 @@ RULES = ("flow", *STEPS_BY_NAME)
 
 
 def rule(name: str, rate: float, norm: str = "l2") -> Optimizer:
-    """The step rule by its name in the page; the norm is that of normalized descent."""
+    """Return the optimizer by its name in the page; the norm is that of normalized descent."""
     return STEPS_BY_NAME[name](rate, norm)
 
 
 def solve(message: Mapping[str, Any]) -> dict[str, Any]:
-    """Every direction that attracts, as `hm.solve` says it, and what is drawn of each: p_mm and bands.
+    """Return every direction that attracts, as `hm.solve` reports it, with p_mm and bands to draw.
 
     It answers a drag, so what the page does not show (best tokens that no p selects) is not looked for.
     """
@@ -68,7 +68,7 @@ def solve(message: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _bands(problem: hm.Problem, found: Any) -> list[list[float]] | None:
-    """Per input, along the unit direction: where the selected token lies, and its rivals at most."""
+    """Return per input, along the unit direction, the place of the selected token and its rivals' limit."""
     p = found.max_margin.p
     length = 0.0 if p is None else float(np.linalg.norm(p))
     if not 0.0 < length < math.inf:
@@ -82,7 +82,7 @@ def _bands(problem: hm.Problem, found: Any) -> list[list[float]] | None:
 
 
 def train(message: Mapping[str, Any]) -> dict[str, Any]:
-    """Training from some starts by some rules: paths to draw, and frames with attention and loss."""
+    """Train from some starts by some rules; return paths to draw, and frames with attention and loss."""
     problem = problem_of(message)
     rate = number(message, "rate", 0.1, 1e-4, 100.0)
     norm = one_of(message, "norm", "l2", NORMS)
@@ -103,7 +103,7 @@ def train(message: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def trained(problem: hm.Problem, name: str, rate: float, norm: str, start: Any) -> Run:
-    """One run; flow goes to t = e^(1,000,000), steps to 10,000."""
+    """Return one run; flow goes to t = e^(1,000,000), steps to 10,000."""
     if name == "flow":
         return hm.flow(problem, until_log_time=LOG_TIME, start=start)
     late = np.unique(np.geomspace(EVERY, STEPS, 140).round().astype(int)).tolist()
@@ -133,7 +133,7 @@ def _told(
 
 
 def _nearest(run: Run, directions: list[Any], moved: bool) -> dict[str, Any]:
-    """The listed direction whose tokens the run selects, else the nearest one, and 1 - cos to it."""
+    """Return the listed direction whose tokens the run selects, else the nearest one, and 1 - cos to it."""
     away = {
         k: run.cosine_distance(d.max_margin)
         for k, d in enumerate(directions)
@@ -148,13 +148,13 @@ def _nearest(run: Run, directions: list[Any], moved: bool) -> dict[str, Any]:
 
 
 def _drawn(points: np.ndarray, span: float) -> slice:
-    """The points up to the first one that has left the picture, and two more for the way out."""
+    """Return the points up to the first that has left the picture, and two more for the way out."""
     outside = np.flatnonzero(np.abs(points).max(axis=1) > 3.0 * span)
     return slice(None, int(outside[0]) + 2 if outside.size else None)
 
 
 def _frames(run: Run, times: np.ndarray) -> dict[str, Any]:
-    """At some moments: time, p, attention, loss, and how far the loss is above what the end tends to."""
+    """Return at some moments time, p, attention, loss, and the excess of the loss over its limit."""
     if run.clock == "step":  # at equal ratios, not at equal distances
         wanted = np.append(0, np.geomspace(1, max(run.times[-1], 1), FRAMES - 1))
         at = np.unique(np.searchsorted(run.times, wanted.round()).clip(max=len(times) - 1))
@@ -178,7 +178,7 @@ NEEDLES = 15
 
 
 def gradients(message: Mapping[str, Any]) -> dict[str, Any]:
-    """On a grid, the direction of minus the gradient: exact, and by the usual softmax backward in float32."""
+    """Return the direction of minus the gradient on a grid: exact, and by the usual backward in float32."""
     problem = problem_of(message)
     span = number(message, "span", 4.0, 1e-6, 1e6)
     at = np.linspace(-0.9 * span, 0.9 * span, NEEDLES)
@@ -200,7 +200,7 @@ def gradients(message: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def usual_gradient(problem: hm.Problem, p: np.ndarray, dtype: Any) -> np.ndarray:
-    """The gradient as a framework's backward forms it, in a precision, cancellation and all.
+    """Return the gradient as a framework's backward computes it in a precision, cancellation included.
 
     It is here to be compared with `hm.gradient`, whose direction is right at any norm.
 

@@ -25,7 +25,7 @@ SHOWN = 40  # sentences whose attention is shown
 
 
 def sentences_of(message: Mapping[str, Any]) -> tuple[str, ...]:
-    """The sentences of a message, without empty ones."""
+    """Return the sentences of a message, without empty ones."""
     given = listed(message.get("sentences"), "sentences", MOST_SENTENCES)
     for each in given:
         if not isinstance(each, str) or len(each) > LONGEST or len(each.split()) > WORDS:
@@ -39,7 +39,7 @@ def sentences_of(message: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def check(message: Mapping[str, Any]) -> dict[str, Any]:
-    """Whether the sentences are realizable, violations in their words, and the order under each query."""
+    """Check whether sentences are realizable; return violations in words and the order under each query."""
     found = check_sentences(list(sentences_of(message)))
     analysis = found.analysis
     word = analysis.text.vocabulary
@@ -66,7 +66,7 @@ def check(message: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def learn(message: Mapping[str, Any]) -> dict[str, Any]:
-    """Training by Algorithm 1: at some steps, the attention of every sentence and the loss."""
+    """Train by Algorithm 1; return the attention of every sentence at some steps, and the loss."""
     run = _trained(sentences_of(message))
     samples, times = run.samples, run.times
     rows = [k for k in range(samples.n) if samples.offsets[k + 1] - samples.offsets[k] > 1][:SHOWN]
@@ -98,7 +98,7 @@ def learn(message: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def predict(message: Mapping[str, Any]) -> dict[str, Any]:
-    """The next token of a prompt, with the reason; after training, and in the limit where that is known."""
+    """Predict the next token of a prompt after training, with the reason."""
     run, prompt = _trained(sentences_of(message)), message.get("prompt")
     if not isinstance(prompt, str) or not prompt.split() or len(prompt) > LONGEST:
         raise ValueError(f"prompt must be one word or more, got {prompt!r:.40}; type some of the sentences'")
@@ -106,7 +106,7 @@ def predict(message: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _mended(sentences: tuple[str, ...]) -> Analysis:
-    """With a next token for words that begin no sentence, as `hardmax ntp train --repair` does."""
+    """Analyze sentences, repaired: words that begin none get a next token."""
     return nexttoken.analyze(list(sentences), repair=True)
 
 

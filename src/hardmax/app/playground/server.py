@@ -63,7 +63,7 @@ class Serving(Result):
     kept: bool = False  # whether the server keeps what the page opens with, as too long for an address
 
     def table(self) -> str:
-        """One line with the address."""
+        """Return one line with the address."""
         return self.address
 
 
@@ -76,7 +76,7 @@ class Gate:
         self._any, self._port, self._token = host in EVERYWHERE, port, token
 
     def _is_own(self, host: str | None) -> bool:
-        """Whether a Host is this server; listening everywhere, any address will do, but no name."""
+        """Return whether a Host is this server; one that listens everywhere accepts any address, no name."""
         if host is None or host in self._hosts or not self._any:
             return host in self._hosts
         name, _, port = host.rpartition(":")
@@ -87,7 +87,7 @@ class Gate:
         return port == str(self._port)
 
     def refusal(self, request: Request, *, with_token: bool, from_outside: bool = False) -> str | None:
-        """Why a request is refused; None if it is not. A page may be opened ``from_outside``: by a file."""
+        """Return why a request is refused, or None. A page may be opened ``from_outside``: by a file."""
         host = request.headers.get("host")
         if not self._is_own(host):
             return "Host must be the address that hardmax play printed; open that one"
@@ -109,7 +109,7 @@ def _spelled(host: str) -> str:
 
 
 def application(gate: Gate, workers: Workers, state: dict[str, Any] | None = None) -> Starlette:
-    """The server's few routes; none of them touches a file. ``state`` is too long for the page's address."""
+    """Return the server; no route touches a file. ``state`` is what is too long for the page's address."""
     from starlette.applications import Starlette
     from starlette.concurrency import run_in_threadpool
     from starlette.requests import ClientDisconnect
@@ -169,7 +169,7 @@ def application(gate: Gate, workers: Workers, state: dict[str, Any] | None = Non
 
 
 async def _body(request: Request) -> bytes | None:
-    """What was sent; None as soon as it is too much."""
+    """Return what was sent; None as soon as it is too much."""
     told = request.headers.get("content-length", "0")
     if told.isdigit() and int(told) > protocol.MOST_BYTES:
         return None

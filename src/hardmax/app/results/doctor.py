@@ -79,7 +79,7 @@ class DoctorReport(Result):
         return asdict(self)
 
     def table(self) -> Group:
-        """What `hardmax doctor` prints; it is not folded again."""
+        """Return what `hardmax doctor` prints; paths and commands are not folded."""
         from rich.console import Group
         from rich.text import Text
 

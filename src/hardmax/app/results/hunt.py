@@ -94,7 +94,7 @@ class HuntResult(Result):
         return self.judged.proof if self.judged is not None and self.verdict.startswith("refuted") else None
 
     def subject(self) -> Any:
-        """The counterexample itself: a problem, a corpus or sentences; None if there is none."""
+        """Return the counterexample itself: a problem, a corpus or sentences; None if there is none."""
         return None if self.candidate is None else self.candidate.subject()
 
     @property
@@ -402,7 +402,7 @@ def judge_file(
     reading: Literal["corrected", "paper"] = "corrected",
     given: Mapping[str, Any] | None = None,
 ) -> HuntResult:
-    """A claim on the data of a file, without a search; ``given`` is what it is told besides."""
+    """Judge a claim on the data of a file, without a search; ``given`` are its extra arguments."""
     from hardmax.papers.hunting.claims import claim_of, need_given
     from hardmax.papers.hunting.driving import settle
     from hardmax.papers.hunting.telling import read

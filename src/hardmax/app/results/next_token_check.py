@@ -31,7 +31,7 @@ RIGID = 0.5  # a smaller share is explained
 
 
 def report(found: NextTokenReport) -> Text:
-    """Everything for standard output."""
+    """Return what `hardmax ntp check` prints."""
     from rich.text import Text
 
     analysis, part, fields = found.analysis, found.part, found.fields()
@@ -92,7 +92,7 @@ COUNTED = {
 
 
 def told_witness(kind: str, w: dict[str, Any], repaired: Collection[str] = ()) -> str:
-    """One witness as a sentence; the next tokens of those ``repaired`` are made up."""
+    """Describe a witness in a sentence; the next tokens of those ``repaired`` are made up."""
     made_up = ", as made up by the repair" if w.get("preimage") in repaired else ""
     w = {key: shown(value) for key, value in w.items()}
     if kind == "nondeterministic":
@@ -139,7 +139,7 @@ def _tables(fields: dict[str, Any]) -> str:
 
 
 def _finite(components: dict[str, list[list[str]]]) -> str:
-    """What attention cannot decide, inside components."""
+    """Describe what attention cannot decide, inside components."""
     told = [f"  under {shown(q)}: {'; '.join(map(_some, each))}\n" for q, each in components.items()]
     told[LINES:] = [f"  and {len(told) - LINES:,} other queries\n"] if len(told) > LINES else []
     head = "\nTraining drives other orders to infinity, and keeps these tokens at finite distances:\n"
@@ -172,7 +172,7 @@ def _about(analysis: Analysis, part: RealizablePart, fields: dict[str, Any]) -> 
 
 
 def _next_step(fields: dict[str, Any]) -> str:
-    """A command that works on what was found."""
+    """Return a command that continues with what was found."""
     part, saved = fields["realizable_part"], fields["saved"]
     if not saved:
         return "" if part is None or not part["samples"] else "It can be saved as a file.\n"
@@ -285,7 +285,7 @@ class NextTokenReport(Result):
         return DONE if self.realizable else NOT_AS_EXPECTED
 
     def save(self, path: str | os.PathLike[str]) -> NextTokenReport:
-        """Write the realizable part, .json as JSON; returns the answer that says so."""
+        """Write the realizable part, .json as JSON; return a result with the name of the file."""
         from hardmax.data.sentences.reading import refuse_pipes, write_raw
 
         if self.is_empty:
@@ -299,7 +299,7 @@ class NextTokenReport(Result):
         return replace(self, saved=os.fspath(path))
 
     def _all(self, sentences: Iterable[list[str]], count: int) -> Iterable[list[str]]:
-        """The same sentences; a file that is not what it was is noticed before the draft takes its place."""
+        """Yield the sentences; a file that has changed since is noticed before the draft takes its place."""
         met = 0
         for words in sentences:
             met += 1
@@ -311,7 +311,7 @@ class NextTokenReport(Result):
             )
 
     def fields(self) -> dict[str, Any]:
-        """The fields of the JSON."""
+        """Return the fields of the JSON object."""
         analysis, sentences = self.analysis, self.sentences
         smallest, largest = analysis.frequencies(uniform=self.uniform) or (None, None)
         return {
@@ -356,8 +356,7 @@ class NextTokenReport(Result):
         }
 
     def table(self) -> Text:
-        """What `hardmax ntp check` prints."""
-
+        """Return what `hardmax ntp check` prints."""
         return report(self)
 
 
@@ -514,7 +513,7 @@ def _read_apart(
     tell: Callable[[int], object],
     enough: Callable[[], bool],
 ) -> Distinct:
-    """The distinct sentences of files whose parts workers read; what they cannot read is read here."""
+    """Return the distinct sentences of files whose parts workers read; what they cannot read is read here."""
     from hardmax.data.sentences.streaming import (
         BLOCK,
         HERE,
@@ -572,7 +571,7 @@ def _collocation(analysis: Analysis) -> dict[str, str | None]:
 
 
 def _orders(analysis: Analysis) -> dict[str, dict[str, Any]]:
-    """The types of tokens under each query, in words."""
+    """Return the types of tokens under each query, in words."""
     orders, words = analysis.orders, analysis.text.vocabulary
     found: dict[int, dict[str, Any]] = {q: _untyped() for q in range(orders.V) if orders.V <= SMALL}
     for name in ("optimal", "non_optimal", "confused"):

@@ -42,7 +42,7 @@ class GeneratedSentences(Result):
         return DONE if as_asked else NOT_AS_EXPECTED
 
     def save(self, path: str | PathLike[str]) -> GeneratedSentences:
-        """Write the sentences, .json as JSON; returns the answer that says so."""
+        """Write the sentences, .json as JSON; return a result with the name of the file."""
         from hardmax.data.sentences.reading import write_sentences
 
         write_sentences(path, self.made.text)
@@ -58,7 +58,7 @@ class GeneratedSentences(Result):
         return [{"sentence": " ".join(map(str, sentence))} for sentence in self.made.sentences]
 
     def fields(self) -> dict[str, Any]:
-        """The fields of the JSON."""
+        """Return the fields of the JSON object."""
         return {
             "seed": self.seed,
             "out": self.out,

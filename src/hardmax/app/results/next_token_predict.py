@@ -49,7 +49,7 @@ class NextTokenPrediction(Result):
         return f"{shown(word)} with probability {probability:.6g}, {self.prediction.rule}"
 
     def fields(self) -> dict[str, Any]:
-        """The fields of the JSON."""
+        """Return the fields of the JSON object."""
         told = self.prediction
         return {
             "sentence": self.sentence,

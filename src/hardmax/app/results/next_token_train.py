@@ -88,7 +88,7 @@ class NextTokenTraining(Result):
         return told
 
     def fields(self) -> dict[str, Any]:
-        """The fields of the JSON."""
+        """Return the fields of the JSON object."""
         run, reached = self.run, self.reached
         unknown = math.isnan(run.log_excess_loss)
         reasons = [

@@ -44,7 +44,7 @@ class ProbeResult(Result):
     inner: bool = False
 
     def fields(self) -> dict[str, Any]:
-        """The fields of the JSON."""
+        """Return the fields of the JSON object."""
         return {
             "seed": self.heads.seed,
             "model": self.model,
@@ -87,7 +87,7 @@ class ProbeResult(Result):
         ]
 
     def findings(self, kind: str = "all") -> list[str]:
-        """What there is to say, a sentence each: every word about closeness is relative to random heads."""
+        """Return the findings, a sentence each; all closeness is relative to random heads."""
         heads, found = self.heads, self.heads.summary(kind)
         hard = sum(head.hard_share >= 0.5 for head in heads.heads if head.measured)
         lines = [f"{hard} of {len(heads.heads)} heads are hard for half of their queries or more"]
@@ -151,7 +151,7 @@ class ProbeResult(Result):
             file.write(self.page())
 
     def plot(self) -> Figure:
-        """The map of layers and heads: the median gap, and the rank of the efficiency among random heads."""
+        """Draw the map of layers and heads: the median gap, and the rank of efficiency among random heads."""
         import numpy as np
 
         layers = 1 + max(head.layer for head in self.heads.heads)

@@ -49,7 +49,7 @@ class ReproduceResult(Result):
 
     @classmethod
     def of(cls, job: FigureJob) -> ReproduceResult:
-        """What a job has made so far, with its page written."""
+        """Return what a job has made so far, with its page written."""
         again = job.command(job.remaining) if job.remaining else None
         return cls(tuple(job.done), job.report(), again, job.setting.data)
 
@@ -64,7 +64,7 @@ class ReproduceResult(Result):
         return all(record.holds for record in self.figures)
 
     def counts(self, *, stand_in: bool) -> Counts:
-        """How many claims hold on data that stand in for the papers' own, or on all other data."""
+        """Count the claims that hold on data that stand in for the papers' own, or on all other data."""
         from hardmax.papers.figures.record import Counts
 
         claims = (claim for record in self.figures for claim in record.claims)
@@ -98,7 +98,7 @@ class ReproduceResult(Result):
         return DONE if self.holds else NOT_AS_EXPECTED
 
     def fields(self) -> dict[str, Any]:
-        """The fields of the JSON."""
+        """Return the fields of the JSON object."""
         return {
             "figures": [
                 {
@@ -206,7 +206,7 @@ def _line(record: Record) -> str:
 
 
 def _more(records: Sequence[Record], data: Path | None) -> list[str]:
-    """How to get what these figures leave out: the papers' sizes, and real data instead of stand-ins."""
+    """Explain how to get what these figures leave out: the papers' sizes, and real data."""
     lines = []
     if any(record.scale == "quick" for record in records):
         lines.append("quick sizes; the papers' own take hours: hardmax reproduce --scale paper")
@@ -222,7 +222,7 @@ def _more(records: Sequence[Record], data: Path | None) -> list[str]:
 
 
 def _stand_ins(records: Sequence[Record], data: Path) -> list[str]:
-    """Why data are synthetic although a folder was given: files that it does not hold, or something else."""
+    """Explain why data are synthetic although a folder was given: missing files, or something else."""
     lacks = f"the folder {data} holds none of these files, so synthetic data were used instead in"
     found: dict[str, tuple[list[str], list[str]]] = {}
     for record in records:

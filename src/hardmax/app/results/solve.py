@@ -73,7 +73,7 @@ class FlowEnd:
         return next((reason for holds, reason in reasons if holds), "complete")
 
     def fields(self) -> dict[str, Any]:
-        """The field `flow` of the JSON."""
+        """Return the field `flow` of the JSON."""
         path = self.path
         return {
             "start": self.start,
@@ -144,7 +144,7 @@ class SolveResult(Result):
         return DONE if self.status == "complete" else INCOMPLETE
 
     def fields(self) -> dict[str, Any]:
-        """The fields of the JSON."""
+        """Return the fields of the JSON object."""
         return {
             "status": self.status,
             "feasible": self.found if self.cut is None else None,
@@ -196,7 +196,7 @@ class SolveResult(Result):
         return [{"index": k, **selection_fields(each)} for k, each in self.ranked]
 
     def plot(self) -> Figure:
-        """Directions, tokens, separators and the flow; for keys in 2 dimensions.
+        """Draw directions, tokens, separators and the flow; for keys in 2 dimensions.
 
         >>> import hardmax as hm
         >>> len(hm.solve(hm.data.example("B-FIG-8")).plot().axes)
@@ -231,7 +231,7 @@ class SolveResult(Result):
 
 
 def repeated(problem: Problem) -> list[tuple[tuple[int, int], int]]:
-    """The tokens (i, t) that occur several times in an input, by their lowest index, and how often."""
+    """Return the tokens (i, t) that occur several times in an input, by their lowest index, and how often."""
     import numpy as np
 
     leaders, counts = np.unique(problem.groups, return_counts=True)
@@ -243,7 +243,7 @@ def repeated(problem: Problem) -> list[tuple[tuple[int, int], int]]:
 
 
 def selection_fields(found: FeasibleSelection) -> dict[str, Any]:
-    """What `solve` says of one selection."""
+    """Return the JSON object of one selection."""
     best = found.max_margin
     direction, status = found.direction, "certified"
     if direction is None:
@@ -277,7 +277,7 @@ def _global_fields(tokens: tuple[int, ...], best: MaxMargin) -> dict[str, Any]:
 
 
 def _split_fields(found: Decomposition) -> dict[str, Any]:
-    """The field `decomposition` of the JSON; a local p_fin is not looked for here."""
+    """Return the field `decomposition` of the JSON; a local p_fin is not computed here."""
     finite = None if found.is_local else found.finite
     weights = zip(found.bound, found.circulation, strict=True)
     return {
@@ -296,7 +296,7 @@ def _split_fields(found: Decomposition) -> dict[str, Any]:
 
 
 def _critical_fields(found: CriticalDirections) -> dict[str, Any]:
-    """The field `critical` of the JSON."""
+    """Return the field `critical` of the JSON."""
     return {
         "status": found.status,
         "degenerate": list(found.degenerate),
@@ -382,7 +382,7 @@ def _residual(kkt: float) -> str:
 
 
 def spelled_selections(selections: Sequence[tuple[int, ...]], most: int) -> list[str]:
-    """Each selection in full, or, if one is longer than ``most`` letters, the inputs that tell them apart.
+    """Write each selection in full, or the inputs that tell them apart if one exceeds ``most`` letters.
 
     >>> from hardmax.app.results.solve import spelled_selections
     >>> spelled_selections([(0, 1, 2), (0, 2, 2)], 10)
@@ -403,7 +403,7 @@ def spelled_selections(selections: Sequence[tuple[int, ...]], most: int) -> list
 
 
 def _telling_inputs(selections: Sequence[tuple[int, ...]]) -> list[int]:
-    """A few inputs whose tokens differ between any two different selections."""
+    """Return a few inputs whose tokens differ between any two different selections."""
     found: list[int] = []
     wanted = len(set(selections))
     while len({tuple(each[i] for i in found) for each in selections}) < wanted:
@@ -416,7 +416,7 @@ def _telling_inputs(selections: Sequence[tuple[int, ...]]) -> list[int]:
 
 
 def _cut(words: Sequence[str], most: int) -> str:
-    """The words, or as many of them as fit before three dots."""
+    """Return the words, or as many of them as fit before three dots."""
     text = " ".join(words)
     if len(text) <= most:
         return text
@@ -435,7 +435,7 @@ def _global(tokens: str, best: MaxMargin) -> str:
 
 
 def _split(found: Decomposition) -> str:
-    """What training does where the best-scoring tokens cannot all be selected."""
+    """Describe what training does where the best-scoring tokens cannot all be selected."""
     where = "that keeps to them" if found.is_local else "from any start"
     text = f"their constraints: {len(found.bound)} bound, {len(found.separable)} separable ({found.status}). "
     text += f"Training {where}\n  holds a part of p of dimension {found.S.shape[1]} finite"
@@ -716,7 +716,7 @@ class SolveJob:
                 self.known[found.selection] = found.max_margin
 
     def _globally(self, end: float) -> None:
-        """Selections of best-scoring tokens; ties may make more of them than the limit or the time allows.
+        """Solve the selections of best-scoring tokens; ties may make more than the limit or the time allows.
 
         The first is worth a moment beyond the time, unless the problem is large.
         """
@@ -734,7 +734,7 @@ class SolveJob:
         self.all_best = len(self.best) == math.prod(map(len, best_tokens(self.problem).sets))
 
     def _decompose(self, end: float) -> None:
-        """Where no best-scoring tokens can all be selected: what of p stays finite, and what diverges."""
+        """Split p into finite and diverging parts where no best-scoring tokens can all be selected."""
         if not self.best or any(best.is_feasible is not False for _, best in self.best):
             return
         from hardmax.limits.decomposition import decompose

@@ -196,7 +196,7 @@ class TrialResult(Result):
         return f"not finite: {', '.join(odd)}" if odd else "complete"
 
     def table(self) -> str:
-        """What `hardmax sweep --trial` prints."""
+        """Return what `hardmax sweep --trial` prints."""
         found = {"error": self.error} if self.row is None else self.row
         shown = {**self.parameters, "cell": self.cell, "trial": self.trial, "seed": self.seed}
         return "\n".join(f"{name} = {value}" for name, value in (shown | found).items())
@@ -223,7 +223,7 @@ def sweep_file(
     allow_changes: bool = False,
     progress: Callable[[int, int], object] | None = None,
 ) -> SweepResult | TrialResult:
-    """Run a function over a parameter grid; resumable.
+    r"""Run a function over a parameter grid; resumable.
 
     Args:
         file: TOML file that describes the sweep. It may name Python code, which is run.
@@ -246,7 +246,7 @@ def sweep_file(
     >>> import hardmax as hm, pathlib, tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     file = pathlib.Path(folder, "small.toml")
-    ...     plan = 'experiment = "sphere"\\ntrials = 5\\n[grid]\\nn = [2]\\nT = [3]\\nd = [4]\\n'
+    ...     plan = 'experiment = "sphere"\ntrials = 5\n[grid]\nn = [2]\nT = [3]\nd = [4]\n'
     ...     _ = file.write_text(plan)
     ...     found = hm.trials.sweep_file(file, seconds=60)
     >>> found.exit_code
@@ -379,7 +379,7 @@ def _alone(plan: Plan, store: Path, which: str) -> TrialResult:
 
 
 def _duration(seconds: float) -> str:
-    """Seconds as a person reads them."""
+    """Return seconds as a person reads them."""
     if seconds < 90:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

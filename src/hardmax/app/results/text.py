@@ -27,13 +27,13 @@ TOP = 10  # tokens that the short prediction is made from
 
 @dataclass(frozen=True, eq=False, repr=False)
 class TextTraining(Result):
-    """A classifier, the file that holds it, and what it is worth on texts that it did not see.
+    r"""A classifier, the file that holds it, and what it is worth on texts that it did not see.
 
     >>> import pathlib, tempfile
     >>> from hardmax.app.results.text import train_classifier
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     file = pathlib.Path(folder, "mine.csv")
-    ...     _ = file.write_text("text,label\\n" + "a good film,1\\na bad film,0\\n" * 20)
+    ...     _ = file.write_text("text,label\n" + "a good film,1\na bad film,0\n" * 20)
     ...     done = train_classifier(file, f"{folder}/model.npz")
     >>> done.kept.full_accuracy, [each.token for each in done.important.words if each.label == 1][:2]
     (1.0, ['good', 'a good'])
@@ -57,7 +57,7 @@ class TextTraining(Result):
         return f"trained on {self.texts:,} texts{tested}"
 
     def fields(self) -> dict[str, Any]:
-        """The fields of the JSON."""
+        """Return the fields of the JSON object."""
         kept, held = self.kept, None
         if kept is not None:
             held = {
@@ -219,7 +219,7 @@ def train_classifier(
 
 
 def _read(data: Any, text: str | None, label: str | None) -> tuple[list[str], np.ndarray, int]:
-    """Texts, labels of one type, and how many texts had none."""
+    """Return texts, labels of one type, and how many texts had none."""
     import numpy as np
 
     from hardmax.data.reviews import read_labelled
@@ -262,7 +262,7 @@ class TextExplanation(Result):
         return f"{told.label}: probability {told.probability:.3f}, score {told.score:+.3f}"
 
     def fields(self) -> dict[str, Any]:
-        """The fields of the JSON."""
+        """Return the fields of the JSON object."""
         told = self.explanation
         return {
             "predicted": told.predicted,
@@ -344,7 +344,7 @@ class TextTokens(Result):
         return ", ".join(f"{w.token} ({w.label})" for w in self.important.words[:6])
 
     def fields(self) -> dict[str, Any]:
-        """The fields of the JSON."""
+        """Return the fields of the JSON object."""
         return {"tokens": _words(self.important), "picture": self.picture}
 
     def table(self) -> Page:
@@ -389,7 +389,7 @@ def _loaded(model: Any) -> AttentionClassifier:
 
 
 def _meant(model: AttentionClassifier, label: Any) -> Any:
-    """The class that a label means, which a command line can only give as a text."""
+    """Return the class that a label means, which a command line can only give as a text."""
     if isinstance(label, str):
         return next((each for each in model.classes_.tolist() if str(each) == label), label)
     return label

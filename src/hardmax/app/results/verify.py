@@ -43,7 +43,7 @@ class StatementVerdict:
         return self.check.verdict not in ("fails", "refuted")
 
     def paragraph(self) -> str:
-        """The check in words, then what to do."""
+        """Return the check in words, then what to do."""
         import textwrap
 
         from hardmax.papers.checking.check import WIDTH
@@ -54,7 +54,7 @@ class StatementVerdict:
         return "\n".join([str(self.check), *lines])
 
     def fields(self) -> dict[str, Any]:
-        """An element of `checks` in the JSON."""
+        """Return an element of `checks` in the JSON."""
         check = self.check
         if check.slack is None:
             status = "the slack was not measured"
@@ -128,7 +128,7 @@ class VerifyResult(Result):
         return [{name: each.fields()[name] for name in names} for each in self.checks]
 
     def fields(self) -> dict[str, Any]:
-        """The fields of the JSON."""
+        """Return the fields of the JSON object."""
         return {"checks": [each.fields() for each in self.checks]}
 
     def table(self) -> Page:
@@ -204,7 +204,7 @@ def verify(
 
 
 def separating(problem: Problem, seconds: float = 2.0) -> tuple[int, ...] | None:
-    """A selection that some p makes, one that attracts if there is one; None if none is found in time.
+    """Return a feasible selection, one that attracts if there is one; None if none is found in time.
 
     >>> import hardmax as hm
     >>> from hardmax.app.results.verify import separating
@@ -220,7 +220,7 @@ def separating(problem: Problem, seconds: float = 2.0) -> tuple[int, ...] | None
 
 
 def _advice(each: Instance, found: Check, on: Any) -> str | None:
-    """A selection that separates, where the one that was tested does not, and how to pass it."""
+    """Suggest a selection that separates, where the one that was tested does not, and how to pass it."""
     from hardmax.papers.checking.check import statement_of
 
     unmet = {h.id for h in found.hypotheses if h.holds is False}
