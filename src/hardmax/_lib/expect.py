@@ -32,11 +32,11 @@ def finite_array(name: str, x: Any, shape: tuple[int | None, ...]) -> np.ndarray
 
 def _real(x: Any) -> np.ndarray:
     """Return x as an array of numbers: numpy itself would read texts and dates, and drop imaginary parts."""
-    given = np.asarray(detached(x))
-    whole = given.dtype.kind != "O" or all(isinstance(each, Real) for each in given.flat)
-    if given.dtype.kind not in "biufO" or not whole:
+    array = np.asarray(detached(x))
+    is_real = array.dtype.kind != "O" or all(isinstance(value, Real) for value in array.flat)
+    if array.dtype.kind not in "biufO" or not is_real:
         raise TypeError
-    return given
+    return array
 
 
 def detached(x: Any) -> Any:
@@ -48,27 +48,32 @@ def detached(x: Any) -> Any:
 
 def ids(name: str, x: Any, n: int) -> np.ndarray:
     """Return n integers; a column (n, 1), as top-k functions return it, is accepted as well."""
-    try:
-        given = np.asarray(detached(x))
-    except (TypeError, ValueError, OverflowError):  # lists of several lengths
-        given = np.empty(0)
-    if given.shape == (n, 1):
-        given = given[:, 0]
-    if given.shape != (n,) or given.dtype.kind not in "iu":
+    numbers = _as_array(x)
+    if numbers.shape == (n, 1):
+        numbers = numbers[:, 0]
+    if numbers.shape != (n,) or numbers.dtype.kind not in "iu":
         raise ValueError(f"{name} must be {n} token numbers, one per input, got {_short(x)}")
-    return given
+    return numbers
+
+
+def _as_array(x: Any) -> np.ndarray:
+    """Return x as an array; an empty one of floats for lists of several lengths."""
+    try:
+        return np.asarray(detached(x))
+    except (TypeError, ValueError, OverflowError):
+        return np.empty(0)
 
 
 def classes(name: str, x: Any, n: int) -> tuple[np.ndarray, np.ndarray]:
     """Return the sorted labels of at least two classes, and the number of the label of each of n samples."""
-    given = values(x)
-    if given is None or len(given) != n:
-        got = "no list" if given is None else f"{len(given)}"
+    samples = values(x)
+    if samples is None or len(samples) != n:
+        got = "no list" if samples is None else f"{len(samples)}"
         raise ValueError(f"{name} must hold {n} labels, one for each sample, got {got}")
-    numeric = all(isinstance(each, Real) and each == each for each in given)
-    if not numeric and not all(isinstance(each, str) for each in given):
+    numeric = all(isinstance(label, Real) and label == label for label in samples)
+    if not numeric and not all(isinstance(label, str) for label in samples):
         raise ValueError(f"{name} must be numbers or strings, all of one kind, got {_short(x)}")
-    labels, numbers = np.unique(np.asarray(given), return_inverse=True)
+    labels, numbers = np.unique(np.asarray(samples), return_inverse=True)
     if len(labels) < 2:
         raise ValueError(f"{name} must hold at least two classes, got {_short(labels.tolist())} only")
     return labels, numbers
@@ -76,13 +81,10 @@ def classes(name: str, x: Any, n: int) -> tuple[np.ndarray, np.ndarray]:
 
 def whole_array(name: str, x: Any) -> np.ndarray:
     """Return integers as an array of any shape."""
-    try:
-        given = np.asarray(detached(x))
-    except (TypeError, ValueError, OverflowError):  # lists of several lengths
-        given = np.empty(0)
-    if given.dtype.kind not in "iu":
+    numbers = _as_array(x)
+    if numbers.dtype.kind not in "iu":
         raise ValueError(f"{name} must be integers, got {_short(x)}")
-    return given.astype(np.int64)
+    return numbers.astype(np.int64)
 
 
 def real_array(name: str, x: Any) -> np.ndarray:
@@ -189,8 +191,8 @@ def positive(name: str, x: Any) -> float:
     try:
         value = math.nan if isinstance(x, str | bytes) else float(x)
     except (TypeError, ValueError, OverflowError):
-        raise ValueError(f"{name} must be a positive number, got {_short(x)}") from None
-    if not (value > 0 and np.isfinite(value)):
+        value = math.nan
+    if not 0 < value < math.inf:
         raise ValueError(f"{name} must be a positive number, got {_short(x)}")
     return value
 
@@ -234,12 +236,8 @@ def generator(rng: int | np.random.Generator) -> np.random.Generator:
 
 def _shape(shape: tuple[int | None, ...]) -> str:
     names = iter("abcdefgh")
-    return (
-        "("
-        + ", ".join(next(names) if s is None else str(s) for s in shape)
-        + ("," if len(shape) == 1 else "")
-        + ")"
-    )
+    sizes = ", ".join(next(names) if size is None else str(size) for size in shape)
+    return f"({sizes},)" if len(shape) == 1 else f"({sizes})"
 
 
 _BRIEF = reprlib.Repr()  # a list may be long, and nested deeper than Python can follow
