@@ -85,11 +85,11 @@ COMMANDS = {
         metavars={"save_realizable": "OUT"},
     ),
     "ntp generate": Command(
-        "results.next_token_generate:generate_file",
+        "results.next_token:generate_file",
         ("hardmax ntp generate --vocabulary 50 --seed 1 --out sentences.txt",),
     ),
     "ntp train": Command(
-        "results.next_token_train:train_file",
+        "results.next_token:train_file",
         (
             "hardmax ntp train notes.txt --out model.npz",
             "hardmax ntp train notes.txt --out model.npz --steps 10000 --resume",
@@ -97,7 +97,7 @@ COMMANDS = {
         metavars={"out": "MODEL"},
     ),
     "ntp predict": Command(
-        "results.next_token_predict:predict_next",
+        "results.next_token:predict_next",
         ('hardmax ntp predict model.npz "boil pour steep"',),
         names={"limit": "--at-infinity"},
         metavars={"sentence": "SENTENCE"},

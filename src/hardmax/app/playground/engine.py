@@ -9,9 +9,8 @@ from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 from hardmax._lib.arguments import check_arguments
-from hardmax.app.playground import basins, plane, protocol, scenes, sentences, words
-from hardmax.app.playground.basins import FIELDS, FINEST
-from hardmax.app.playground.plane import LOG_TIME, NORMS, RULES, STARTS, STEPS, rule
+from hardmax.app.playground import plane, protocol, scenes, sentences, words
+from hardmax.app.playground.plane import FIELDS, FINEST, LOG_TIME, NORMS, RULES, STARTS, STEPS, rule
 from hardmax.app.playground.protocol import listed, number, one_of, problem_of, vector
 from hardmax.app.playground.sentences import RATE as SENTENCE_RATE
 from hardmax.app.playground.sentences import STEPS as SENTENCE_STEPS
@@ -171,7 +170,7 @@ QUESTIONS: dict[str, Asked] = {
     "tour": scenes.tour,
     "solve": plane.solve,
     "train": plane.train,
-    "field": basins.field,
+    "field": plane.field,
     "gradients": plane.gradients,
     "check": sentences.check,
     "learn": sentences.learn,

@@ -20,10 +20,9 @@ from hardmax._lib.files import whole
 from hardmax._lib.json import plain
 from hardmax._lib.result import Result
 from hardmax.app.playground import page
-from hardmax.app.playground.basins import FIELDS, FINEST
 from hardmax.app.playground.engine import answer
 from hardmax.app.playground.links import state_of
-from hardmax.app.playground.plane import NORMS, RULES
+from hardmax.app.playground.plane import FIELDS, FINEST, NORMS, RULES
 from hardmax.app.playground.scenes import tour
 
 LARGEST = 1_000_000  # bytes

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from hardmax import nexttoken
 from hardmax.app.playground.protocol import listed
+from hardmax.app.results.next_token import predict_next
 from hardmax.app.results.next_token_check import COUNTED, told_witness
 from hardmax.app.results.next_token_check import check as check_sentences
-from hardmax.app.results.next_token_predict import predict_next
 
 if TYPE_CHECKING:
     from hardmax.nexttoken import Analysis, Training

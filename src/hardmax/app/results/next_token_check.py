@@ -528,7 +528,7 @@ def _read_apart(
         texts_of,
         unpacked,
     )
-    from hardmax.trials.spread import spread
+    from hardmax.trials.sweep import spread
 
     def texts() -> Iterable[FileBlock | Distinct]:
         for part, row in spread(TASK, parts_of(files, max_length, PART, punctuation), **where):
