@@ -28,6 +28,11 @@ def plain(value: Any) -> Any:
     return str(value)
 
 
+def attributes(thing: Any, *names: str) -> dict[str, Any]:
+    """Return attributes of an object by name, as JSON objects have them under the same names."""
+    return {name: getattr(thing, name) for name in names}
+
+
 def _order(item: Any) -> tuple[float, str]:
     """Order numbers by size, then everything else by its text."""
     return (item, "") if isinstance(item, int | float) else (math.inf, repr(item))

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from hardmax import __version__
-from hardmax._lib.json import plain
+from hardmax._lib.json import attributes, plain
 from hardmax._lib.notebook import image
 from hardmax._lib.terminal import DONE, Page, html, page
 
@@ -57,7 +57,7 @@ class Result(Shown):
 
     def fields(self) -> Mapping[str, Any]:
         """Return the fields of the JSON object, named as in the schema of the command."""
-        return {name: getattr(self, name) for name in self.json_fields}
+        return attributes(self, *self.json_fields)
 
     @property
     def exit_code(self) -> int:

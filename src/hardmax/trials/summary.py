@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from hardmax._lib.json import attributes
 from hardmax._lib.terminal import columns
 from hardmax.trials.grid import Parameters, cell_key
 from hardmax.trials.store import Store
@@ -227,11 +228,7 @@ def failures_of(found: Sweep, command: str | None = None) -> list[dict[str, Any]
     """Return the failed trials, each with the command that runs it alone."""
     return [
         {
-            "cell": each.cell,
-            "trial": each.trial,
-            "seed": each.seed,
-            "parameters": each.parameters,
-            "error": each.error,
+            **attributes(each, "cell", "trial", "seed", "parameters", "error"),
             "command": each.command if command is None else f"{command} --trial {each.cell}:{each.trial}",
         }
         for each in found.failures()

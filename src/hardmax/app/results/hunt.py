@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from hardmax._lib.arguments import check_arguments
 from hardmax._lib.extras import install
-from hardmax._lib.json import plain
+from hardmax._lib.json import attributes, plain
 from hardmax._lib.result import Result
 from hardmax._lib.terminal import DONE, INCOMPLETE, INTERRUPTED, NOT_AS_EXPECTED, Page, command_line, grid
 from hardmax.app.results.session import session
@@ -122,28 +122,15 @@ class HuntResult(Result):
         """Return the fields of the JSON object."""
         found = self.candidate
         return {
-            "claim": self.claim,
-            "reading": self.reading,
-            "space": self.space,
-            "seed": self.seed,
-            "verdict": self.verdict,
+            **attributes(self, "claim", "reading", "space", "seed", "verdict"),
             "status": "interrupted" if self.interrupted else "complete",
-            "tries": self.tries,
-            "instances": self.instances,
-            "words": self.words,
-            "search": self.search,
+            **attributes(self, "tries", "instances", "words", "search"),
             "counterexample": None if found is None else found.to_dict(),
             "size": None if found is None else found.size,
             "size_before": self.first_size,
             "slack": None if found is None or self.judged is None else self.judged.slack,
-            "proof": self.proof,
-            "refusal": self.refusal,
-            "suggestions": self.suggestions,
-            "loss": self.loss,
-            "notes": self.notes,
-            "files": self.files,
-            "commands": self.commands,
-            "seconds": self.seconds,
+            **attributes(self, "proof", "refusal", "suggestions", "loss", "notes"),
+            **attributes(self, "files", "commands", "seconds"),
         }
 
     def table(self) -> str:
@@ -222,17 +209,10 @@ class CatalogueResult(Result):
         """Return the fields of the JSON object."""
         table = [
             {
-                "claim": entry.claim,
-                "erratum": entry.erratum,
-                "says": entry.says,
+                **attributes(entry, "claim", "erratum", "says"),
                 "known_size": entry.size,
-                "verdict": found.verdict,
                 "size": found.candidate.size if found.candidate else None,
-                "proof": found.proof,
-                "instances": found.instances,
-                "tries": found.tries,
-                "seconds": found.seconds,
-                "commands": found.commands,
+                **attributes(found, "verdict", "proof", "instances", "tries", "seconds", "commands"),
             }
             for entry, found in self.hunts
         ]

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from hardmax import nexttoken
 from hardmax._lib.arguments import check_arguments
+from hardmax._lib.json import attributes
 from hardmax._lib.reading import NotJson, parse_json
 from hardmax._lib.result import Result
 from hardmax._lib.terminal import DONE, INTERRUPTED, NOT_AS_EXPECTED, Page, command_line, grid, shown, spelled
@@ -230,13 +231,8 @@ class NextTokenTraining(Result):
             "eta0": run.first_rate,
             "realizable": not self.analysis.violations,
             "repaired": self.analysis.words(self.analysis.repaired),
-            "loss": run.loss,
-            "excess_loss": run.excess_loss,
-            "log_excess_loss": run.log_excess_loss,
-            "norm_ov": run.norm_ov,
-            "norm_kq": run.norm_kq,
-            "misalignment_ov": run.misalignment_ov,
-            "misalignment_kq": run.misalignment_kq,
+            **attributes(run, "loss", "excess_loss", "log_excess_loss", "norm_ov", "norm_kq"),
+            **attributes(run, "misalignment_ov", "misalignment_kq"),
             "signed_steps": reached.signed_steps,
             "conditions": [_condition(name, *pair) for name, pair in run.conditions.items()],
             "model": self.model,

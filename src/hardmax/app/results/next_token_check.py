@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from hardmax._lib.arguments import check_arguments
+from hardmax._lib.json import attributes
 from hardmax._lib.result import Result
 from hardmax._lib.terminal import DONE, INCOMPLETE, INTERRUPTED, NOT_AS_EXPECTED, others, shown, visible
 from hardmax.app.results.session import check_range, session, writable
@@ -334,10 +335,7 @@ class NextTokenReport(Result):
             "components": _components(analysis),
             "sentences": {
                 "count": sentences.n,
-                "longest": sentences.longest,
-                "cut": sentences.cut,
-                "cut_tokens": sentences.cut_tokens,
-                "max_length": sentences.max_length,
+                **attributes(sentences, "longest", "cut", "cut_tokens", "max_length"),
             },
             "punctuation": self.punctuation,
             "vocabulary": sentences.V,
@@ -594,11 +592,5 @@ def _untyped() -> dict[str, Any]:
 
 
 def _measured(part: RealizablePart) -> dict[str, Any]:
-    return {
-        "sentences": part.whole + part.cut,
-        "whole": part.whole,
-        "cut": part.cut,
-        "vocabulary": part.vocabulary,
-        "samples": part.samples,
-        "of_samples": part.of_samples,
-    }
+    names = ("whole", "cut", "vocabulary", "samples", "of_samples")
+    return {"sentences": part.whole + part.cut, **attributes(part, *names)}

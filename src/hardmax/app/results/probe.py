@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from hardmax._lib.arguments import check_arguments
 from hardmax._lib.extras import install
 from hardmax._lib.files import whole_text
-from hardmax._lib.json import plain
+from hardmax._lib.json import attributes, plain
 from hardmax._lib.notebook import picture
 from hardmax._lib.result import Result
 from hardmax._lib.terminal import Page, grid, shown
@@ -46,15 +46,10 @@ class ProbeResult(Result):
     def fields(self) -> dict[str, Any]:
         """Return the fields of the JSON object."""
         return {
-            "seed": self.heads.seed,
+            **attributes(self.heads, "seed", "texts", "queries", "null", "rotary", "notes"),
             "model": self.model,
-            "texts": self.heads.texts,
-            "queries": self.heads.queries,
-            "null": self.heads.null,
-            "rotary": self.heads.rotary,
             "heads": [_head(each) for each in self.heads.ranked],
             "summary": {kind: self.heads.summary(kind) for kind in ("all", "inner")},
-            "notes": self.heads.notes,
         }
 
     def table(self) -> Page:
@@ -201,18 +196,10 @@ def _kind(head: ProbedHead) -> str:
 
 
 def _head(head: ProbedHead) -> dict[str, Any]:
+    names = ("layer", "head", "name", "gap", "entropy", "hard", "measured", "norms", "named", "kinds")
     return {
-        "layer": head.layer,
-        "head": head.head,
-        "name": head.name,
-        "gap": head.gap,
+        **attributes(head, *names),
         "top_mass": head.mass,
-        "entropy": head.entropy,
-        "hard": head.hard,
-        "measured": head.measured,
-        "norms": head.norms,
-        "named": head.named,
-        "kinds": head.kinds,
         "status": head.why or "bilinear",
         "all": None if head.all is None else _selected(head.all),
         "inner": None if head.inner is None else _selected(head.inner),
@@ -220,23 +207,17 @@ def _head(head: ProbedHead) -> dict[str, Any]:
 
 
 def _selected(found: Selected) -> dict[str, Any]:
-    def beside(one: Against | None) -> dict[str, Any] | None:
+    def compared(one: Against | None) -> dict[str, Any] | None:
         return None if one is None else asdict(one)
 
     return {
-        "queries": found.queries,
-        "rows": found.rows,
-        "rank": found.rank,
-        "vacuous": found.vacuous,
-        "status": found.status,
-        "margin_interval": found.margin_interval,
+        **attributes(found, "queries", "rows", "rank", "vacuous", "status", "margin_interval", "separable"),
         "farkas": [
             dict(zip(("text", "query", "token", "weight"), each, strict=True)) for each in found.farkas
         ],
-        **{name: beside(one) for name, one in found.null.items()},
+        **{name: compared(one) for name, one in found.null.items()},
         "blind": found.chance,
-        "random_margin": beside(found.random),
-        "separable": found.separable,
+        "random_margin": compared(found.random),
         "nuclear_margin_interval": found.nuclear_margin,
         "nuclear_margin": found.nuclear_reached,
     }

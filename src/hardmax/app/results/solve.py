@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from hardmax._lib.arguments import WrongType, check_arguments
+from hardmax._lib.json import attributes
 from hardmax._lib.notebook import save_picture
 from hardmax._lib.reading import read_json
 from hardmax._lib.result import Result
@@ -304,11 +305,7 @@ def _critical_fields(found: CriticalDirections) -> dict[str, Any]:
         "sum": found.sum if found.status == "complete" else None,
         "directions": [
             {
-                "index": each.index,
-                "selection": each.selection,
-                "direction": each.direction,
-                "margin": each.margin,
-                "rows": each.rows,
+                **attributes(each, "index", "selection", "direction", "margin", "rows"),
                 "multipliers": [float(m) for m in each.multipliers],
             }
             for each in found.directions

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import hardmax as hm
 from hardmax._lib.arguments import check_arguments
+from hardmax._lib.json import attributes
 from hardmax._lib.result import Result
 from hardmax._lib.terminal import Page, grid, spelled
 from hardmax.app.results.session import check_range, session, writable
@@ -265,19 +266,14 @@ class TextExplanation(Result):
         """Return the fields of the JSON object."""
         told = self.explanation
         return {
-            "predicted": told.predicted,
-            "label": told.label,
-            "probability": told.probability,
-            "score": told.score,
+            **attributes(told, "predicted", "label", "probability", "score"),
             "tokens": [
                 {
-                    "token": p.token,
-                    "count": p.occurrences,
-                    "attention": p.share,
-                    "value": p.value,
-                    "contribution": p.contribution,
+                    **attributes(part, "token", "value", "contribution"),
+                    "count": part.occurrences,
+                    "attention": part.share,
                 }
-                for p in told.parts
+                for part in told.parts
             ],
             "unknown_words": told.unknown,
             "page": self.page,
@@ -396,14 +392,5 @@ def _meant(model: AttentionClassifier, label: Any) -> Any:
 
 
 def _words(important: TokenRanking) -> list[dict[str, Any]]:
-    return [
-        {
-            "token": w.token,
-            "label": w.label,
-            "posterior": w.posterior,
-            "count": w.occurrences,
-            "logit": w.logit,
-            "value": w.value,
-        }
-        for w in important.words
-    ]
+    names = ("token", "label", "posterior", "logit", "value")
+    return [{**attributes(word, *names), "count": word.occurrences} for word in important.words]

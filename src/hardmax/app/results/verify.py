@@ -12,6 +12,7 @@ from inspect import signature
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from hardmax._lib.arguments import check_arguments
+from hardmax._lib.json import attributes
 from hardmax._lib.result import Result
 from hardmax._lib.terminal import DONE, INCOMPLETE, INTERRUPTED, NOT_AS_EXPECTED, Page, command_line, grid
 from hardmax.app.results.session import session
@@ -60,23 +61,15 @@ class StatementVerdict:
             status = "the slack was not measured"
         else:
             status = "complete" if math.isfinite(check.slack) else f"the slack is {check.slack}"
+        names = ("id", "instance", "verdict", "slack", "witness", "kind", "proof", "paper_verdict", "errata")
         return {
-            "id": check.id,
-            "instance": check.instance,
+            **attributes(check, *names, "label"),
             "hypotheses": [
                 {key: value for key, value in asdict(h).items() if key != "erratum"} for h in check.hypotheses
             ],
-            "verdict": check.verdict,
             "expected": self.expected,
-            "slack": check.slack,
             "status": status,
-            "witness": check.witness,
-            "kind": check.kind,
-            "proof": check.proof,
             "advice": self.advice,
-            "paper_verdict": check.paper_verdict,
-            "errata": list(check.errata),
-            "label": check.label,
         }
 
 
