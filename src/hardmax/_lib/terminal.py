@@ -74,11 +74,11 @@ def brief(message: str, names: Iterable[str] = ()) -> str:
     >>> brief("a short name")
     'a short name'
     """
-    told, command, rest = message.partition(COMMAND)
+    text, command, rest = message.partition(COMMAND)
     for name in sorted(names, key=len, reverse=True):
         if len(name) > LONG_NAME:
-            told = told.replace(name, _middle_cut(name))
-    return re.sub(rf"\S{{{LONG_NAME + 1},}}", lambda found: _middle_cut(found.group()), told) + command + rest
+            text = text.replace(name, _middle_cut(name))
+    return re.sub(rf"\S{{{LONG_NAME + 1},}}", lambda found: _middle_cut(found.group()), text) + command + rest
 
 
 def _middle_cut(name: str) -> str:

@@ -113,9 +113,9 @@ def compare(
         for row, run, each in zip(rows, runs, best, strict=True):
             row[name] = each is not None and bool(each.margin_gap(run.p) <= REACHED)
     for at, row in enumerate(rows):
-        told = {name: chosen[name][at] for name in BY_OPTIMIZER}
-        row |= {f"{name}_parts": told[name] != told[BASE] for name in BY_OPTIMIZER if name != BASE}
-        row["any_parts"] = len(set(told.values())) > 1
+        selected = {name: chosen[name][at] for name in BY_OPTIMIZER}
+        row |= {f"{name}_parts": selected[name] != selected[BASE] for name in BY_OPTIMIZER if name != BASE}
+        row["any_parts"] = len(set(selected.values())) > 1
     return rows
 
 

@@ -20,7 +20,7 @@ from hardmax._lib.result import Shown
 from hardmax.trials.grid import Parameters, cell_key, seeds
 from hardmax.trials.provenance import Function, identity, named
 from hardmax.trials.store import Store
-from hardmax.trials.summary import CellSummary, Collected, failures_of, kind_of, summary_of, told
+from hardmax.trials.summary import CellSummary, Collected, failures_of, kind_of, summary_lines, summary_of
 from hardmax.trials.work import DONE, FAILED, call, checked
 
 CHUNK = 50_000  # rows of a Parquet row group
@@ -84,7 +84,7 @@ class Sweep(Shown):
         5       3  1 of 3 (1-91%)
         6 done, 0 failed, 0 remaining
         """
-        lines = told(summary_of(self), failures_of(self), self.parameters)
+        lines = summary_lines(summary_of(self), failures_of(self), self.parameters)
         counts = f"{self.done} done, {self.failed} failed, {self.remaining} remaining"
         return "\n".join([*lines, counts])
 

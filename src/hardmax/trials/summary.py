@@ -270,7 +270,7 @@ def _numbers(value: Proportion | Spread) -> dict[str, Any]:
     }
 
 
-def told(
+def summary_lines(
     cells: Sequence[dict[str, Any]],
     failures: Sequence[dict[str, Any]],
     varying: Sequence[str],

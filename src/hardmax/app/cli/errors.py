@@ -35,9 +35,9 @@ def complain(message: str, code: int, *, as_json: bool = False, names: Iterable[
     with contextlib.suppress(OSError):  # where nobody listens the code still speaks
         print("hardmax:", message, file=sys.stderr)
     if as_json:
-        told = {"schema": "hardmax.error/1", "version": __version__, "code": code, "error": message}
+        content = {"schema": "hardmax.error/1", "version": __version__, "code": code, "error": message}
         with contextlib.suppress(OSError):
-            print(json.dumps(told), flush=True)
+            print(json.dumps(content), flush=True)
     return code
 
 

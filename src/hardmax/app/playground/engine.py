@@ -201,8 +201,8 @@ def reply(raw: bytes) -> bytes:
     try:
         began = time.process_time()
         found = answer(protocol.read(raw))
-        return protocol.told(found, 1e3 * (time.process_time() - began))
+        return protocol.pack_answer(found, 1e3 * (time.process_time() - began))
     except ValueError as error:
-        return protocol.refused(str(error))
+        return protocol.pack_refusal(str(error))
     except MemoryError:
-        return protocol.refused("there is not enough memory for this question; ask for less")
+        return protocol.pack_refusal("there is not enough memory for this question; ask for less")

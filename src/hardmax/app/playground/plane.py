@@ -99,8 +99,8 @@ def train(message: Mapping[str, Any]) -> dict[str, Any]:
             with warnings.catch_warnings(record=True) as caught:
                 warnings.simplefilter("always")
                 run = trained(problem, name, rate, norm, start)
-            told = _told(run, directions, span, name, rate, full=k == 0)
-            runs.append({"rule": name, "start": k, "warnings": [str(w.message) for w in caught], **told})
+            report = _report(run, directions, span, name, rate, full=k == 0)
+            runs.append({"rule": name, "start": k, "warnings": [str(w.message) for w in caught], **report})
     return {"runs": runs}
 
 
@@ -112,14 +112,14 @@ def trained(problem: hm.Problem, name: str, rate: float, norm: str, start: Any) 
     return hm.train(problem, rule(name, rate, norm), steps=STEPS, start=start, record=[*range(EVERY), *late])
 
 
-def _told(
+def _report(
     run: Run, directions: list[Any], span: float, name: str, rate: float, *, full: bool
 ) -> dict[str, Any]:
     with np.errstate(divide="ignore"):
         times = run.times if name == "flow" else np.log(rate * run.times)  # t = rate times steps
     moved = bool(run.p.any())
     chosen = run.selection if moved else None
-    told: dict[str, Any] = {
+    report: dict[str, Any] = {
         "name": run.method,
         "event": run.event,
         "norm": run.p_norm,
@@ -130,8 +130,8 @@ def _told(
         "path": run.points[_drawn(run.points, span)].round(5),
     }
     if full:
-        told["frames"] = _frames(run, times)
-    return told
+        report["frames"] = _frames(run, times)
+    return report
 
 
 def _nearest(run: Run, directions: list[Any], moved: bool) -> dict[str, Any]:

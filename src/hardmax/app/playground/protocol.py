@@ -59,13 +59,13 @@ def _whole(text: str) -> int:
     return int(text)
 
 
-def told(answer: Mapping[str, Any], cpu: float = 0.0) -> bytes:
+def pack_answer(answer: Mapping[str, Any], cpu: float = 0.0) -> bytes:
     """Return an answer as it is sent, with the milliseconds of processor time that it took."""
     content = {"v": VERSION, "ok": True, "answer": answer, "cpu": round(cpu, 3)}
     return json.dumps(plain(content), allow_nan=False).encode()
 
 
-def refused(error: str) -> bytes:
+def pack_refusal(error: str) -> bytes:
     """Return a refusal as it is sent."""
     return json.dumps({"v": VERSION, "ok": False, "error": error}).encode()
 

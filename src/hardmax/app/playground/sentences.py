@@ -47,7 +47,7 @@ def check(message: Mapping[str, Any]) -> dict[str, Any]:
         {"query": word[q], "edges": [[word[o], word[x]] for o, x in pairs]}
         for q, pairs in analysis.orders.edges().items()
     ]
-    told = [
+    violations = [
         {
             "kind": each.kind,
             "count": each.count,
@@ -60,7 +60,7 @@ def check(message: Mapping[str, Any]) -> dict[str, Any]:
         **found.json(),
         "graph": edges,
         "words": word,
-        "told": told,
+        "told": violations,
         "learnable": _mended(sentences_of(message)).legal,
     }
 
@@ -75,12 +75,12 @@ def learn(message: Mapping[str, Any]) -> dict[str, Any]:
     frames = []
     for s in at:
         model = replace(run.predictor, values=run.points[s])
-        told = [model.predict(text) for text in texts]
+        predictions = [model.predict(text) for text in texts]
         frames.append(
             {
                 "step": int(times[s]),
-                "attention": [{a.word: round(a.weight, 6) for a in each.attended} for each in told],
-                "next": [each.next(1)[0] for each in told],
+                "attention": [{a.word: round(a.weight, 6) for a in each.attended} for each in predictions],
+                "next": [each.next(1)[0] for each in predictions],
             }
         )
     return {

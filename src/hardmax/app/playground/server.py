@@ -119,7 +119,7 @@ def application(gate: Gate, workers: Workers, state: dict[str, Any] | None = Non
     room = asyncio.Semaphore(WAITING)
 
     def refuse(reason: str, status: int) -> Response:
-        return Response(protocol.refused(reason), status, media_type="application/json")
+        return Response(protocol.pack_refusal(reason), status, media_type="application/json")
 
     def fixed(content: str, kind: str, *, with_token: bool = False) -> Callable[[Request], Any]:
         async def get(request: Request) -> Response:
@@ -170,8 +170,8 @@ def application(gate: Gate, workers: Workers, state: dict[str, Any] | None = Non
 
 async def _body(request: Request) -> bytes | None:
     """Return what was sent; None as soon as it is too much."""
-    told = request.headers.get("content-length", "0")
-    if told.isdigit() and int(told) > protocol.MOST_BYTES:
+    length = request.headers.get("content-length", "0")
+    if length.isdigit() and int(length) > protocol.MOST_BYTES:
         return None
     pieces, size = [], 0
     async for piece in request.stream():

@@ -48,7 +48,7 @@ class Playground(anywidget.AnyWidget):  # type: ignore[misc]
 
     def _tell(self, name: Any, raw: str) -> None:
         if len(raw) > protocol.MOST_BYTES:
-            answered = protocol.refused(
+            answered = protocol.pack_refusal(
                 f"a message must have at most {protocol.MOST_BYTES:,} bytes, got more"
             )
         else:

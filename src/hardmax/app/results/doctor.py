@@ -91,8 +91,8 @@ class DoctorReport(Result):
             lines.append("ok   " if each.ok else "FAIL ", style="green" if each.ok else "bold red")
             # paths and commands stay whole, to be copied
             room = columns() - len(indent)
-            told = textwrap.wrap(each.detail, room, break_long_words=False, break_on_hyphens=False)
-            lines.append(f"{each.name:<{width}}  " + f"\n{indent}".join(told))
+            detail = textwrap.wrap(each.detail, room, break_long_words=False, break_on_hyphens=False)
+            lines.append(f"{each.name:<{width}}  " + f"\n{indent}".join(detail))
         return Group(lines)
 
 

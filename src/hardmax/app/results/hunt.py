@@ -345,7 +345,7 @@ def conclude(drive: Drive, interrupted: bool = False, suggest: bool = False) -> 
     from hardmax.papers.hunting.space import candidate_of
 
     claim, units, cma = drive.claim, drive.units(), strategy()
-    told: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "claim": claim.target,
         "reading": claim.reading,
         "space": claim.space.ranges,
@@ -361,19 +361,19 @@ def conclude(drive: Drive, interrupted: bool = False, suggest: bool = False) -> 
         "verdict": f"nothing found in {units.judged} instances",
     }
     if units.hopeless:
-        told["notes"] = (f"every call raised, so the hunt stopped after {len(units.rows)} units",)
+        fields["notes"] = (f"every call raised, so the hunt stopped after {len(units.rows)} units",)
     best = units.best()
     if best is not None:
         first = candidate_of(json.loads(best["candidate"]))
-        verdict, candidate, told["judged"], note = settle(claim, first)
+        verdict, candidate, fields["judged"], note = settle(claim, first)
         if note is not None:
-            told["notes"] = (note,)
+            fields["notes"] = (note,)
         if verdict is not None:
-            told |= {"verdict": verdict, "candidate": candidate, "first_size": first.size}
-            if suggest and told["judged"].fails:
-                word = told["judged"].word
-                told["suggestions"] = suggestions(claim, candidate, word, len(units.rows), drive.seed)
-    return HuntResult(**told, seconds=round(time.monotonic() - drive.begun, 3))
+            fields |= {"verdict": verdict, "candidate": candidate, "first_size": first.size}
+            if suggest and fields["judged"].fails:
+                word = fields["judged"].word
+                fields["suggestions"] = suggestions(claim, candidate, word, len(units.rows), drive.seed)
+    return HuntResult(**fields, seconds=round(time.monotonic() - drive.begun, 3))
 
 
 def judge_file(

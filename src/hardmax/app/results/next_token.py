@@ -163,8 +163,8 @@ class NextTokenTraining(Result):
     >>> from hardmax.app.results.next_token import train_file
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     result = train_file(["S V O P", "V O P", "O P P", "P S V"], f"{folder}/model.npz")
-    ...     told = predict_next(result.model, "O S P")
-    >>> result.reached.steps, result.exit_code, told.prediction.next(1)[0][0]
+    ...     answer = predict_next(result.model, "O S P")
+    >>> result.reached.steps, result.exit_code, answer.prediction.next(1)[0][0]
     (900, 0, 'P')
     """
 
@@ -200,18 +200,18 @@ class NextTokenTraining(Result):
         """Warnings about step sizes and lengths of training."""
         from hardmax.problem.readouts import best_loss
 
-        told = [
+        remarks = [
             f"the step {step:g} is above the bound of the condition {name}, {bound:g}"
             for name, (step, bound) in self.run.conditions.items()
             if not step <= bound
         ]
         top = math.exp(-best_loss(self.run.W_ov.V, self.run.W_ov.margin or 0.0))
         if top < UNCLEAR:
-            told.append(
+            remarks.append(
                 f"after {self.run.stage_1_steps:,} steps of stage 1 the right next token has a probability "
                 f"of at most {top:.2g}, however long stage 2 is; a larger `stage1` or `first_rate` raises it"
             )
-        return told
+        return remarks
 
     def fields(self) -> dict[str, Any]:
         """Return the fields of the JSON object."""
@@ -433,23 +433,23 @@ class NextTokenPrediction(Result):
 
     def fields(self) -> dict[str, Any]:
         """Return the fields of the JSON object."""
-        told = self.prediction
+        prediction = self.prediction
         return {
             "sentence": self.sentence,
-            "next": [{"token": word, "probability": p} for word, p in told.next(SHOWN)],
-            "attended": [{"token": a.word, "weight": a.weight, "type": a.type} for a in told.attended],
-            "rule": told.rule,
-            "reason": told.reason,
+            "next": [{"token": word, "probability": p} for word, p in prediction.next(SHOWN)],
+            "attended": [{"token": a.word, "weight": a.weight, "type": a.type} for a in prediction.attended],
+            "rule": prediction.rule,
+            "reason": prediction.reason,
         }
 
     def table(self) -> Page:
         """Return what `hardmax ntp predict` prints."""
-        told = self.prediction
-        left = [(shown(word), f"{p:.6g}") for word, p in told.next(SHOWN)]
-        right = [(shown(a.word), f"{a.weight:.6g}", a.type.replace("_", "-")) for a in told.attended]
+        prediction = self.prediction
+        left = [(shown(word), f"{p:.6g}") for word, p in prediction.next(SHOWN)]
+        right = [(shown(a.word), f"{a.weight:.6g}", a.type.replace("_", "-")) for a in prediction.attended]
         rows = [(*(a or ("", "")), *(b or ())) for a, b in zip_longest(left, right)]
         table = grid(("next", "probability", "attended", "weight", "type"), rows)
-        return [table, f"{told.rule}: {spelled(told.reason)}"]
+        return [table, f"{prediction.rule}: {spelled(prediction.reason)}"]
 
 
 @check_arguments

@@ -103,11 +103,11 @@ def told_witness(kind: str, w: dict[str, Any], repaired: Collection[str] = ()) -
     if kind == "not_injective":
         return f"{_some(w['tokens'])} all lead to {w['common_next']}"
     if kind == "unreachable":
-        told = f"[{w['sentence']}] is followed by {w['next']}, but no token in it leads there"
+        sentence = f"[{w['sentence']}] is followed by {w['next']}, but no token in it leads there"
         if w["preimage"] is None:
-            return f"{told}, and no other does"
+            return f"{sentence}, and no other does"
         itself = " itself" if w["preimage"] == w["next"] else ""
-        return f"{told}; {w['preimage']}{itself} does{made_up}"
+        return f"{sentence}; {w['preimage']}{itself} does{made_up}"
     if kind == "confused":
         over, under = w["above"], w["below"]
         return (
@@ -141,10 +141,10 @@ def _tables(fields: dict[str, Any]) -> str:
 
 def _finite(components: dict[str, list[list[str]]]) -> str:
     """Describe what attention cannot decide, inside components."""
-    told = [f"  under {shown(q)}: {'; '.join(map(_some, each))}\n" for q, each in components.items()]
-    told[LINES:] = [f"  and {len(told) - LINES:,} other queries\n"] if len(told) > LINES else []
+    lines = [f"  under {shown(q)}: {'; '.join(map(_some, each))}\n" for q, each in components.items()]
+    lines[LINES:] = [f"  and {len(lines) - LINES:,} other queries\n"] if len(lines) > LINES else []
     head = "\nTraining drives other orders to infinity, and keeps these tokens at finite distances:\n"
-    return head * bool(told) + "".join(told)
+    return head * bool(lines) + "".join(lines)
 
 
 def _about(analysis: Analysis, part: RealizablePart, fields: dict[str, Any]) -> str:
@@ -250,8 +250,8 @@ class NextTokenReport(Result):
     @property
     def interruption(self) -> str | None:
         """After an interrupt: how many sentences were checked."""
-        told = f"{self.status}, no more; start the command again to check all of them"
-        return None if self.is_whole else told
+        message = f"{self.status}, no more; start the command again to check all of them"
+        return None if self.is_whole else message
 
     @property
     def headline(self) -> str:
@@ -499,8 +499,8 @@ def _check(
     except KeyboardInterrupt as stop:
         what = f"interrupted while the {text.n:,} sentences that were read were checked"
         known = known or str(stop)
-        told = f"{what}: they are {known}" if known else what
-        raise KeyboardInterrupt(f"{told}; start the command again to check all of them") from None
+        message = f"{what}: they are {known}" if known else what
+        raise KeyboardInterrupt(f"{message}; start the command again to check all of them") from None
 
 
 def _read_apart(

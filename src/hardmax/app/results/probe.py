@@ -187,8 +187,8 @@ def _cells(found: Selected) -> list[str]:
         return [rows, "none can", "", ""]
     sides = [found.null[name] for name in ("efficiency", "cosine", "agreement")]
     marks = ["*" if each.q <= LEVEL else " " for each in sides]
-    told = [f"{_number(each.value, 2)}/{_number(each.median, 2)}" for each in sides]
-    return [rows, *(number + mark for number, mark in zip(told, marks, strict=True))]
+    numbers = [f"{_number(each.value, 2)}/{_number(each.median, 2)}" for each in sides]
+    return [rows, *(number + mark for number, mark in zip(numbers, marks, strict=True))]
 
 
 def _kind(head: ProbedHead) -> str:

@@ -125,9 +125,9 @@ class SweepResult(Result):
 
     def table(self) -> str:
         """Return what `hardmax sweep` prints."""
-        from hardmax.trials.summary import told
+        from hardmax.trials.summary import summary_lines
 
-        lines = told(self.summary, self.failures, self.varying, self.of)
+        lines = summary_lines(self.summary, self.failures, self.varying, self.of)
         return "\n".join([*lines, self.headline])
 
 

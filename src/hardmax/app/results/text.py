@@ -259,23 +259,23 @@ class TextExplanation(Result):
     @property
     def headline(self) -> str:
         """The class with its probability and score."""
-        told = self.explanation
-        return f"{told.label}: probability {told.probability:.3f}, score {told.score:+.3f}"
+        label, score = self.explanation.label, self.explanation.score
+        return f"{label}: probability {self.explanation.probability:.3f}, score {score:+.3f}"
 
     def fields(self) -> dict[str, Any]:
         """Return the fields of the JSON object."""
-        told = self.explanation
+        explanation = self.explanation
         return {
-            **attributes(told, "predicted", "label", "probability", "score"),
+            **attributes(explanation, "predicted", "label", "probability", "score"),
             "tokens": [
                 {
                     **attributes(part, "token", "value", "contribution"),
                     "count": part.occurrences,
                     "attention": part.share,
                 }
-                for part in told.parts
+                for part in explanation.parts
             ],
-            "unknown_words": told.unknown,
+            "unknown_words": explanation.unknown,
             "page": self.page,
         }
 

@@ -230,7 +230,7 @@ def _advice(each: Instance, found: Check, on: Any) -> str | None:
     else:
         option = f'given={{"selection": {list(tokens)}}}'
         other = f'hm.verify("B-THM-3", on=problem, {option})'
-    told = f"{tested} cannot be separated; tokens {list(tokens)} can."
+    advice = f"{tested} cannot be separated; tokens {list(tokens)} can."
     if takes:
-        return f"{told} To test the statement there, add {option}"
-    return f"{told} {each.id} is about the best tokens; for a selection, run: {other}"
+        return f"{advice} To test the statement there, add {option}"
+    return f"{advice} {each.id} is about the best tokens; for a selection, run: {other}"
