@@ -261,6 +261,26 @@ def test_a_list_that_fills_as_it_is_iterated() -> None:
     assert not attractors(Problem([[[0.0], [0.0]]], [[1.0, 0.0]]))
 
 
+def test_showing_a_list_searches_two_seconds_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A list without a limit of time shows what two seconds find and stays as it is; a limit is kept."""
+    clock = itertools.count(0.0, 0.75)
+    monkeypatch.setattr("hardmax.directions.enumerate.time.monotonic", lambda: next(clock))
+    problem = sphere(n=4, T=4, d=3, rng=0)
+    found = selections(problem)
+    shown = repr(found)
+    assert 2.0 <= next(clock) < 5.0
+    assert "truncated: len() completes the search" in shown
+    assert "truncated: len() completes the search" in str(found).splitlines()[-1]
+    assert "len() completes the search" in found._repr_html_()
+    assert found.status == "running"
+    assert len(found) == 53
+    assert repr(found) == "SelectionList(53 selections, complete)"
+    assert repr(selections(problem, seconds=1e6)) == "SelectionList(53 selections, complete)"
+    monkeypatch.undo()
+    small = selections(problem)
+    assert (repr(small), small.status) == ("SelectionList(53 selections, complete)", "complete")
+
+
 def test_selections_among_the_best() -> None:
     tied = Problem([[[1.0, 0.0], [-1.0, 0.0], [0.0, 0.0]]], [[1.0, 1.0, 1.0]])
     found = selections(tied, among="best")

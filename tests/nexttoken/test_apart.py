@@ -22,8 +22,7 @@ def workers_that(monkeypatch):
 
     def do(work):
         monkeypatch.setattr(
-            "hardmax.trials.spread.spread",
-            lambda task, cells, **where: ((cell, work(cell)) for cell in cells),
+            "hardmax.trials.sweep.spread", lambda task, cells, **where: ((cell, work(cell)) for cell in cells)
         )
 
     return do

@@ -364,7 +364,7 @@ def test_one_batch_is_under_way_until_it_ends(monkeypatch):
         sizes.append(len(handles))
         return wait(handles, *rest)
 
-    monkeypatch.setattr("hardmax.trials.spread.wait", counted)
+    monkeypatch.setattr("hardmax.trials.sweep.wait", counted)
     monkeypatch.setattr("hardmax.trials.sweep.open_backend", lambda *_: Pool(load(f"{TASKS}:rows"), False, 0))
     monkeypatch.setattr("hardmax.trials.sweep.Here", int)  # this pool counts as one with workers
     hm.sweep(f"{TASKS}:rows", {"a": [1]}, 9, batch=1)

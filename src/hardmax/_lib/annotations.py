@@ -62,7 +62,7 @@ class _Absent:
 
 
 def readers_of(function: Callable[..., Any]) -> tuple[tuple[str, ...], dict[str, Callable[[Any], Any]]]:
-    """The names of the positional arguments, and by name what reads an argument, where there is a check."""
+    """Return the names of the positional arguments, and the readers of checked arguments by name."""
     scope = {*vars(builtins), *inspect.unwrap(function).__globals__}
     texts = [text for text in function.__annotations__.values() if isinstance(text, str)]
     nodes = [node for text in texts for node in ast.walk(ast.parse(text, mode="eval"))]
@@ -77,7 +77,7 @@ def readers_of(function: Callable[..., Any]) -> tuple[tuple[str, ...], dict[str,
 
 
 def _reader(name: str, hint: Any) -> Callable[[Any], Any] | None:
-    """What reads an argument; None if everything is allowed."""
+    """Return the function that checks and converts an argument; None if everything is allowed."""
     kinds = _kinds(name, hint)
     if kinds is None:
         return None
@@ -92,7 +92,7 @@ def _reader(name: str, hint: Any) -> Callable[[Any], Any] | None:
 
 
 def _kinds(name: str, hint: Any) -> list[Kind] | None:
-    """The kinds of argument that an annotation allows; None if it allows everything, or cannot be tested."""
+    """Return the kinds of argument that an annotation allows; None if it allows all or cannot be tested."""
     alternatives = _alternatives(hint)
     if hint is ArrayLike or any(each in (Any, object) or _is_protocol(each) for each in alternatives):
         return None
@@ -104,7 +104,7 @@ def _kinds(name: str, hint: Any) -> list[Kind] | None:
 
 
 def _alternatives(hint: Any) -> list[Any]:
-    """The parts of a union, or the hint itself."""
+    """Return the parts of a union, or the hint itself."""
     if typing.get_origin(hint) in (typing.Union, types.UnionType):
         return [part for each in typing.get_args(hint) for part in _alternatives(each)]
     return [hint]
@@ -120,7 +120,7 @@ def _is_path(hint: Any) -> bool:
 
 
 def _kind(name: str, hint: Any, has_paths: bool) -> Kind:
-    """The kind of argument that one alternative of an annotation allows."""
+    """Return the kind of argument that one alternative of an annotation allows."""
     origin, parts = typing.get_origin(hint) or hint, typing.get_args(hint)
     if origin is Literal:
         return Kind(lambda x: isinstance(x, str) and x in parts, "one of " + ", ".join(map(str, parts)))
@@ -143,7 +143,7 @@ def _kind(name: str, hint: Any, has_paths: bool) -> Kind:
 
 
 def _instance(origin: type) -> Kind:
-    """Objects of one class; a class that only type checkers import is known by its name."""
+    """Return the kind of objects of a class; one that only type checkers import is known by its name."""
     name, remedy = origin.__name__, SOURCES.get(origin.__name__, "")
     article = "" if name in PLURAL else "an " if name[0] in "AEIOU" else "a "
     spelled = f"hardmax.{name}" if name in TOP_LEVEL else name
@@ -159,7 +159,7 @@ def _instance(origin: type) -> Kind:
 
 
 def _several(name: str, inner: Any, *, is_ordered: bool) -> Kind:
-    """Lists, arrays, tensors and other iterables, whose values are tested as well."""
+    """Return the kind of lists, arrays, tensors and other iterables, whose values are tested as well."""
     kinds = _kinds(name, inner)
     numeric = "iuf" if float in _alternatives(inner) else "iu" if inner is int else None
 
@@ -197,7 +197,7 @@ def _several(name: str, inner: Any, *, is_ordered: bool) -> Kind:
 
 
 def _array(hint: Any) -> Kind:
-    """Arrays of booleans, of integers or of real numbers; a list is read as one."""
+    """Return the kind of arrays of booleans, integers or real numbers; a list is read as one."""
     letters, what = "iuf", "numbers"
     if np.dtype[np.int64] in typing.get_args(hint):
         letters, what = "iu", "integers"
@@ -215,7 +215,7 @@ def _array(hint: Any) -> Kind:
 
 
 def _tuple(name: str, parts: tuple[Any, ...]) -> Kind:
-    """A tuple, or a list, with one value for each part."""
+    """Return the kind of tuples and lists with one value for each part."""
     readers = [_reader(name, part) for part in parts]
 
     def fits(value: Any) -> bool:
@@ -251,7 +251,7 @@ def _integer(name: str, value: Any) -> Any:
 
 
 def _is_number(value: Any) -> bool:
-    """Real numbers, also of other libraries, and arrays and tensors of shape ()."""
+    """Return whether a value is a real number, also of another library, or an array or tensor of shape ()."""
     if type(value) is float or isinstance(value, (Real, Decimal)):
         return True
     return getattr(value, "shape", None) == () and np.asarray(detached(value)).dtype.kind in "biuf"
@@ -289,7 +289,7 @@ def _is_sequence(value: Any) -> bool:
 
 
 def _refusal(name: str, kinds: list[Kind], value: Any) -> Exception:
-    """What to raise for a value of none of the kinds."""
+    """Return the error for a value of none of the kinds."""
     words = " or ".join(kind.words for kind in kinds).replace(
         "the name of a file or a path", "the name of a file"
     )

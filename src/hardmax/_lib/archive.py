@@ -93,13 +93,13 @@ def demand(holds: bool) -> None:
 
 
 def read_arrays(path: str | PathLike[str]) -> Arrays:
-    """The arrays of an npz file: never pickles, and what is packed unpacks to LARGEST_UNPACKED at most."""
+    """Read the arrays of an npz file: never pickles, and at most LARGEST_UNPACKED bytes of packed arrays."""
     with open(path, "rb") as stream:
         return arrays_in(stream, str(path))
 
 
 def arrays_in(stream: IO[bytes], name: str) -> Arrays:
-    """The arrays of an npz file that is open; refusals speak of ``name``."""
+    """Read the arrays of an open npz file; errors call it ``name``."""
     try:
         with zipfile.ZipFile(stream) as archive:  # np.load would take another file for a pickle
             members = archive.infolist()
@@ -120,7 +120,7 @@ def arrays_in(stream: IO[bytes], name: str) -> Arrays:
 
 
 def _arrays(archive: zipfile.ZipFile, members: list[zipfile.ZipInfo]) -> Arrays:
-    """All arrays, after all headers were found to fit their data."""
+    """Read all arrays after checking that every header fits its data."""
     names = [each.filename.removesuffix(".npy") for each in members]
     if len(set(names)) < len(names) or max(map(len, names), default=0) > LONGEST_NAME:
         raise ValueError("names")
@@ -153,7 +153,7 @@ def _check_header(stream: IO[bytes], size: int) -> None:
 
 
 def read_array(path: str | PathLike[str]) -> np.ndarray:
-    """The array of an npy file, never a pickle."""
+    """Read the array of an npy file, never a pickle."""
     with open(path, "rb") as stream:
         try:
             size = stream.seek(0, 2)
@@ -169,5 +169,5 @@ def read_array(path: str | PathLike[str]) -> np.ndarray:
 
 
 def _quiet() -> warnings.catch_warnings[None]:
-    """numpy warns of headers that it had to fix."""
+    """Suppress numpy's warnings about headers that it had to fix."""
     return warnings.catch_warnings(action="ignore")

@@ -26,7 +26,7 @@ def _pairs(keys: Any, tokens: Any, offsets: np.ndarray, marks: Any) -> float:
 
 @kernel(cost=_pairs, signature=_signature)
 def find_leaders(keys: np.ndarray, tokens: np.ndarray, offsets: np.ndarray, marks: np.ndarray) -> np.ndarray:
-    """For every slot, the first slot of its input with the same key and row of marks (may be empty)."""
+    """Return for every slot the first slot of its input with the same key and row of marks (may be empty)."""
     leader = np.empty(tokens.size, np.intp)
     for slot in range(tokens.size):
         leader[slot] = slot
@@ -52,7 +52,7 @@ def find_leaders(keys: np.ndarray, tokens: np.ndarray, offsets: np.ndarray, mark
 
 
 def isometric_keys(gram: np.ndarray) -> np.ndarray:
-    """Rows with the given inner products, from the eigenvectors (stable when the Gram matrix is singular)."""
+    """Return rows with the given inner products, from eigenvectors (stable for a singular Gram matrix)."""
     values, vectors = np.linalg.eigh(gram)
     floor = len(gram) * np.finfo(float).eps * max(values[-1], 0.0)
     if values[0] < -10 * floor:
@@ -62,18 +62,18 @@ def isometric_keys(gram: np.ndarray) -> np.ndarray:
 
 
 def exponent(x: np.ndarray) -> int:
-    """The k with 2^(k-1) <= max|x| < 2^k, and 0 for zeros; a power of two changes no digit."""
+    """Return k with 2^(k-1) <= max|x| < 2^k, and 0 for zeros; a power of two changes no digit."""
     return int(np.frexp(np.abs(x).max(initial=0.0))[1])
 
 
 def lengths(rows: np.ndarray) -> np.ndarray:
-    """Euclidean lengths along the last axis, also where squares leave the range of float64."""
+    """Return Euclidean lengths along the last axis, also where squares leave the range of float64."""
     shift = np.frexp(np.abs(rows).max(axis=-1, initial=0.0))[1]
     return np.ldexp(np.linalg.norm(np.ldexp(rows, -shift[..., None]), axis=-1), shift)
 
 
 def length(vector: np.ndarray) -> float:
-    """Euclidean norm of all entries without overflow or underflow of the squares."""
+    """Return the Euclidean norm of all entries without overflow or underflow of the squares."""
     largest = float(np.abs(vector).max(initial=0.0))
     if largest == 0.0 or not math.isfinite(largest):
         return largest
@@ -82,7 +82,7 @@ def length(vector: np.ndarray) -> float:
 
 
 def polar(vectors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Lengths along the last axis and unit vectors, without overflow of squares; zero vectors stay zero."""
+    """Return lengths along the last axis and unit vectors, without overflow; zero vectors stay zero."""
     largest = np.abs(vectors).max(axis=-1, initial=0.0, keepdims=True)
     scaled = np.divide(vectors, largest, out=np.zeros_like(vectors), where=largest > 0)
     lengths = np.sqrt((scaled * scaled).sum(axis=-1, keepdims=True))
@@ -91,7 +91,7 @@ def polar(vectors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def as_matrix(p: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
-    """p, read row by row, as the matrix W of this shape; a ValueError where what is trained is a vector.
+    """Return p, read row by row, as the matrix W of this shape; a ValueError if what is trained is a vector.
 
     >>> import numpy as np
     >>> from hardmax._lib.arrays import as_matrix
@@ -107,13 +107,13 @@ def as_matrix(p: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
 
 
 def half_square(a: np.ndarray, b: np.ndarray) -> float:
-    """1 - cos of two unit vectors, in the precision they have: half the square of their distance."""
+    """Return 1 - cos of two unit vectors in full precision: half the square of their distance."""
     off = np.ravel(a - b)
     return 0.5 * float(off @ off)
 
 
 def half_squares(rows: np.ndarray, unit: np.ndarray) -> np.ndarray:
-    """The same of many unit vectors, the rows, to one."""
+    """Return 1 - cos of each row, a unit vector, and one unit vector, as `half_square` does."""
     return 0.5 * np.square(rows - unit).sum(axis=1)
 
 

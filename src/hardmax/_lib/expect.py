@@ -11,7 +11,7 @@ import numpy as np
 
 
 def finite_array(name: str, x: Any, shape: tuple[int | None, ...]) -> np.ndarray:
-    """x as a fresh read-only float64 array of the given shape (None is any size), all finite."""
+    """Return x as a new read-only float64 array of finite numbers; None in the shape is any size."""
     try:
         array = np.array(_real(x), dtype=np.float64, order="C")
     except OverflowError:
@@ -31,62 +31,64 @@ def finite_array(name: str, x: Any, shape: tuple[int | None, ...]) -> np.ndarray
 
 
 def _real(x: Any) -> np.ndarray:
-    """x as an array of numbers: numpy itself would read texts and dates, and drop imaginary parts."""
-    given = np.asarray(detached(x))
-    whole = given.dtype.kind != "O" or all(isinstance(each, Real) for each in given.flat)
-    if given.dtype.kind not in "biufO" or not whole:
+    """Return x as an array of numbers: numpy itself would read texts and dates, and drop imaginary parts."""
+    array = np.asarray(detached(x))
+    is_real = array.dtype.kind != "O" or all(isinstance(value, Real) for value in array.flat)
+    if array.dtype.kind not in "biufO" or not is_real:
         raise TypeError
-    return given
+    return array
 
 
 def detached(x: Any) -> Any:
-    """x without its gradients, if it is a tensor or a list of tensors; PyTorch itself is not needed."""
+    """Return x without gradients if it is a tensor or a list of tensors, without importing PyTorch."""
     if isinstance(x, list | tuple):
         return [detached(each) for each in x] if any(hasattr(each, "detach") for each in x) else x
     return x.detach().cpu() if hasattr(x, "detach") else x
 
 
 def ids(name: str, x: Any, n: int) -> np.ndarray:
-    """n whole numbers; a column (n, 1), as top-k functions return it, is taken as well."""
-    try:
-        given = np.asarray(detached(x))
-    except (TypeError, ValueError, OverflowError):  # lists of several lengths
-        given = np.empty(0)
-    if given.shape == (n, 1):
-        given = given[:, 0]
-    if given.shape != (n,) or given.dtype.kind not in "iu":
+    """Return n integers; a column (n, 1), as top-k functions return it, is accepted as well."""
+    numbers = _as_array(x)
+    if numbers.shape == (n, 1):
+        numbers = numbers[:, 0]
+    if numbers.shape != (n,) or numbers.dtype.kind not in "iu":
         raise ValueError(f"{name} must be {n} token numbers, one per input, got {_short(x)}")
-    return given
+    return numbers
+
+
+def _as_array(x: Any) -> np.ndarray:
+    """Return x as an array; an empty one of floats for lists of several lengths."""
+    try:
+        return np.asarray(detached(x))
+    except (TypeError, ValueError, OverflowError):
+        return np.empty(0)
 
 
 def classes(name: str, x: Any, n: int) -> tuple[np.ndarray, np.ndarray]:
     """Return the sorted labels of at least two classes, and the number of the label of each of n samples."""
-    given = values(x)
-    if given is None or len(given) != n:
-        got = "no list" if given is None else f"{len(given)}"
+    samples = values(x)
+    if samples is None or len(samples) != n:
+        got = "no list" if samples is None else f"{len(samples)}"
         raise ValueError(f"{name} must hold {n} labels, one for each sample, got {got}")
-    numeric = all(isinstance(each, Real) and each == each for each in given)
-    if not numeric and not all(isinstance(each, str) for each in given):
+    numeric = all(isinstance(label, Real) and label == label for label in samples)
+    if not numeric and not all(isinstance(label, str) for label in samples):
         raise ValueError(f"{name} must be numbers or strings, all of one kind, got {_short(x)}")
-    labels, numbers = np.unique(np.asarray(given), return_inverse=True)
+    labels, numbers = np.unique(np.asarray(samples), return_inverse=True)
     if len(labels) < 2:
         raise ValueError(f"{name} must hold at least two classes, got {_short(labels.tolist())} only")
     return labels, numbers
 
 
 def whole_array(name: str, x: Any) -> np.ndarray:
-    """Integers as an array of any shape."""
-    try:
-        given = np.asarray(detached(x))
-    except (TypeError, ValueError, OverflowError):  # lists of several lengths
-        given = np.empty(0)
-    if given.dtype.kind not in "iu":
+    """Return integers as an array of any shape."""
+    numbers = _as_array(x)
+    if numbers.dtype.kind not in "iu":
         raise ValueError(f"{name} must be integers, got {_short(x)}")
-    return given.astype(np.int64)
+    return numbers.astype(np.int64)
 
 
 def real_array(name: str, x: Any) -> np.ndarray:
-    """Real numbers as a fresh float64 array of any shape."""
+    """Return real numbers as a new float64 array of any shape."""
     try:
         return np.array(_real(x), dtype=np.float64)
     except (TypeError, ValueError, OverflowError):
@@ -94,7 +96,7 @@ def real_array(name: str, x: Any) -> np.ndarray:
 
 
 def ragged(name: str, x: Any, width: bool) -> tuple[np.ndarray, np.ndarray]:
-    """n lists of T_i rows (numbers if not ``width``) as one flat array and n+1 offsets."""
+    """Return n lists of T_i rows (numbers if not ``width``) as one flat array and n+1 offsets."""
     if isinstance(x, np.ndarray) and x.dtype != object and x.ndim == 2 + width and x.size:
         sizes = np.full(len(x), x.shape[1])
         flat = finite_array(name, x.reshape(-1, *x.shape[2:]), (None, None)[: 1 + width])
@@ -126,7 +128,7 @@ def ragged(name: str, x: Any, width: bool) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _is_flat(rows: Any) -> bool:
-    """Whether it is a list of numbers."""
+    """Return whether this is a list of numbers."""
     is_list = isinstance(rows, list | tuple) and len(rows) > 0
     return isinstance(rows[0], Real) if is_list else isinstance(rows, np.ndarray) and rows.ndim == 1
 
@@ -149,7 +151,7 @@ def same_tokens(name: str, offsets: np.ndarray, expected: np.ndarray, other: str
 
 
 def sequences(name: str, x: Any) -> Any:
-    """Several sequences, to iterate over: a list, an array, a tensor, or one column of a table."""
+    """Return sequences to iterate over, from a list, an array, a tensor, or one column of a table."""
     if hasattr(x, "columns") and hasattr(x, "iloc"):  # iterating over a table gives the names of its columns
         if len(x.columns) != 1:
             few = ", ".join(map(repr, list(x.columns)[:4]))
@@ -161,7 +163,7 @@ def sequences(name: str, x: Any) -> Any:
 
 
 def values(x: Any) -> list[Any] | None:
-    """The values of a list, an array, a tensor or a series, also of shape (T, 1); None of anything else."""
+    """Return the values of a list, array, tensor or series, also of shape (T, 1); None for anything else."""
     if isinstance(x, str | bytes) or not hasattr(x, "__iter__"):
         return None
     listed = x.tolist() if hasattr(x, "tolist") else list(x)
@@ -174,7 +176,7 @@ def values(x: Any) -> list[Any] | None:
 
 
 def signs(name: str, x: Any, n: int) -> np.ndarray:
-    """Labels: n numbers, each +1 or -1; a column of shape (n, 1) is taken too."""
+    """Return n labels, each +1 or -1; a column of shape (n, 1) is accepted too."""
     x = detached(x)
     shape = getattr(x, "shape", ())
     labels = finite_array(name, np.asarray(x)[:, 0] if tuple(shape) == (n, 1) else x, (n,))
@@ -185,18 +187,18 @@ def signs(name: str, x: Any, n: int) -> np.ndarray:
 
 
 def positive(name: str, x: Any) -> float:
-    """A number above zero."""
+    """Return a number above zero."""
     try:
         value = math.nan if isinstance(x, str | bytes) else float(x)
     except (TypeError, ValueError, OverflowError):
-        raise ValueError(f"{name} must be a positive number, got {_short(x)}") from None
-    if not (value > 0 and np.isfinite(value)):
+        value = math.nan
+    if not 0 < value < math.inf:
         raise ValueError(f"{name} must be a positive number, got {_short(x)}")
     return value
 
 
 def positives(name: str, x: Any, size: int) -> np.ndarray:
-    """Numbers above zero, one for each of what they weigh."""
+    """Return ``size`` numbers above zero."""
     array = finite_array(name, x, (size,))
     if (array <= 0.0).any():
         where = int(np.argmin(array))
@@ -205,28 +207,28 @@ def positives(name: str, x: Any, size: int) -> np.ndarray:
 
 
 def nonnegative(name: str, x: Any) -> float:
-    """A number of at least zero."""
+    """Return a number of at least zero."""
     if not isinstance(x, Real) or not 0.0 <= float(x) < np.inf:
         raise ValueError(f"{name} must be a number of at least 0, got {_short(x)}")
     return float(x)
 
 
 def one_of(name: str, x: str, known: tuple[str, ...]) -> str:
-    """One of some words."""
+    """Return a word that must be one of ``known``."""
     if not isinstance(x, str) or x not in known:
         raise ValueError(f"{name} must be one of {', '.join(known)}, got {_short(x)}")
     return x
 
 
 def whole(name: str, x: Any, least: int = 0) -> int:
-    """An integer of at least ``least``."""
+    """Return an integer of at least ``least``."""
     if isinstance(x, bool) or not isinstance(x, (int, np.integer)) or x < least:
         raise ValueError(f"{name} must be an integer of at least {least}, got {_short(x)}")
     return int(x)
 
 
 def generator(rng: int | np.random.Generator) -> np.random.Generator:
-    """``rng`` is always explicit: a seed or a Generator."""
+    """Return a Generator from a seed or a Generator, one of which is always explicit."""
     if isinstance(rng, np.random.Generator):
         return rng
     return np.random.default_rng(whole("rng", rng))
@@ -234,12 +236,8 @@ def generator(rng: int | np.random.Generator) -> np.random.Generator:
 
 def _shape(shape: tuple[int | None, ...]) -> str:
     names = iter("abcdefgh")
-    return (
-        "("
-        + ", ".join(next(names) if s is None else str(s) for s in shape)
-        + ("," if len(shape) == 1 else "")
-        + ")"
-    )
+    sizes = ", ".join(next(names) if size is None else str(size) for size in shape)
+    return f"({sizes},)" if len(shape) == 1 else f"({sizes})"
 
 
 _BRIEF = reprlib.Repr()  # a list may be long, and nested deeper than Python can follow
@@ -247,7 +245,7 @@ _BRIEF.maxstring = _BRIEF.maxother = _BRIEF.maxlong = 60
 
 
 def _short(x: Any) -> str:
-    """What came, in at most 60 characters."""
+    """Return the representation of a value in at most 60 characters."""
     try:
         text = _BRIEF.repr(x)
     except Exception:  # an integer of thousands of digits, or an object that cannot be printed

@@ -5,12 +5,12 @@ from pathlib import Path
 
 
 def install(extra: str) -> str:
-    """The command that installs an extra, as a person at this machine would type it."""
+    """Return the command that installs an extra, as a person at this machine would type it."""
     return f'pip install "{source(extra)}"'
 
 
 def source(extra: str) -> str:
-    """What pip takes: the folder or address that hardmax was installed from, with the extra in brackets."""
+    """Return pip's argument: the folder or address that hardmax came from, and the extra in brackets."""
     # a tenth of a second to import, and hardly ever wanted
     from importlib import metadata
     from urllib.parse import urlsplit
@@ -33,13 +33,13 @@ def source(extra: str) -> str:
 
 
 def _beside() -> Path | None:
-    """The clone that this file is part of, if it runs from one without being installed."""
+    """Return the clone that this file is part of, if it runs from one without being installed."""
     clone = Path(__file__).parents[3]
     return clone if (clone / "pyproject.toml").is_file() else None
 
 
 def _of_folder(clone: Path | None, extra: str) -> str:
-    """Short if the user is in the clone; a clone that is gone is one to be made again."""
+    """Return a folder with an extra: a dot if the user is in it, or if it has to be cloned again."""
     if clone is None or clone == Path.cwd():
         return f".[{extra}]"
     return f"{clone}[{extra}]"

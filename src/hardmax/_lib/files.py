@@ -25,7 +25,7 @@ _FLAGS = os.O_WRONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
 
 @contextmanager
 def whole(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
-    """A file to write to, which takes the place of ``path`` when it is complete."""
+    """Open a file that takes the place of ``path`` when it is complete."""
     path = Path(path)
     reason = refusal(path)
     if reason is not None:
@@ -44,7 +44,7 @@ def whole(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
 
 @contextmanager
 def whole_text(path: str | os.PathLike[str]) -> Iterator[TextIO]:
-    """The same for text, in UTF-8; line breaks are written as they come."""
+    """Open a text file as `whole` does, in UTF-8; line breaks are written as they are."""
     with whole(path) as file:
         text = io.TextIOWrapper(file, encoding="utf-8", newline="")
         yield text
@@ -52,13 +52,13 @@ def whole_text(path: str | os.PathLike[str]) -> Iterator[TextIO]:
 
 
 def digest(path: str | os.PathLike[str]) -> str:
-    """SHA-256 of a file's bytes, read in pieces."""
+    """Return SHA-256 of a file's bytes, read in pieces."""
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def refusal(path: Path) -> str | None:
-    """Why nothing can be written there and what to do, None if it can."""
+    """Return why nothing can be written to a path and what to do; None if it can."""
     found = _stat(path)
     if found is not None and stat.S_ISDIR(found.st_mode):
         return "this is a folder; give the name of a file in it"
@@ -75,7 +75,7 @@ def refusal(path: Path) -> str | None:
 
 
 def is_stream(path: Path) -> bool:
-    """Whether this is a pipe, a character device, or another name of a standard stream."""
+    """Return whether a path is a pipe, a character device, or another name of a standard stream."""
     found = _stat(path)
     if found is None:
         return False
@@ -83,7 +83,7 @@ def is_stream(path: Path) -> bool:
 
 
 def is_standard_output(path: Path) -> bool:
-    """Whether what is written there comes out where standard output goes; nowhere does not count."""
+    """Return whether a path leads to where standard output goes; the null device does not count."""
     with contextlib.suppress(OSError):
         found = path.stat()
         return os.path.samestat(found, os.fstat(1)) and not os.path.samestat(found, os.stat(os.devnull))
@@ -140,7 +140,7 @@ def _stream(path: Path) -> Iterator[IO[bytes]]:
 
 
 def _is_standard(path: Path, found: os.stat_result) -> bool:
-    """Whether a link, as /dev/stdout is one, leads to where standard output or error go already."""
+    """Return whether a link, such as /dev/stdout, leads to where standard output or error go already."""
     for number in (1, 2):
         with contextlib.suppress(OSError):
             if path.is_symlink() and os.path.samestat(found, os.fstat(number)):
@@ -149,7 +149,7 @@ def _is_standard(path: Path, found: os.stat_result) -> bool:
 
 
 def _stat(path: Path) -> os.stat_result | None:
-    """What is at the end of a path; None for nothing, and for a link that leads nowhere."""
+    """Return the status of the file at a path; None if there is none, or for a link that leads nowhere."""
     try:
         return path.stat()
     except OSError as error:

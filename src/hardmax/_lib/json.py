@@ -28,13 +28,18 @@ def plain(value: Any) -> Any:
     return str(value)
 
 
+def attributes(thing: Any, *names: str) -> dict[str, Any]:
+    """Return attributes of an object by name, as JSON objects have them under the same names."""
+    return {name: getattr(thing, name) for name in names}
+
+
 def _order(item: Any) -> tuple[float, str]:
-    """Numbers by their size, then everything else by its text."""
+    """Order numbers by size, then everything else by its text."""
     return (item, "") if isinstance(item, int | float) else (math.inf, repr(item))
 
 
 def _number(value: Any) -> int | float | None:
-    """A whole number as an int, any other as the nearest double, None where there is none."""
+    """Return a whole number as an int, any other as the nearest double, None where there is none."""
     try:
         near = float(value)
     except (OverflowError, ValueError):  # a fraction or an int beyond doubles; a signaling NaN

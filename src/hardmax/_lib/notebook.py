@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 ROWS = 20  # of a table; what is left out is counted
+PICTURES = (".svg", ".png", ".pdf")
 DOTS = 120  # per inch, for a screen
 
 
@@ -22,7 +23,7 @@ class Pictured:
     """A display that a notebook shows as its picture; what inherits from it has ``plot``."""
 
     def plot(self) -> Figure:
-        """The matplotlib figure."""
+        """Draw the matplotlib figure."""
         raise NotImplementedError
 
     def _repr_png_(self) -> bytes:
@@ -30,7 +31,7 @@ class Pictured:
 
 
 def picture(size: tuple[float, float]) -> Figure:
-    """An empty matplotlib figure of that size in inches, which a notebook shows without any setting."""
+    """Return an empty matplotlib figure, size in inches, which a notebook shows without any setting."""
     from matplotlib.figure import Figure
 
     class Picture(Figure):
@@ -41,7 +42,7 @@ def picture(size: tuple[float, float]) -> Figure:
 
 
 def png(figure: Figure) -> bytes:
-    """The figure as a file would hold it."""
+    """Return a figure as the bytes of a PNG file."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
 
     FigureCanvasAgg(figure)
@@ -51,13 +52,13 @@ def png(figure: Figure) -> bytes:
 
 
 def image(figure: Figure) -> str:
-    """The figure as HTML, the picture inside it."""
+    """Return a figure as HTML that contains the picture."""
     return f'<img src="data:image/png;base64,{base64.b64encode(png(figure)).decode()}">'
 
 
 def save_picture(figure: Figure, path: Path) -> None:
     """Write a figure as .svg, .png or .pdf, whole or not at all; the same picture is the same file."""
-    if path.suffix not in (".svg", ".png", ".pdf"):
+    if path.suffix not in PICTURES:
         raise ValueError(f"{path}: a picture must be a .svg, .png or .pdf file; give it such a name")
     from matplotlib import rc_context
 
@@ -68,7 +69,7 @@ def save_picture(figure: Figure, path: Path) -> None:
 
 
 def table(title: str, names: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
-    """A title and a table as HTML; numbers with six digits, everything escaped."""
+    """Return a title and a table as HTML; numbers with six digits, everything escaped."""
     lines = [[_cell(value) for value in row] for row in rows]
     head = "".join(f"<th>{escape(name)}</th>" for name in names)
     body = "".join(

@@ -30,7 +30,7 @@ class WorkerDied(Exception):
 
 
 def command(module: str) -> list[str]:
-    """The command that runs ``main()`` of a module in another process."""
+    """Return the command that runs ``main()`` of a module in another process."""
     return [sys.executable, "-P", "-c", f"from {module} import main; main()"]
 
 
@@ -45,7 +45,7 @@ def append_folder(folder: str) -> None:
 
 
 def search_path() -> str:
-    """The import path of this process, as the ``PYTHONPATH`` of another.
+    """Return the import path of this process, as the ``PYTHONPATH`` of another.
 
     Without the folders of files that this process runs: there Python would find a sitecustomize.py and run
     it at once. Who runs such a file in another process appends its folder there again.

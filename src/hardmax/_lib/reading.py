@@ -14,12 +14,12 @@ PIECE = 2**20
 
 
 def size_of(amount: int) -> str:
-    """A number of bytes in words."""
+    """Return a number of bytes in words."""
     return f"{amount / 2**30:g} GiB" if amount >= 2**30 else f"{amount / 2**20:g} MiB"
 
 
 def pieces(stream: IO[bytes], largest: int) -> Iterator[bytes]:
-    """The content of a stream in pieces, refused when it becomes larger than ``largest``."""
+    """Yield the content of a stream in pieces; a ValueError when it becomes larger than ``largest``."""
     seen = 0
     while piece := stream.read(PIECE):
         seen += len(piece)
@@ -29,7 +29,7 @@ def pieces(stream: IO[bytes], largest: int) -> Iterator[bytes]:
 
 
 def lines(stream: IO[bytes], longest: int, largest: int) -> Iterator[bytes]:
-    """The lines of a stream, each of at most ``longest`` bytes and together of at most ``largest``."""
+    """Yield the lines of a stream, each of at most ``longest`` bytes and together of at most ``largest``."""
     seen = number = 0
     while line := stream.readline(longest + 1):
         seen, number = seen + len(line), number + 1
@@ -44,7 +44,7 @@ def lines(stream: IO[bytes], longest: int, largest: int) -> Iterator[bytes]:
 
 
 def read_bytes(path: str | PathLike[str], largest: int) -> bytes:
-    """The content of a file of at most ``largest`` bytes."""
+    """Return the content of a file of at most ``largest`` bytes."""
     with open(path, "rb") as stream:
         content = stream.read(largest + 1)
     if len(content) > largest:
@@ -53,7 +53,7 @@ def read_bytes(path: str | PathLike[str], largest: int) -> bytes:
 
 
 def read_json(path: str | PathLike[str], due: str) -> Any:
-    """The value in a JSON file; a ValueError names the file, what is wrong with it and what was ``due``."""
+    """Read a JSON file; a ValueError names the file, what is wrong with it and what was ``due``."""
     try:
         return parse_json(read_bytes(path, LARGEST_JSON).decode("utf-8-sig"))
     except UnicodeDecodeError as error:
@@ -67,7 +67,7 @@ class NotJson(ValueError):
 
 
 def parse_json(text: str | bytes) -> Any:
-    """The value of a JSON text; also one that is nested beyond reason ends in a sentence."""
+    """Return the value of a JSON text; `NotJson` if it is not JSON, or nested too deeply."""
     try:
         return json.loads(text)
     except RecursionError:

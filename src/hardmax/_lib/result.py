@@ -7,14 +7,13 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from hardmax import __version__
-from hardmax._lib.json import plain
+from hardmax._lib.json import attributes, plain
 from hardmax._lib.notebook import image
-from hardmax._lib.terminal import DONE, html, page
+from hardmax._lib.terminal import DONE, Page, html, page
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from pandas import DataFrame
-    from rich.console import RenderableType
 
 _LATEX = {c: f"\\{c}" for c in "&%$#_{}"} | {"\\": r"\textbackslash{}", "^": r"\^{}", "~": r"\~{}"}
 
@@ -23,8 +22,8 @@ class Shown(ABC):
     """Base of objects with a table: ``repr`` is one line, ``print`` and a notebook show the table."""
 
     @abstractmethod
-    def table(self) -> RenderableType:
-        """Return what is printed, for rich to draw: as wide as the terminal, with colors."""
+    def table(self) -> Page:
+        """Return what is printed, as wide as the terminal and with colors."""
 
     @property
     def headline(self) -> str:
@@ -53,10 +52,12 @@ class Result(Shown):
     """
 
     schema: ClassVar[str]
+    json_fields: ClassVar[tuple[str, ...]] = ()  # attributes that the JSON object has under the same names
+    row_field: ClassVar[str] = ""  # the field of the JSON object that lists the rows of the result
 
-    @abstractmethod
     def fields(self) -> Mapping[str, Any]:
         """Return the fields of the JSON object, named as in the schema of the command."""
+        return attributes(self, *self.json_fields)
 
     @property
     def exit_code(self) -> int:
@@ -73,7 +74,10 @@ class Result(Shown):
         return plain({"schema": self.schema, "version": __version__, **self.fields()})
 
     def records(self) -> Sequence[Mapping[str, Any]]:
-        """Return the rows of the result, each with the same columns."""
+        """Return the rows of the result, each with the same columns; by default one of all plain fields."""
+        if self.row_field:
+            rows: list[dict[str, Any]] = self.json()[self.row_field]
+            return rows
         simple = {name: x for name, x in self.json().items() if not isinstance(x, dict | list)}
         return [{name: x for name, x in simple.items() if name not in ("schema", "version")}]
 

@@ -13,7 +13,7 @@ LARGEST = 1e30  # float32 holds logits of this size
 
 
 def read_scale(name: str, value: Scale, d: int | None) -> float:
-    """The factor before the logits of a softmax: 1 for None, as printed; a positive number; or "1/sqrt(d)".
+    """Return the factor before the logits of a softmax: 1 for None, a positive number, or "1/sqrt(d)".
 
     Where no width is known d is None, and only a number will do.
 

@@ -7,17 +7,21 @@ from __future__ import annotations
 
 import io
 import re
+import shlex
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderableType
     from rich.segment import Segment
     from rich.table import Table
     from rich.text import Text
+
+# What `page` and `html` draw: a text, a pair of a text and its style, something of rich, or a list of these.
+Page: TypeAlias = Any
 
 # how a command ends
 DONE = 0
@@ -36,12 +40,12 @@ _CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u2
 
 
 def visible(text: str) -> str:
-    """A text whose control characters are spelled out, as names of files and words in them may hold some."""
+    """Return a text with its control characters spelled out, as names of files may contain some."""
     return _CONTROLS.sub(lambda found: found.group().encode("unicode_escape").decode(), text)
 
 
 def shown(value: Any) -> Any:
-    """Words as a terminal can show them, in lists and dictionaries too: spelled out, and nothing endless."""
+    """Return texts as a terminal can show them, also in lists and dictionaries: spelled out and shortened."""
     if isinstance(value, dict):
         return {key: shown(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
@@ -53,14 +57,14 @@ def shown(value: Any) -> Any:
 
 
 def spelled(text: str) -> str:
-    """The text with nothing invisible, nothing that steers a terminal, and nothing that it lacks."""
+    """Escape a text if it has control characters, or characters that the terminal lacks."""
     encoding = sys.stdout.encoding or "utf-8"
     known = text.encode(encoding, "replace").decode(encoding) == text
     return text if known and text.isprintable() else ascii(text)
 
 
 def brief(message: str, names: Iterable[str] = ()) -> str:
-    """A message with its long words and those ``names`` that are long cut in the middle.
+    """Cut the middle of a message's long words, and of those ``names`` that are long.
 
     What follows a command of hardmax stays whole, because a reader may copy it.
 
@@ -70,11 +74,11 @@ def brief(message: str, names: Iterable[str] = ()) -> str:
     >>> brief("a short name")
     'a short name'
     """
-    told, command, rest = message.partition(COMMAND)
+    text, command, rest = message.partition(COMMAND)
     for name in sorted(names, key=len, reverse=True):
         if len(name) > LONG_NAME:
-            told = told.replace(name, _middle_cut(name))
-    return re.sub(rf"\S{{{LONG_NAME + 1},}}", lambda found: _middle_cut(found.group()), told) + command + rest
+            text = text.replace(name, _middle_cut(name))
+    return re.sub(rf"\S{{{LONG_NAME + 1},}}", lambda found: _middle_cut(found.group()), text) + command + rest
 
 
 def _middle_cut(name: str) -> str:
@@ -83,19 +87,37 @@ def _middle_cut(name: str) -> str:
 
 
 def others(count: int) -> str:
-    """How many others there are, in words."""
+    """Return how many others there are, in words."""
     return f"{count:,} other" + "s" * (count != 1)
 
 
+def command_line(*words: Any, **options: Any) -> str:
+    """Return a command of hardmax for a reader to copy; options that are None or False are left out.
+
+    >>> from hardmax._lib.terminal import command_line
+    >>> command_line("ntp", "train", "my notes.txt", max_length=8, resume=True, rate=None)
+    "hardmax ntp train 'my notes.txt' --max-length 8 --resume"
+    """
+    written = [COMMAND.strip(), *map(str, words)]
+    for name, value in options.items():
+        option = f"--{name.replace('_', '-')}"
+        if value is True:
+            written.append(option)
+        elif value is not None and value is not False:
+            values = value if isinstance(value, list | tuple) else [value]
+            written += [word for each in values for word in (option, str(each))]
+    return shlex.join(written)
+
+
 def columns() -> int:
-    """How wide a page for a reader may be: the terminal, or 80 columns where there is none."""
+    """Return the width of a page: that of the terminal, or 80 columns where there is none."""
     from rich.console import Console
 
     return max(Console().width, NARROWEST)
 
 
 def fitted(text: Text, width: int) -> Text:
-    """Lines that are too wide go on below, indented; one with a command stays whole, to be copied.
+    """Continue lines that are too wide below, indented; a line with a command stays whole, to be copied.
 
     >>> from rich.text import Text
     >>> print(fitted(Text("  what is too wide goes on below"), 20).plain)
@@ -129,35 +151,39 @@ def grid(
     styles: Iterable[str] = (),
     *,
     numbers: Sequence[str] = (),
+    wrapped: Sequence[str] | None = None,
+    widths: Sequence[int] | None = None,
     head: bool = True,
 ) -> Table:
-    """Return a table without lines, of texts without markup; only its last column may break.
+    """Return a table without lines, of texts without markup.
 
-    Columns of ``numbers`` are aligned to the right.
+    Columns of ``numbers`` are aligned to the right. Lines of ``wrapped`` columns may break; by default those
+    of the last column. ``widths`` fix those of the columns.
     """
     from rich.table import Table
     from rich.text import Text
 
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_header=head)
-    for name in names:
+    for name, width in zip_longest(names, widths or ()):
         align: Any = "right" if name in numbers else "left"
-        table.add_column(Text(name), no_wrap=name != names[-1], justify=align)
+        no_wrap = name not in (names[-1:] if wrapped is None else wrapped)
+        table.add_column(Text(name), no_wrap=no_wrap, justify=align, overflow="fold", width=width)
     for row, style in zip_longest(rows, styles, fillvalue=""):
         table.add_row(*map(Text, row), style=style)
     return table
 
 
-def page(table: RenderableType, *, styled: bool | None = False) -> str:
-    """Return what rich draws as text; ``styled`` with colors, None with colors if they are forced."""
-    found = io.StringIO()  # rich itself ends the process where a pipe is closed
-    _draw(table, _console(file=found, force_terminal=styled))
-    return found.getvalue()
+def page(content: Page, *, styled: bool | None = False) -> str:
+    """Return a page as text; ``styled`` with colors, None with colors if they are forced."""
+    stream = io.StringIO()  # rich itself ends the process where a pipe is closed
+    _draw(content, _console(file=stream, force_terminal=styled))
+    return stream.getvalue()
 
 
-def html(table: RenderableType) -> str:
-    """The same page as HTML, with its colors."""
+def html(content: Page) -> str:
+    """Return a page as HTML, with its colors."""
     console = _console(file=io.StringIO(), record=True, force_terminal=True, color_system="truecolor")
-    _draw(table, console)
+    _draw(content, console)
     frame = '<pre style="line-height:normal;white-space:pre;overflow-x:auto">{code}</pre>'
     return console.export_html(inline_styles=True, code_format=frame)
 
@@ -170,11 +196,13 @@ def _console(**options: Any) -> Console:
     return console
 
 
-def _draw(table: RenderableType, console: Console) -> None:
+def _draw(content: Page, console: Console) -> None:
     from rich.text import Text
 
-    table = fitted(table, console.width) if isinstance(table, Text) else table
-    console.print(_Visible(table), soft_wrap=True)
+    for part in content if isinstance(content, list) else [content]:
+        part = Text(part) if isinstance(part, str) else Text(*part) if isinstance(part, tuple) else part
+        part = fitted(part, console.width) if isinstance(part, Text) else part
+        console.print(_Visible(part), soft_wrap=True)
 
 
 @dataclass(frozen=True)

@@ -1,19 +1,5 @@
 """Where data comes from: generators, the figures' data sets, files."""
 
-from hardmax._lib.lazy import lazy
+from hardmax._lib.lazy import attach_stub
 
-# Public name -> the file it lives in.
-_NAMES = {
-    "Labelled": "reviews",
-    "Review": "reviews",
-    "example": "small",
-    "examples": "small",
-    "fig9_oracle": "generators",
-    "find_reviews": "reviews",
-    "gaussian": "generators",
-    "read_labelled": "reviews",
-    "read_reviews": "reviews",
-    "sphere": "generators",
-}
-
-__getattr__, __dir__, __all__ = lazy(__name__, _NAMES)
+__getattr__, __dir__, __all__ = attach_stub(__name__, __file__)

@@ -1,4 +1,4 @@
-"""Types of the public names: the same as the table in __init__.py."""
+"""The public names of this package: read by type checkers, and by `attach_stub` at run time."""
 
 from .generators import fig9_oracle as fig9_oracle
 from .generators import gaussian as gaussian

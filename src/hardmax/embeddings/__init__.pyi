@@ -1,4 +1,4 @@
-"""Types of the public names: the same as the table in __init__.py."""
+"""The public names of this package: read by type checkers, and by `attach_stub` at run time."""
 
 from ..data.corpora.corpus import Corpus as Corpus
 from ..data.corpora.generators import KLevel as KLevel

@@ -1,9 +1,9 @@
-"""Types of the public names: the same as the table in __init__.py."""
+"""The public names of this package: read by type checkers, and by `attach_stub` at run time."""
 
+from ..app.results.next_token import generate_file as generate_file
+from ..app.results.next_token import predict_next as predict_next
+from ..app.results.next_token import train_file as train_file
 from ..app.results.next_token_check import check as check
-from ..app.results.next_token_generate import generate_file as generate_file
-from ..app.results.next_token_predict import predict_next as predict_next
-from ..app.results.next_token_train import train_file as train_file
 from ..data.sentences.reading import read_sentences as read_sentences
 from ..data.sentences.reading import write_sentences as write_sentences
 from ..data.sentences.samples import Samples as Samples

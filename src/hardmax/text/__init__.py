@@ -5,22 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from hardmax._lib.extras import install
-from hardmax._lib.lazy import lazy
+from hardmax._lib.lazy import attach_stub
 
-_NAMES = {
-    "AttentionClassifier": "classifier",
-    "Explanation": "explanations",
-    "NgramVectorizer": "counting.vectorizer",
-    "TextStatistics": "statistics",
-    "TokenRanking": "explanations",
-    "TopKReport": "explanations",
-    "WordMap": "word_map",
-    "explain": ".app.results.text",
-    "important": ".app.results.text",
-    "train_classifier": ".app.results.text",
-}
-
-_get, __dir__, __all__ = lazy(__name__, _NAMES)
+_get, __dir__, __all__ = attach_stub(__name__, __file__)
 
 
 def __getattr__(name: str) -> Any:

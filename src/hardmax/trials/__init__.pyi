@@ -1,4 +1,4 @@
-"""Types of the public names: the same as the table in __init__.py."""
+"""The public names of this package: read by type checkers, and by `attach_stub` at run time."""
 
 from ..app.results.sweep import sweep_file as sweep_file
 from .display import PhaseDisplay as PhaseDisplay

@@ -55,7 +55,7 @@ class PhaseDisplay(Pictured):
     def of(
         cls, sweep: Sweep, results: Sequence[str], x: str, y: str, across: str | None = None
     ) -> PhaseDisplay:
-        """Count in a sweep; trials that differ in other parameters only are counted together."""
+        """Count results of a sweep; trials that differ in other parameters only are counted together."""
         names = [name for name in (across, y, x) if name is not None]
         cells = sweep.summary(by=names, of=results)
         values = {name: _ordered(cell.parameters.get(name) for cell in cells) for name in names}
@@ -70,7 +70,7 @@ class PhaseDisplay(Pictured):
         return cls(tuple(results), x, y, across, values, shares.reshape(len(results), -1, *shares.shape[-2:]))
 
     def plot(self) -> Figure:
-        """The matplotlib figure; its first axes are the panels, row by row."""
+        """Draw the matplotlib figure; its first axes are the panels, row by row."""
         from matplotlib import rc_context
 
         rows, columns = self.shares.shape[:2]
@@ -104,11 +104,11 @@ class PhaseDisplay(Pictured):
 
 
 def _ordered(values: Iterable[Any]) -> list[Any]:
-    """Numbers by size, others as they come."""
+    """Sort numbers by size; leave others in their order."""
     known = list(dict.fromkeys(values))
     return sorted(known) if all(isinstance(value, (int, float)) for value in known) else known
 
 
 def _symbol(name: str) -> str:
-    """Letters as in formulas, words as they are."""
+    """Return letters as in formulas, words as they are."""
     return f"${name}$" if len(name) == 1 else name.replace("_", " ")

@@ -50,7 +50,7 @@ def rule_parameters(name: Any) -> tuple[str, ...]:
 
 
 def rule_of(parameters: Mapping[str, Any]) -> Optimizer:
-    """The rule that a cell asks for; normalized gradient descent by default."""
+    """Return the optimizer of a cell; normalized gradient descent by default."""
     name = parameters.get("rule", "Normalized")
     stored = rule_parameters(name)
     given = {"rate": RATE, **{each: parameters[each] for each in stored if each in parameters}}
@@ -83,7 +83,7 @@ BY_OPTIMIZER: dict[str, Callable[[float, float], Optimizer]] = {
 def compare(
     problems: Sequence[Problem], *, rate: float = 0.1, decay: float = 0.0, steps: int = 5000
 ) -> list[dict[str, bool]]:
-    """Run every rule of `RULES` on every problem: a row for each, of true and false.
+    """Run every rule of `BY_OPTIMIZER` on every problem; return a row of true and false per problem.
 
     A column named as a rule: it selects one token per input, and p ends within 5 percent of the max margin of
     these tokens in the rule's own norm. ``adam_parts`` and the like: the rule selects other tokens than
@@ -113,14 +113,14 @@ def compare(
         for row, run, each in zip(rows, runs, best, strict=True):
             row[name] = each is not None and bool(each.margin_gap(run.p) <= REACHED)
     for at, row in enumerate(rows):
-        told = {name: chosen[name][at] for name in BY_OPTIMIZER}
-        row |= {f"{name}_parts": told[name] != told[BASE] for name in BY_OPTIMIZER if name != BASE}
-        row["any_parts"] = len(set(told.values())) > 1
+        selected = {name: chosen[name][at] for name in BY_OPTIMIZER}
+        row |= {f"{name}_parts": selected[name] != selected[BASE] for name in BY_OPTIMIZER if name != BASE}
+        row["any_parts"] = len(set(selected.values())) > 1
     return rows
 
 
 def trials(parameters: Mapping[str, Any], seeds: Sequence[int]) -> list[dict[str, bool]]:
-    """One row of `compare` per seed, on problems of `hm.data.gaussian`."""
+    """Return one row of `compare` per seed, on problems of `hm.data.gaussian`."""
     drawn = {name: parameters[name] for name in ("n", "T", "d", "loss") if name in parameters}
     how = {name: parameters[name] for name in ("rate", "decay", "steps") if name in parameters}
     return compare([gaussian(**drawn, rng=np.random.default_rng(seed)) for seed in seeds], **how)
@@ -140,7 +140,7 @@ class PointBlock:
 
     @cached_property
     def points(self) -> np.ndarray:
-        """p at the end, (B, d)."""
+        """Last point p of every run, (B, d)."""
         return np.stack([path.p for path in self.paths])
 
     @cached_property
@@ -245,7 +245,7 @@ def blocks(paths: Sequence[Run]) -> Iterator[PointBlock]:
 
 
 def _times(rows: np.ndarray, vectors: np.ndarray) -> np.ndarray:
-    """rows @ vector, problem by problem: a sum over the whole block could depend on what is in it."""
+    """Return rows @ vector per problem: a sum over the whole block could depend on what else is in it."""
     return np.matmul(rows, vectors[:, :, None])[:, :, 0]
 
 
@@ -274,7 +274,7 @@ def outcomes(
     measure: Sequence[str] = MEASURE,
     workers: int | None = None,
 ) -> list[dict[str, Any]]:
-    """Train p on every problem by a step rule and say where it went, one row per problem.
+    """Train p on every problem by an optimizer and report where it went, one row per problem.
 
     ``saturated``: the mean attention off the selected tokens, ``defect``, is at most 1e-5. ``selection``: the
     tokens as text, "0 3 1"; tokens that tie as "0=2 3 1". ``certified``: their max-margin direction p_mm is
@@ -327,7 +327,7 @@ def check_columns(measure: Sequence[str]) -> None:
 def _columns(
     block: PointBlock, measure: Sequence[str], step: Optimizer, workers: int | None
 ) -> dict[str, list[Any]]:
-    """The columns of a block, at least those asked for."""
+    """Return the columns of a block, at least those asked for."""
     defects = block.defects
     saturated = defects <= SATURATED
     selections = block.selections
@@ -376,7 +376,7 @@ def _directions(
     workers: int | None,
     norm: str = "l2",
 ) -> list[MaxMargin | None]:
-    """p_mm of every selection in a norm; None where tokens tie or nothing is known of it."""
+    """Return p_mm of every selection in a norm; None where tokens tie or it is not certified."""
     unique = [at for at, sets in enumerate(selections) if all(len(tied) == 1 for tied in sets)]
     found = max_margin(
         [runs[at].problem for at in unique],
@@ -401,7 +401,7 @@ LEAST = {"n": 1, "T": 1, "d": 1, "number": 0, "steps": 0}
 
 
 def built_in(parameters: Mapping[str, Any], seeds: Sequence[int]) -> list[dict[str, Any]]:
-    """The built-in experiments: one row of `outcomes` per seed.
+    """Run a built-in experiment: return one row of `outcomes` per seed.
 
     ``parameters["experiment"]`` says where problems come from. "sphere" and "gaussian" draw one per trial
     (``n``, ``T``, ``d``); "fig9-oracle" takes problem ``number`` of the fixed stream of ``d``; the id of a

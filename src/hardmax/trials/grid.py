@@ -28,7 +28,7 @@ MOST = 10_000_000  # cells: each is a row of the store
 
 
 def scalar(name: str, value: Any) -> Scalar:
-    """``value`` as a plain Python scalar; numpy's scalars are taken for what they hold."""
+    """Return ``value`` as a plain Python scalar; scalars of numpy are converted."""
     if getattr(value, "ndim", None) == 0 and hasattr(value, "item"):
         value = value.item()
     if value is None or isinstance(value, bool):
@@ -47,7 +47,7 @@ def scalar(name: str, value: Any) -> Scalar:
 
 
 def cell_key(parameters: Mapping[str, Scalar]) -> str:
-    """Canonical JSON of a cell: names sorted, no spaces, shortest digits, whole numbers without a point.
+    """Return a cell as canonical JSON: sorted names, no spaces, shortest digits, whole numbers without point.
 
     Numbers that are equal give the same key, so 2, 2.0 and numpy's 2 are one parameter; True is not 1.
 
@@ -63,7 +63,7 @@ def cell_key(parameters: Mapping[str, Scalar]) -> str:
 
 
 def seeds(root: int, key: str, start: int, stop: int) -> list[int]:
-    """Seeds of the trials start, ..., stop - 1 of the cell with this key.
+    """Return the seeds of the trials start, ..., stop - 1 of the cell with this key.
 
     A seed is the first 63 bits of blake2b, at a digest of 8 bytes, of the text ``[root,key,trial]``.
 
@@ -119,7 +119,7 @@ class Grid:
             yield dict(zip(self.axes, values, strict=True))
 
     def _refuse_twins(self) -> None:
-        """Equal parameters are one cell: a product has twins if one of its lists has."""
+        """Refuse equal cells: a product has some if one of its lists has equal values."""
         if self.cells is None:
             for name, values in self.axes.items():
                 if len({cell_key({name: value}) for value in values}) < len(values):
@@ -129,7 +129,7 @@ class Grid:
 
 
 def _text(name: str, value: str) -> str:
-    """Texts go into files, as UTF-8."""
+    """Return a text that goes into a file; a ValueError if UTF-8 cannot hold it."""
     try:
         value.encode()
     except UnicodeEncodeError:

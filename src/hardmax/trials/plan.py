@@ -35,7 +35,7 @@ KEYS = (
 
 @dataclass(frozen=True)
 class Plan:
-    """What to run, how often, and where the results go unless told otherwise.
+    r"""What to run, how often, and where the results go unless told otherwise.
 
     ``varying`` are the names of the parameters that tell the cells apart; ``options`` go to `hardmax.sweep`
     as they are.
@@ -43,7 +43,7 @@ class Plan:
     >>> import pathlib, tempfile
     >>> from hardmax.trials.plan import read_plan
     >>> file = pathlib.Path(tempfile.mkdtemp()) / "mine.toml"
-    >>> _ = file.write_text('experiment = "sphere"\\ntrials = 10\\ngrid.d = [2, 5]\\nparameters.n = 3')
+    >>> _ = file.write_text('experiment = "sphere"\ntrials = 10\ngrid.d = [2, 5]\nparameters.n = 3')
     >>> plan = read_plan(file)
     >>> plan.grid, plan.varying, plan.store.name
     ({'experiment': ['sphere'], 'n': [3], 'd': [2, 5]}, ('d',), 'mine.sqlite')
@@ -79,7 +79,7 @@ class Plan:
 
 
 def read_plan(file: str | os.PathLike[str], allow: Sequence[str] = ()) -> Plan:
-    """Read and check a file; what is wrong with it is said in one sentence that names the key.
+    """Read and check a file; errors name the key.
 
     Its function must be defined in a Python file next to it, which is run: read only files that you trust. Of
     other files and of modules those may be run that ``allow`` names.
@@ -183,7 +183,7 @@ def _check_built_in(grid: Any) -> None:
 
 
 def _grid(content: Mapping[str, Any], fixed: dict[str, Any]) -> dict[str, list[Any]] | list[dict[str, Any]]:
-    """What all cells share, then what tells them apart."""
+    """Return the grid: the parameters that all cells share, then those that tell them apart."""
     if "cells" not in content:
         axes = {name: _axis(name, values) for name, values in _table("grid", content).items()}
         return {**{name: [value] for name, value in fixed.items() if name not in axes}, **axes}
@@ -196,7 +196,7 @@ def _grid(content: Mapping[str, Any], fixed: dict[str, Any]) -> dict[str, list[A
 
 
 def _axis(name: str, values: Any) -> list[Any]:
-    """The values of one name: a list, one value, or all whole numbers { from = a, to = b }."""
+    """Return the values of one name: a list, one value, or all whole numbers { from = a, to = b }."""
     if not isinstance(values, dict):
         return [_worded(name, value) for value in values] if isinstance(values, list) else [values]
     if set(values) != {"from", "to"}:
@@ -215,14 +215,14 @@ def _table(key: str, content: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _worded(name: str, value: Any) -> Any:
-    """Cells hold scalars: the built-in parameters that are lists are kept as one text."""
+    """Return a built-in parameter that is a list as one text: cells hold scalars."""
     if name in ("measure", "start", "betas") and isinstance(value, list):
         return " ".join(map(str, value))
     return value
 
 
 def _own(path: Path, function: Any, allow: Sequence[str]) -> str:
-    """A user's function as workers find it: from a file next to the TOML file, or from what was allowed."""
+    """Return a user's function as workers find it: in a file next to the TOML file, or as allowed."""
     where, _, name = _text("function", function).rpartition(":")
     here = Path(os.path.realpath(path.parent))
     if where.endswith(".py"):
@@ -255,7 +255,7 @@ def _own(path: Path, function: Any, allow: Sequence[str]) -> str:
 
 
 def _is_defined(function: Function, folder: Path) -> bool:
-    """Whether a function comes from a file in the folder: what a file there imports is not its own."""
+    """Return whether a function is defined in a file in the folder, and not only imported there."""
     module = sys.modules.get(getattr(function, "__module__", None) or "")
     file = getattr(module, "__file__", None)
     return file is not None and Path(os.path.realpath(file)).is_relative_to(folder)

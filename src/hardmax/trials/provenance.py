@@ -28,7 +28,7 @@ _loading: list[Path] = []  # files that are being read for a function
 
 
 def named(function: Function | str) -> tuple[Function, str | None]:
-    """A function and the name a worker finds it by, which is None for a lambda, a closure or a notebook's."""
+    """Return a function and its name for workers, which is None for a lambda, a closure or a notebook's."""
     if isinstance(function, str):
         where, _, name = function.rpartition(":")
         if where.endswith(".py"):
@@ -50,7 +50,7 @@ def load(name: str) -> Function:
     where, _, path = name.rpartition(":")
     if not where or not path:
         raise ValueError(f"function must be 'module:name' or 'path/to/file.py:name', got {name!r}")
-    thing: Any = _load_file(Path(where)) if where.endswith(".py") else _load_module(where)
+    thing: Any = load_file(Path(where)) if where.endswith(".py") else _load_module(where)
     for part in path.split("."):
         if not hasattr(thing, part):
             raise ValueError(f"{where} has no function {path!r}; check the name in {name!r}")
@@ -61,7 +61,7 @@ def load(name: str) -> Function:
 
 
 def identity(function: Function, name: str | None) -> str:
-    """What stays the same when a script is moved or imported instead of run: the file's stem and the name."""
+    """Return the file's stem and the name, which do not change when a script is moved or imported."""
     if name is None:
         return str(getattr(function, "__qualname__", type(function).__name__))
     where, _, path = name.rpartition(":")
@@ -70,7 +70,7 @@ def identity(function: Function, name: str | None) -> str:
 
 
 def source_hash(function: Function) -> str:
-    """Hash of the file that defines the function; of its compiled code if there is no file."""
+    """Hash the file that defines the function; its compiled code if there is no file."""
     inner = inspect.unwrap(function)
     try:
         content = Path(inspect.getsourcefile(inner) or "").read_bytes()
@@ -90,8 +90,8 @@ def _load_module(name: str) -> ModuleType:
         ) from error
 
 
-def _load_file(path: Path) -> ModuleType:
-    """The module in a file, with its folder on the path as when Python runs the file."""
+def load_file(path: Path) -> ModuleType:
+    """Return the module in a file, with its folder on the path as when Python runs the file."""
     if not path.is_file():
         raise ValueError(f"{path}: no such file; 'FILE.py:name' names your function in it")
     path = path.resolve()
@@ -121,7 +121,7 @@ def refuse_while_loading() -> None:
 
 
 def _importable(module: ModuleType) -> str | None:
-    """The name under which a fresh process with this path imports the module, None if it cannot.
+    """Return the name by which a new process with this path imports the module; None if it cannot.
 
     A script is `__main__` here and something else there; test runners load files under made-up names.
     """
@@ -150,7 +150,7 @@ LIBRARIES = ("numpy", "scipy", "numba")
 
 
 def provenance(function: Function, data_files: Iterable[str | os.PathLike[str]] = ()) -> dict[str, Any]:
-    """What is known about this process and the code it runs.
+    """Describe this process and the code it runs.
 
     Everything under ``code`` decides the rows; two sessions that differ in it are not the same experiment.
     """
@@ -173,12 +173,12 @@ def provenance(function: Function, data_files: Iterable[str | os.PathLike[str]] 
 
 
 def now() -> str:
-    """The time in UTC, to the second."""
+    """Return the time in UTC, to the second."""
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 def changes(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
-    """What differs between the code of two sessions, in words."""
+    """List the differences between the code of two sessions, in words."""
     found = []
     for name in sorted(before.keys() | after.keys()):
         old, new = before.get(name), after.get(name)
@@ -199,7 +199,7 @@ def _file_hash(path: str | os.PathLike[str]) -> str:
 
 @functools.cache  # a process keeps running what it has imported, whatever is edited later
 def _package_hash(folder: Path) -> str:
-    """Hash of all Python files of a package: their names and what is in them."""
+    """Hash the names and contents of all Python files of a package."""
     total = hashlib.blake2b(digest_size=16)
     for path in sorted(folder.rglob("*.py")):
         content = path.read_bytes()

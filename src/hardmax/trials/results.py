@@ -16,11 +16,11 @@ import numpy as np
 from hardmax._lib.arguments import check_arguments
 from hardmax._lib.extras import install
 from hardmax._lib.files import whole, whole_text
-from hardmax._lib.terminal import html
+from hardmax._lib.result import Shown
 from hardmax.trials.grid import Parameters, cell_key, seeds
 from hardmax.trials.provenance import Function, identity, named
 from hardmax.trials.store import Store
-from hardmax.trials.summary import CellSummary, Collected, failures_of, kind_of, summary_of, told
+from hardmax.trials.summary import CellSummary, Collected, failures_of, kind_of, summary_lines, summary_of
 from hardmax.trials.work import DONE, FAILED, call, checked
 
 CHUNK = 50_000  # rows of a Parquet row group
@@ -42,7 +42,7 @@ class Failure:
 
 
 @dataclass(frozen=True, eq=False)
-class Sweep:
+class Sweep(Shown):
     """The results of `hardmax.sweep`, finished or not; `Sweep.open` reads a store without running anything.
 
     Rows come in the order of cells and trials, whatever the order in which they were run.
@@ -56,9 +56,7 @@ class Sweep:
     """
 
     store: Store
-    function: Function | None = (
-        None  # known to the process that ran the sweep; a store is data and names none
-    )
+    function: Function | None = None  # of the process that ran the sweep; a store is data and names none
 
     @classmethod
     def open(cls, path: str | os.PathLike[str]) -> Sweep:
@@ -76,8 +74,8 @@ class Sweep:
     def __repr__(self) -> str:
         return f"Sweep(done={self.done}, failed={self.failed}, remaining={self.remaining})"
 
-    def __str__(self) -> str:
-        """The table of `hardmax sweep`.
+    def table(self) -> str:
+        """Return what `hardmax sweep` prints.
 
         >>> import hardmax as hm
         >>> print(hm.sweep(lambda parameters, seed: {"odd": seed % 2 == 1}, {"d": [2, 5]}, 3, workers=0))
@@ -86,13 +84,9 @@ class Sweep:
         5       3  1 of 3 (1-91%)
         6 done, 0 failed, 0 remaining
         """
-        lines = told(summary_of(self), list(failures_of(self)), self.parameters)
-        return "\n".join([*lines, f"{self.done} done, {self.failed} failed, {self.remaining} remaining"])
-
-    def _repr_html_(self) -> str:
-        from rich.text import Text
-
-        return html(Text(str(self)))
+        lines = summary_lines(summary_of(self), failures_of(self), self.parameters)
+        counts = f"{self.done} done, {self.failed} failed, {self.remaining} remaining"
+        return "\n".join([*lines, counts])
 
     @property
     def done(self) -> int:
@@ -120,21 +114,21 @@ class Sweep:
         return list({name: None for _, cell in self.store.cells() for name in cell})
 
     def cells(self) -> list[Parameters]:
-        """Parameters of every cell; its place in the list is its number."""
+        """Return the parameters of every cell; its place in the list is its number."""
         return [parameters for _, parameters in self.store.cells()]
 
     def sessions(self) -> list[dict[str, Any]]:
-        """Where the rows come from: versions, code, data, command and machine of every session."""
+        """Return versions, code, data, command and machine of every session."""
         return self.store.sessions()
 
     def rows(self) -> Iterator[dict[str, Any]]:
-        """One dict for each trial that was run: parameters, trial, seed, status, results."""
+        """Yield a dict per trial that was run: parameters, trial, seed, status, results."""
         for row in self._rows_with_errors():
             del row["error"]
             yield row
 
     def failures(self) -> Iterator[Failure]:
-        """The trials that failed."""
+        """Yield the trials that failed."""
         columns = "trial, seed, error, traceback, attempts"
         for cell, *rest in self.store.select(f"cell, {columns}", "status = ?", FAILED):
             trial, seed, error, trace, attempts = rest
@@ -143,7 +137,7 @@ class Sweep:
             yield Failure(cell, trial, parameters, seed, error, trace, attempts, command)
 
     def column(self, name: str) -> np.ndarray:
-        """A parameter, a result, "trial" or "seed" of all trials that are done, in the order of `rows`.
+        """Return a parameter, a result, "trial" or "seed" of all completed trials, in the order of `rows`.
 
         Results that a trial left out are nan among numbers and None among others.
         """
@@ -191,7 +185,7 @@ class Sweep:
                 writer.writerow([_cell_text(row.get(name)) for name in names])
 
     def to_frame(self) -> Any:
-        """All rows as a pandas DataFrame, in the order of `rows`; pandas itself is for you to install."""
+        """Return all rows as a pandas DataFrame, in the order of `rows`."""
         try:
             import pandas
         except ImportError as error:
@@ -219,7 +213,7 @@ class Sweep:
                 writer.write_table(pa.Table.from_pylist(chunk, schema=schema))
 
     def _columns(self) -> dict[str, set[type]]:
-        """Names of all columns, in the order in which they first occur, with the kinds of their values."""
+        """Return the names of all columns, in order of first occurrence, with the kinds of their values."""
         kinds: dict[str, set[type]] = {}
         for parameters in self.cells():
             for name, value in parameters.items():
@@ -230,7 +224,7 @@ class Sweep:
         return kinds | ({"error": {str}} if self.failed else {})
 
     def _rows_with_errors(self) -> Iterator[dict[str, Any]]:
-        """Rows as `rows` has them, with the error of those that failed, or None."""
+        """Yield the rows of `rows` with the error of those that failed, or None."""
         number, parameters = -1, {}
         for cell, trial, seed, status, row, error in self.store.select(
             "cell, trial, seed, status, row, error"
@@ -286,7 +280,7 @@ def run_one(
 
 
 def function_of(sweep: Sweep, function: Function | str | None = None) -> Function:
-    """The function of a sweep as its caller names it, refused if the sweep was made with another."""
+    """Return the function that a caller names; a ValueError if the sweep was made with another."""
     if function is None and sweep.function is not None:
         return sweep.function
     noted = sweep.store.meta["function"]

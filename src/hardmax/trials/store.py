@@ -83,7 +83,7 @@ def _object(what: str, text: Any) -> dict[str, Any]:
 
 
 def _scalars(what: str, text: Any) -> Parameters:
-    """A JSON object of scalars: the parameters of a cell, or what a trial returned."""
+    """Parse a JSON object of scalars: the parameters of a cell, or the row of a trial."""
     values = _object(what, text)
     for name, value in values.items():
         try:
@@ -211,7 +211,7 @@ class Lock:
         return True
 
     def _unwritable(self, what: Path) -> ValueError:
-        """What keeps a sweep from its store, and what to do: a finished one is looked at without writing."""
+        """Return the error of a store that cannot be written; reading a finished one is possible."""
         words = f"store: {'the folder ' if what.is_dir() else ''}{what} cannot be written, and a sweep has to"
         if self.store.exists():
             return ValueError(
@@ -221,7 +221,7 @@ class Lock:
         return ValueError(f"{words}; choose another place for the store (--store FILE)")
 
     def release(self) -> None:
-        """Let the next driver in."""
+        """Release the lock."""
         if self.connection is not None:
             self.connection.close()
             self.connection = None
@@ -295,7 +295,7 @@ class Store:
         self._check_schema()
 
     def _check_schema(self) -> None:
-        """Take no table for granted: a view or a trigger of somebody else's would do what it likes."""
+        """Refuse tables, views and triggers that a sweep does not make: they could run other SQL."""
         listed = self._query("SELECT type, name, sql FROM sqlite_master WHERE sql IS NOT NULL")
         tables = {name for kind, name, _ in listed if kind == "table"}
         schema = self.meta.get("schema") if {"meta", "cells", "trials", "sessions"} <= tables else None
@@ -340,7 +340,7 @@ class Store:
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """All or nothing."""
+        """Commit everything inside the block, or nothing."""
         with sqlite_errors(self.path):
             self.connection.execute("BEGIN IMMEDIATE")
             try:
@@ -410,7 +410,7 @@ class Store:
             )
 
     def end(self, session: int) -> None:
-        """Note that a session came to its end by itself."""
+        """Record that a session completed."""
         self._query("UPDATE sessions SET ended = ? WHERE session = ?", (now(), session))
 
     def record(self, session: int, cell: int, outcomes: Sequence[TrialOutcome], attempts: int) -> None:
@@ -432,7 +432,7 @@ class Store:
         return int(self._query("SELECT count(*) FROM cells")[0][0])
 
     def cells(self) -> Iterator[tuple[int, Parameters]]:
-        """The cells with their numbers."""
+        """Yield the cells with their numbers."""
         with sqlite_errors(self.path):
             rows = self.connection.execute("SELECT cell, parameters FROM cells ORDER BY cell")
             for number, (cell, parameters) in enumerate(rows):
@@ -441,7 +441,7 @@ class Store:
                 yield cell, _scalars("parameters", parameters)
 
     def parameters(self, cell: int) -> Parameters:
-        """Parameters of one cell."""
+        """Return the parameters of one cell."""
         known = 0 <= cell <= MOST
         rows = self._query("SELECT parameters FROM cells WHERE cell = ?", (cell,)) if known else []
         if not rows:
@@ -450,7 +450,7 @@ class Store:
             return _scalars("parameters", rows[0][0])
 
     def counts(self) -> list[tuple[int, int, int]]:
-        """Each cell that has trials, in order, with how many are done and how many failed."""
+        """Return, for each cell with trials in order, how many are done and how many failed."""
         with sqlite_errors(self.path):
             rows = self._query(
                 "SELECT cell, sum(status = 'done'), sum(status = 'failed'), count(*) "
@@ -462,7 +462,7 @@ class Store:
             return [row[:3] for row in rows]
 
     def gaps(self, cell: int, trials: int, again: bool) -> list[tuple[int, int]]:
-        """Ranges of trials of a cell that are still to run; with the failed ones if they shall run again."""
+        """Return ranges of trials of a cell that are still to run, with the failed ones if ``again``."""
         settled = (DONE, DONE if again else FAILED)
         gaps, start = [], 0
         for (trial,) in self.select("trial", "cell = ? AND status IN (?, ?)", cell, *settled):
@@ -472,7 +472,7 @@ class Store:
         return [*gaps, (start, trials)] if start < trials else gaps
 
     def select(self, columns: str, where: str = "1", *values: Any) -> Iterator[tuple[Any, ...]]:
-        """Columns of the trials in the order of cells and trials, each as `COLUMNS` reads it."""
+        """Yield columns of the trials in the order of cells and trials, each as `COLUMNS` reads it."""
         readers = [COLUMNS[name] for name in columns.split(", ")]
         with sqlite_errors(self.path):
             for row in self.connection.execute(
@@ -481,7 +481,7 @@ class Store:
                 yield tuple(read(value) for read, value in zip(readers, row, strict=True))
 
     def chunks(self) -> Iterator[tuple[int, list[Parameters]]]:
-        """Rows of the trials that are done, in the order of cells and trials, some of one cell at a time."""
+        """Yield rows of completed trials in the order of cells and trials, some of one cell at a time."""
         with sqlite_errors(self.path):
             trials = self.connection.execute(
                 "SELECT cell, row FROM trials WHERE status = 'done' ORDER BY cell, trial"
@@ -491,7 +491,7 @@ class Store:
                     yield COLUMNS["cell"](cell), read_rows(texts)
 
     def sessions(self) -> list[dict[str, Any]]:
-        """Provenance of every session, with when it ended; None if it was cut short."""
+        """Return the provenance of every session, with when it ended; None if it was cut short."""
         with sqlite_errors(self.path):
             rows = self.connection.execute("SELECT provenance, ended FROM sessions ORDER BY session")
             return [_provenance(record) | {"ended": ended} for record, ended in rows]
@@ -512,7 +512,7 @@ def _connect(path: Path) -> sqlite3.Connection:
 
 
 def _driver(path: Path) -> str:
-    """Who is writing to a store, as far as the store says."""
+    """Name the process that is writing to a store, as far as the store records it."""
     try:
         reader = Store.read(path)
         last = reader.sessions()[-1:]

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from hardmax._lib.json import attributes
 from hardmax._lib.terminal import columns
 from hardmax.trials.grid import Parameters, cell_key
 from hardmax.trials.store import Store
@@ -36,7 +37,7 @@ class Proportion:
 
     @property
     def share(self) -> float:
-        """k / n."""
+        """Share of true results, k / n."""
         return self.k / self.n
 
     @property
@@ -148,7 +149,7 @@ class _Column:
         return kinds
 
     def summary(self, name: str) -> dict[str, Proportion | Spread]:
-        """What the values amount to, each part under its name."""
+        """Return the summary of the values, each part under its name."""
         of: dict[str, Proportion | Spread] = {}
         if self.flags:
             key = f"{name} is true" if self.numbers else name  # so that neither hides the other
@@ -164,7 +165,7 @@ NARROW = 2.0**62  # numbers up to this size are 64-bit integers for certain, if 
 
 
 def kind_of(value: Any) -> type:
-    """The kind of a scalar."""
+    """Return the kind of a scalar; an integer beyond 64 bits has the kind object."""
     return object if type(value) is int and not -(2**63) <= value < 2**63 else type(value)
 
 
@@ -202,7 +203,7 @@ class Collected:
                 self.kinds.setdefault(name, set()).update(columns.setdefault(name, _Column()).add(column))
 
     def summaries(self, names: Iterable[str]) -> list[CellSummary]:
-        """The groups with these results."""
+        """Return the groups with these results."""
         return [
             CellSummary(
                 group.parameters,
@@ -224,14 +225,10 @@ FAILURES = 5  # failed trials that are shown
 
 
 def failures_of(found: Sweep, command: str | None = None) -> list[dict[str, Any]]:
-    """The failed trials, each with the command that runs it alone."""
+    """Return the failed trials, each with the command that runs it alone."""
     return [
         {
-            "cell": each.cell,
-            "trial": each.trial,
-            "seed": each.seed,
-            "parameters": each.parameters,
-            "error": each.error,
+            **attributes(each, "cell", "trial", "seed", "parameters", "error"),
             "command": each.command if command is None else f"{command} --trial {each.cell}:{each.trial}",
         }
         for each in found.failures()
@@ -239,7 +236,7 @@ def failures_of(found: Sweep, command: str | None = None) -> list[dict[str, Any]
 
 
 def summary_of(found: Sweep, of: Sequence[str] | None = None) -> list[dict[str, Any]]:
-    """Every cell with its results: those named, or all that are not texts."""
+    """Return every cell with its results: those named, or all that are not texts."""
     collected = Collected(found.store)
     own = {name: kinds for name, kinds in collected.kinds.items() if name not in found.parameters}
     for name in of or ():
@@ -273,13 +270,13 @@ def _numbers(value: Proportion | Spread) -> dict[str, Any]:
     }
 
 
-def told(
+def summary_lines(
     cells: Sequence[dict[str, Any]],
     failures: Sequence[dict[str, Any]],
     varying: Sequence[str],
     of: Sequence[str] | None = None,
 ) -> list[str]:
-    """Lines for a reader: a table of cells with the parameters that vary, then the failures."""
+    """Return lines for a reader: a table of cells with the parameters that vary, then the failures."""
     lines = _table(cells, varying, of)
     for each in failures[:FAILURES]:
         lines += [f"failed: {each['error']}", f"  alone: {each['command']}"]
@@ -289,7 +286,7 @@ def told(
 
 
 def _side_by_side(rows: list[list[str]], fixed: int) -> list[str]:
-    """Aligned columns; what does not fit a line follows below, again after the first ``fixed`` columns."""
+    """Align columns; those that do not fit a line follow below, again after the first ``fixed`` columns."""
     widths = [2 + max(map(len, column)) for column in zip(*rows, strict=True)]
     room = columns() + 2
     blocks: list[list[int]] = []
@@ -305,7 +302,7 @@ def _side_by_side(rows: list[list[str]], fixed: int) -> list[str]:
 
 
 def _table(cells: Sequence[dict[str, Any]], varying: Sequence[str], of: Sequence[str] | None) -> list[str]:
-    """A line for each cell: true or false results if there are any and no others are asked for."""
+    """Return a line per cell: its true or false results if there are any and no others are asked for."""
     names = list(dict.fromkeys(name for cell in cells for name in cell["results"]))
     flags = [name for name in names if any("k" in cell["results"].get(name, ()) for cell in cells)]
     shown = names if of or not flags else flags

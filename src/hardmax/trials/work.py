@@ -59,7 +59,7 @@ class Batch:
         return self.stop - self.start
 
     def halves(self) -> tuple[Batch, Batch]:
-        """The batch cut in the middle."""
+        """Cut the batch in the middle."""
         middle = (self.start + self.stop) // 2
         first = Batch(self.cell, self.parameters, self.start, middle)
         return first, Batch(self.cell, self.parameters, middle, self.stop)
@@ -81,7 +81,7 @@ def run_job(job: Job, batch: Batch) -> list[TrialOutcome]:
 
 
 def run_packed(job: Job, batch: Batch) -> bytes:
-    """The same for a cluster, whose own way to send many small objects is slower than one string of bytes."""
+    """Run a batch on a cluster and pack its outcomes, which is faster than sending many small objects."""
     return pickle.dumps(run_job(job, batch))
 
 
@@ -109,7 +109,7 @@ def run_batch(function: Function, batched: bool, seed: int, batch: Batch) -> lis
 
 
 def call(function: Function, batched: bool, parameters: Parameters, seed: int) -> Any:
-    """One trial's row, as the function returns it."""
+    """Return one trial's row, as the function returns it."""
     if not batched:
         return function(dict(parameters), seed)
     rows = function(dict(parameters), [seed])
@@ -119,7 +119,7 @@ def call(function: Function, batched: bool, parameters: Parameters, seed: int) -
 
 
 def checked(row: Any, parameters: Parameters) -> dict[str, Any]:
-    """A row as plain scalars under separate names."""
+    """Return a row as plain scalars under names that are not taken."""
     if not isinstance(row, Mapping):
         raise ValueError(f"a trial must return a dict of scalars, got {type(row).__name__}")
     found = {}
@@ -161,7 +161,7 @@ def _sentence(error: BaseException) -> str:
 
 
 def _storable(text: str) -> str:
-    """A text that UTF-8 can hold: file names in messages may carry bytes that are none."""
+    """Return a text that UTF-8 can hold: file names in messages may contain other bytes."""
     return text.encode(errors="backslashreplace").decode()
 
 
@@ -207,7 +207,7 @@ class First:
         self.start = self.seen = time.monotonic()
 
     def is_alone(self) -> bool:
-        """Whether the other workers have to wait for the first batch."""
+        """Return whether the other workers have to wait for the first batch."""
         now = time.monotonic()
         if self.alone and now - self.start >= AT_ONCE:  # importing numba to look costs half a second
             from hardmax._lib.caching import is_compiling
@@ -234,7 +234,7 @@ class Sizes:
         self.last = 0
 
     def next(self, cell: int) -> int:
-        """How many trials of this cell to put into its next batch."""
+        """Return how many trials of this cell to put into its next batch."""
         if self.fixed is not None:
             return self.fixed
         if cell != self.cell:

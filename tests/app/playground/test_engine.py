@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import hardmax as hm
-from hardmax.app.playground import basins, links, plane
+from hardmax.app.playground import links, plane
 from hardmax.app.playground.engine import QUESTIONS, answer
 from hardmax.dynamics.stepping import points_from
 
@@ -91,7 +91,7 @@ def test_the_field_says_where_starts_end():
     assert whole["undecided"] == 0
 
 
-@pytest.mark.parametrize("name", basins.FIELDS)
+@pytest.mark.parametrize("name", plane.FIELDS)
 def test_starts_are_judged_by_the_runs_of_descend(name):
     """The prepared loop gives the points of `hm.train` to the bit, for every rule of the field."""
     problem = hm.data.sphere(n=3, T=4, d=2, rng=5)
@@ -107,15 +107,15 @@ def test_a_start_is_judged_only_where_training_drives_it_on():
     """B-FIG-1b has a slow border: decided starts end where a long run ends, the others say undecided."""
     problem, span = hm.data.example("B-FIG-1b"), 3.2
     rows = [each.max_margin.constraints.rows() for each in hm.attractors(problem)]
-    judge = basins.Judge(problem, plane.rule("normalized", basins.TRAVEL * span / basins.STEPS), rows)
-    starts = basins._places(24, span).reshape(-1, 2)
+    judge = plane.Judge(problem, plane.rule("normalized", plane.TRAVEL * span / plane.FIELD_STEPS), rows)
+    starts = plane._places(24, span).reshape(-1, 2)
     short = judge.ends(starts)
     judge.steps = 20_000
     late = judge.ends(starts)
-    judge.steps = basins.LONGER * basins.STEPS
+    judge.steps = plane.LONGER * plane.FIELD_STEPS
     longer = judge.ends(starts)
-    assert (short == basins.UNDECIDED).any()
-    assert not (late == basins.UNDECIDED).any()
+    assert (short == plane.UNDECIDED).any()
+    assert not (late == plane.UNDECIDED).any()
     assert np.array_equal(longer, late)
     assert (short != late).sum() < 10
 

@@ -19,10 +19,8 @@ from hardmax.app.results import (
     hunt,
     ledger,
     listing,
+    next_token,
     next_token_check,
-    next_token_generate,
-    next_token_predict,
-    next_token_train,
     probe,
     reproduce,
     solve,
@@ -147,7 +145,7 @@ def test_ntp_check_saves_the_realizable_part(command, valid_json, tmp_path):
 
 
 def test_ntp_generate(command, valid_json):
-    found = next_token_generate.generate_file(vocabulary=30, rng=4, assumption3=False, max_length=12)
+    found = next_token.generate_file(vocabulary=30, rng=4, assumption3=False, max_length=12)
     arguments = ["--vocabulary", "30", "--seed", "4", "--no-assumption3", "--max-length", "12"]
     agree(
         found,
@@ -159,26 +157,25 @@ def test_ntp_generate(command, valid_json):
 
 def test_ntp_train_and_predict(command, valid_json, tmp_path):
     model = tmp_path / "model.npz"
-    found = next_token_train.train_file(SVOP, model, steps=50, rate=0.1)
+    found = next_token.train_file(SVOP, model, steps=50, rate=0.1)
     own = model.read_bytes()
     arguments = ["ntp", "train", SVOP, "--out", model, "--steps", "50", "--rate", "0.1"]
     agree(found, command(*arguments), command(*arguments, "--json"), valid_json)
     assert model.read_bytes() == own
-    told = next_token_predict.predict_next(model, "O S P")
+    told = next_token.predict_next(model, "O S P")
     asked = ["ntp", "predict", model, "O S P"]
     agree(told, command(*asked), command(*asked, "--json"), valid_json)
-    longer = next_token_train.train_file(SVOP, model, steps=80, rate=0.1, resume=True)
+    longer = next_token.train_file(SVOP, model, steps=80, rate=0.1, resume=True)
     assert (
-        longer.json()["loss"]
-        == next_token_train.train_file(SVOP, tmp_path / "b.npz", steps=80, rate=0.1).run.loss
+        longer.json()["loss"] == next_token.train_file(SVOP, tmp_path / "b.npz", steps=80, rate=0.1).run.loss
     )
     assert (
-        next_token_train.train_file(SVOP, tmp_path / "c.npz", stage1=1, steps=1)
+        next_token.train_file(SVOP, tmp_path / "c.npz", stage1=1, steps=1)
         .remarks[-1]
         .startswith("after 1 steps")
     )
     with pytest.raises(ValueError, match="not realizable"):
-        next_token_train.train_file(["A B", "A C"], model)
+        next_token.train_file(["A B", "A C"], model)
 
 
 def test_sweep(command, valid_json, tmp_path, monkeypatch):
@@ -210,8 +207,8 @@ def test_sweep(command, valid_json, tmp_path, monkeypatch):
 
 
 def test_every_answer_is_a_frozen_dataclass_with_a_schema_of_its_own():
-    modules = [certify, doctor, hunt, ledger, listing, next_token_check, next_token_generate, probe, solve]
-    modules += [next_token_predict, next_token_train, reproduce, sweep, text, verify]
+    modules = [certify, doctor, hunt, ledger, listing, next_token, next_token_check, probe, solve]
+    modules += [reproduce, sweep, text, verify]
     found = [each for module in modules for each in vars(module).values()]
     kinds = [each for each in found if isinstance(each, type) and issubclass(each, Result) and each != Result]
     for kind in kinds:

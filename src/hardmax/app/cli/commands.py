@@ -13,7 +13,6 @@ from hardmax.app.cli.errors import Interrupted, complain, explain
 from hardmax.app.cli.options import HELP, Command, GroupHelp, Instead, NoColor, Quiet, Version, typer_command
 from hardmax.app.cli.output import Output
 
-SEED = {"rng": "--seed"}
 LIST = "List what exists, or what contains the words given as arguments."
 
 COMMANDS = {
@@ -24,7 +23,7 @@ COMMANDS = {
             "hardmax solve problem.json --flow --plot problem.svg",
             "hardmax solve problem.json --norm l1 --all --certificates proofs",
         ),
-        metavars={"problem": "FILE", "start": "FILE|zero", "plot": "OUT.svg", "certificates": "DIR"},
+        metavars={"problem": "FILE", "start": "FILE|zero", "certificates": "DIR"},
     ),
     "certify": Command(
         "results.certify:certify",
@@ -38,7 +37,6 @@ COMMANDS = {
             "hardmax verify B-THM-2 --on problem.json",
             "hardmax verify --list separable",
         ),
-        metavars={"ids": "ID", "on": "FILE"},
         instead={"list": Instead("results.listing:statements", LIST, words="words")},
     ),
     "reproduce": Command(
@@ -48,7 +46,7 @@ COMMANDS = {
             "hardmax reproduce --paper C --scale paper --out figures",
             "hardmax reproduce --list",
         ),
-        metavars={"ids": "ID", "data": "DIR", "out": "DIR"},
+        metavars={"data": "DIR", "out": "DIR"},
         instead={
             "list": Instead("results.listing:figures", LIST, words="words"),
             "ledger": Instead(
@@ -63,8 +61,7 @@ COMMANDS = {
             'hardmax hunt "selection == 1 given margin > 0.5"',
             "hardmax hunt claims.py:mine --seconds 60 --out found",
         ),
-        names=SEED,
-        metavars={"claim": "CLAIM", "space": "RANGES", "out": "DIR", "address": "ADDRESS"},
+        metavars={"claim": "CLAIM", "space": "RANGES", "out": "DIR"},
         note="FILE.py:NAME executes the file, as Python does; hunt only files that you trust.",
         instead={
             "catalogue": Instead(
@@ -79,37 +76,31 @@ COMMANDS = {
             "hardmax sweep conjecture.toml --seconds 600 --csv rows.csv",
             "hardmax sweep conjecture.toml --trial 0:17",
         ),
-        metavars={
-            "file": "FILE.toml",
-            "trial": "CELL:TRIAL",
-            "allow": "MODULE|FILE.py",
-            "address": "ADDRESS",
-        },
+        metavars={"file": "FILE.toml", "trial": "CELL:TRIAL", "allow": "MODULE|FILE.py"},
         note="A FILE.toml may name Python code next to it, which is run; run only files that you trust.",
     ),
     "ntp check": Command(
         "results.next_token_check:check",
         ("hardmax ntp check notes.txt", "hardmax ntp check notes.txt --repair --save-realizable part.txt"),
-        metavars={"data": "FILE", "save_realizable": "OUT", "address": "ADDRESS"},
+        metavars={"save_realizable": "OUT"},
     ),
     "ntp generate": Command(
-        "results.next_token_generate:generate_file",
+        "results.next_token:generate_file",
         ("hardmax ntp generate --vocabulary 50 --seed 1 --out sentences.txt",),
-        names=SEED,
     ),
     "ntp train": Command(
-        "results.next_token_train:train_file",
+        "results.next_token:train_file",
         (
             "hardmax ntp train notes.txt --out model.npz",
             "hardmax ntp train notes.txt --out model.npz --steps 10000 --resume",
         ),
-        metavars={"data": "FILE", "out": "MODEL"},
+        metavars={"out": "MODEL"},
     ),
     "ntp predict": Command(
-        "results.next_token_predict:predict_next",
+        "results.next_token:predict_next",
         ('hardmax ntp predict model.npz "boil pour steep"',),
         names={"limit": "--at-infinity"},
-        metavars={"model": "MODEL", "sentence": "SENTENCE"},
+        metavars={"sentence": "SENTENCE"},
     ),
     "text train": Command(
         "results.text:train_classifier",
@@ -117,8 +108,8 @@ COMMANDS = {
             "hardmax text train reviews.csv --out model.npz",
             "hardmax text train reviews.csv --top-k 10 --test new.csv",
         ),
-        names={**SEED, "text": "--text-column", "label": "--label-column"},
-        metavars={"data": "FILE", "out": "MODEL"},
+        names={"text": "--text-column", "label": "--label-column"},
+        metavars={"out": "MODEL"},
     ),
     "text explain": Command(
         "results.text:explain",
@@ -126,18 +117,18 @@ COMMANDS = {
             'hardmax text explain model.npz "Not bad at all!"',
             'hardmax text explain model.npz "Not bad at all!" --page why.html',
         ),
-        metavars={"model": "MODEL", "text": "TEXT", "label": "CLASS", "page": "OUT.html"},
+        metavars={"text": "TEXT", "label": "CLASS"},
     ),
     "text important": Command(
         "results.text:important",
         ("hardmax text important model.npz --limit 20 --plot words.svg",),
-        metavars={"model": "MODEL", "label": "CLASS", "plot": "OUT.svg"},
+        metavars={"label": "CLASS"},
     ),
     "probe": Command(
         "results.probe:probe",
         ("hardmax probe path/to/model", "hardmax probe path/to/model --texts mine.txt --page heads.html"),
-        names={**SEED, "texts": "--texts", "layers": "--layer"},
-        metavars={"model": "MODEL", "texts": "FILE", "page": "OUT.html"},
+        names={"texts": "--texts", "layers": "--layer"},
+        metavars={"texts": "FILE"},
         hidden=("tokenizer",),
     ),
     "audit": Command(
@@ -146,8 +137,8 @@ COMMANDS = {
             "hardmax audit torch.nn.functional:scaled_dot_product_attention",
             "hardmax audit kernels.py:attention --dtype bfloat16 --plot errors.svg",
         ),
-        names={**SEED, "dtypes": "--dtype"},
-        metavars={"function": "MODULE:FUNCTION", "dtypes": "NAME", "plot": "OUT.svg"},
+        names={"dtypes": "--dtype"},
+        metavars={"function": "MODULE:FUNCTION"},
         note="FILE.py:FUNCTION executes the file, as Python does; audit only files that you trust.",
     ),
     "play": Command(

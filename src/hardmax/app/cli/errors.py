@@ -35,14 +35,14 @@ def complain(message: str, code: int, *, as_json: bool = False, names: Iterable[
     with contextlib.suppress(OSError):  # where nobody listens the code still speaks
         print("hardmax:", message, file=sys.stderr)
     if as_json:
-        told = {"schema": "hardmax.error/1", "version": __version__, "code": code, "error": message}
+        content = {"schema": "hardmax.error/1", "version": __version__, "code": code, "error": message}
         with contextlib.suppress(OSError):
-            print(json.dumps(told), flush=True)
+            print(json.dumps(content), flush=True)
     return code
 
 
 def explain(error: OSError) -> str:
-    """What the system refused, and what to do about it."""
+    """Describe what the system refused, and what to do about it."""
     what = error.strerror or str(error)
     if error.errno in _NO_ROOM:
         if error.filename is None:  # the commands name what they write; what is left is help and numba
@@ -88,7 +88,7 @@ def none_lost() -> Iterator[None]:
 
 @contextmanager
 def noted() -> Iterator[Callable[[], bool]]:
-    """Whether there was an interrupt: the first is noted, so that no step is torn; a second one raises."""
+    """Note the first interrupt, so that no step is torn, and tell whether it came; a second one raises."""
     found: list[int] = []
     # where a signal has another handler, somebody else decides what it means
     ours = {

@@ -30,6 +30,18 @@ from hardmax.app.cli.output import Output
 from hardmax.app.results.session import current
 
 METAVARS = {"int": "N", "float": "X", "path": "FILE", "str": "NAME", "mapping": "NAME=JSON"}
+# What a parameter is called on the command line, unless its command says otherwise.
+METAVARS_BY_NAME = {
+    "address": "ADDRESS",
+    "data": "FILE",
+    "ids": "ID",
+    "model": "MODEL",
+    "on": "FILE",
+    "page": "OUT.html",
+    "plot": "OUT.svg",
+    "seconds": "SECONDS",
+}
+OPTIONS_BY_NAME = {"rng": "--seed"}
 HELP = {"help_option_names": ["-h", "--help"]}
 WIDEST = 90  # columns of a help page
 NAMES = 24  # columns of an option; the text of a longer one is below it
@@ -114,8 +126,8 @@ class Command:
 
     function: str  # "module:name" below hardmax.app
     examples: tuple[str, ...]
-    names: Mapping[str, str] = field(default_factory=dict)  # parameter -> option, or ARGUMENT
-    metavars: Mapping[str, str] = field(default_factory=dict)
+    names: dict[str, str] = field(default_factory=dict)  # parameter -> option, or ARGUMENT
+    metavars: dict[str, str] = field(default_factory=dict)
     hidden: tuple[str, ...] = ()
     note: str = ""
     instead: Mapping[str, Instead] = field(default_factory=dict)
@@ -145,9 +157,9 @@ class Command:
             kind, many, choices = kind_of(str(each.annotation))
             spread = is_variable and self._is_argument(each)
             metavar = "|".join(choices) or METAVARS.get(kind, "")
-            metavar = self.metavars.get(each.name, "SECONDS" if each.name == "seconds" else metavar)
+            metavar = (METAVARS_BY_NAME | self.metavars).get(each.name, metavar)
             usual = metavar if self._is_argument(each) else f"--{each.name.replace('_', '-')}"
-            option, help = self.names.get(each.name, usual), helps.get(each.name, "")
+            option, help = (OPTIONS_BY_NAME | self.names).get(each.name, usual), helps.get(each.name, "")
             many = many or spread
             found.append(
                 Parameter(each.name, option, kind, many, choices, each.default, metavar, help, spread)
@@ -245,10 +257,10 @@ def _load(place: str) -> Callable[..., Any]:
 
 
 def arguments_of(docstring: str) -> dict[str, str]:
-    """Return the first sentence of each parameter in the section `Args:`.
+    r"""Return the first sentence of each parameter in the section `Args:`.
 
     >>> from hardmax.app.cli.options import arguments_of
-    >>> arguments_of("Do it.\\n\\nArgs:\\n    n: Number of steps. None is all.\\n    x: Size.\\n")
+    >>> arguments_of("Do it.\n\nArgs:\n    n: Number of steps. None is all.\n    x: Size.\n")
     {'n': 'Number of steps.', 'x': 'Size.'}
     """
     section = re.search(r"^Args:\n((?:    .*\n?|\n)+)", docstring, re.MULTILINE)

@@ -114,17 +114,8 @@ class Output(session.Session):
             return "--json prints its object to standard output; name another file"
         return None
 
-    @contextmanager
-    def noted(self) -> Iterator[Callable[[], bool]]:
-        """Note the first interrupt; a second one raises."""
-        with noted() as interrupted:
-            yield interrupted
-
-    @contextmanager
-    def none_lost(self) -> Iterator[None]:
-        """Raise interrupts that compiled code has turned into another error."""
-        with none_lost():
-            yield
+    noted = staticmethod(noted)
+    none_lost = staticmethod(none_lost)
 
     @contextmanager
     def stdout_free(self) -> Iterator[None]:

@@ -9,9 +9,8 @@ from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 from hardmax._lib.arguments import check_arguments
-from hardmax.app.playground import basins, plane, protocol, scenes, sentences, words
-from hardmax.app.playground.basins import FIELDS, FINEST
-from hardmax.app.playground.plane import LOG_TIME, NORMS, RULES, STARTS, STEPS, rule
+from hardmax.app.playground import plane, protocol, scenes, sentences, words
+from hardmax.app.playground.plane import FIELDS, FINEST, LOG_TIME, NORMS, RULES, STARTS, STEPS, rule
 from hardmax.app.playground.protocol import listed, number, one_of, problem_of, vector
 from hardmax.app.playground.sentences import RATE as SENTENCE_RATE
 from hardmax.app.playground.sentences import STEPS as SENTENCE_STEPS
@@ -23,14 +22,14 @@ if TYPE_CHECKING:
 
 
 def spelled(step: Optimizer) -> str:
-    """A step rule as it is written, with what differs from its defaults."""
+    """Return an optimizer as Python code, with the options that differ from its defaults."""
     own = [each for each in fields(step) if each.name != "lr" and getattr(step, each.name) != each.default]
     said = [repr(step.lr), *(f"{each.name}={getattr(step, each.name)!r}" for each in own)]
     return f"hm.optim.{type(step).__name__}({', '.join(said)})"
 
 
 def state_of(message: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The state of a message."""
+    """Return the state of a message."""
     state = message.get("state")
     if not isinstance(state, dict):
         raise ValueError(f"state must be an object, got {state!r:.40}")
@@ -38,7 +37,7 @@ def state_of(message: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def python(message: Mapping[str, Any]) -> dict[str, Any]:
-    """Lines of Python that make what a state of the page shows."""
+    """Return lines of Python that make what a state of the page shows."""
     state = state_of(message)
     scene = one_of(state, "scene", "plane", ("plane", "sentences", "words"))
     lines = {"plane": _plane, "sentences": _sentences, "words": _words}[scene](state)
@@ -81,7 +80,7 @@ def _plane(state: Mapping[str, Any]) -> list[str]:
 
 
 def _basins(state: Mapping[str, Any], norm: str) -> list[str]:
-    """The colored field, if the page shows one."""
+    """Return the lines that draw the colored field, if the page shows one."""
     name = state.get("field")
     if name is None:
         return []
@@ -145,7 +144,7 @@ def _words(state: Mapping[str, Any]) -> list[str]:
 
 
 def file(message: Mapping[str, Any]) -> dict[str, Any]:
-    """A file of the state's data: its name, its content, and the command that reads it."""
+    """Return a file of the state's data: its name, its content, and the command that reads it."""
     state = state_of(message)
     scene = one_of(state, "scene", "plane", ("plane", "sentences", "words"))
     if scene == "sentences":
@@ -171,7 +170,7 @@ QUESTIONS: dict[str, Asked] = {
     "tour": scenes.tour,
     "solve": plane.solve,
     "train": plane.train,
-    "field": basins.field,
+    "field": plane.field,
     "gradients": plane.gradients,
     "check": sentences.check,
     "learn": sentences.learn,
@@ -184,7 +183,7 @@ QUESTIONS: dict[str, Asked] = {
 
 @check_arguments
 def answer(message: Mapping[str, Any]) -> dict[str, Any]:
-    """The answer to a question; a ValueError states what is wrong with it.
+    """Return the answer to a question; a ValueError states what is wrong with it.
 
     >>> from hardmax.app.playground.engine import answer
     >>> found = answer({"ask": "solve", "problem": {"keys": [[[1, 0], [0, 0]]], "scores": [[1, 0]]}})
@@ -198,12 +197,12 @@ def answer(message: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def reply(raw: bytes) -> bytes:
-    """What is sent back for the bytes that came; a refusal is a reply too."""
+    """Return the bytes that answer a message, or refuse it."""
     try:
         began = time.process_time()
         found = answer(protocol.read(raw))
-        return protocol.told(found, 1e3 * (time.process_time() - began))
+        return protocol.pack_answer(found, 1e3 * (time.process_time() - began))
     except ValueError as error:
-        return protocol.refused(str(error))
+        return protocol.pack_refusal(str(error))
     except MemoryError:
-        return protocol.refused("there is not enough memory for this question; ask for less")
+        return protocol.pack_refusal("there is not enough memory for this question; ask for less")

@@ -20,34 +20,13 @@ from hardmax._lib.files import whole
 from hardmax._lib.json import plain
 from hardmax._lib.result import Result
 from hardmax.app.playground import page
-from hardmax.app.playground.basins import FIELDS, FINEST
 from hardmax.app.playground.engine import answer
 from hardmax.app.playground.links import state_of
-from hardmax.app.playground.plane import NORMS, RULES
+from hardmax.app.playground.plane import FIELDS, FINEST, NORMS, RULES
 from hardmax.app.playground.scenes import tour
 
 LARGEST = 1_000_000  # bytes
 
-_PAGE = """<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta http-equiv="Content-Security-Policy" content="{policy}">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="color-scheme" content="light dark">
-<meta name="generator" content="hardmax {version}">
-<title>hardmax playground</title>
-<link rel="icon" href="data:,">
-<style>{style}</style>
-</head>
-<body class="hmx-page">
-<main id="playground"></main>
-<noscript>The playground needs JavaScript, which this browser has switched off.</noscript>
-<script type="application/json" id="record">{record}</script>
-<script type="module">{script}</script>
-</body>
-</html>
-"""
 _START = """
 readRecord(document.getElementById("record")).then(
   (record) => mount(document.getElementById("playground"), recordedTransport(record)),
@@ -65,19 +44,14 @@ class ExportedPage(Result):
     """
 
     schema: ClassVar[str] = "hardmax.play/1"
+    json_fields: ClassVar = ("file", "bytes")
 
     file: str
     bytes: int
 
-    def fields(self) -> dict[str, Any]:
-        """The fields of the JSON."""
-        return {"file": self.file, "bytes": self.bytes}
-
-    def table(self) -> Any:
-        """What the command prints."""
-        from rich.text import Text
-
-        return Text(f"{self.file}: {self.bytes:,} bytes")
+    def table(self) -> str:
+        """Return what the command prints."""
+        return f"{self.file}: {self.bytes:,} bytes"
 
 
 def export_page(path: str | os.PathLike[str], what: Any = None) -> ExportedPage:
@@ -118,13 +92,17 @@ def _page(state: dict[str, Any] | None) -> str:
         f"default-src 'none'; script-src '{_digest(script)}'; style-src '{_digest(style)}'; "
         "img-src data: blob:; worker-src blob:; base-uri 'none'; form-action 'none'"
     )
-    return _PAGE.format(
-        policy=policy,
-        version=guided["version"],
-        style=style,
-        script=script,
-        record=base64.b64encode(gzip.compress(record.encode(), mtime=0)).decode(),
-    )
+    packed = base64.b64encode(gzip.compress(record.encode(), mtime=0)).decode()
+    head = [
+        f'<meta http-equiv="Content-Security-Policy" content="{policy}">',
+        f'<meta name="generator" content="hardmax {guided["version"]}">',
+        f"<style>{style}</style>",
+    ]
+    scripts = [
+        f'<script type="application/json" id="record">{packed}</script>',
+        f'<script type="module">{script}</script>',
+    ]
+    return page.document("\n".join(head), "\n".join(scripts))
 
 
 def _digest(text: str) -> str:

@@ -15,13 +15,13 @@ LONGEST_LINK = 60_000  # letters, as in state.js; a longer state stays on the se
 
 
 def encoded(state: dict[str, Any]) -> str:
-    """The part of a link from # on: the state's JSON in base64url."""
+    """Return the part of a link from # on: the state's JSON in base64url."""
     content = json.dumps(state, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()
     return "#" + base64.urlsafe_b64encode(content).decode().rstrip("=")
 
 
 def decoded(link: str) -> dict[str, Any]:
-    """The state in a link, or in the part of one from # on."""
+    """Return the state in a link, or in the part of one from # on."""
     content = link.partition("#")[2]
     try:
         state = json.loads(base64.urlsafe_b64decode(content + "=" * (-len(content) % 4)))
@@ -35,13 +35,13 @@ def decoded(link: str) -> dict[str, Any]:
 
 
 def _is_link(text: str) -> bool:
-    """Whether a text is a link rather than the name of a file, which may hold a # too."""
+    """Return whether a text is a link rather than the name of a file, which may contain a # too."""
     # base64url has no dots, and a file of the kinds that are read has one
     return "#" in text and "." not in text.rpartition("#")[2] and not os.path.exists(text)
 
 
 def state_of(what: Any) -> dict[str, Any] | None:
-    """The state to open with: of a planar problem, a file of one, a link, or a list of sentences."""
+    """Return the state to open with, of a planar problem, a file of one, a link, or a list of sentences."""
     from hardmax.app.playground.scenes import plane_state
 
     if what is None:

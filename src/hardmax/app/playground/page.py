@@ -33,23 +33,23 @@ export default {
 
 @cache
 def script() -> str:
-    """The module that exports ``mount(el, transport)``."""
+    """Return the module that exports ``mount(el, transport)``."""
     folder = files("hardmax.app.playground") / "front"
     return "\n".join((folder / part).read_text(encoding="utf-8") for part in PARTS)
 
 
 def widget_script() -> str:
-    """The same for anywidget, which asks for a default export."""
+    """Return the module for anywidget, which asks for a default export."""
     return script() + _WIDGET
 
 
 @cache
 def style() -> str:
-    """The style sheet, all of it below one class."""
+    """Return the style sheet, all of it below one class."""
     return (files("hardmax.app.playground") / "front" / "style.css").read_text(encoding="utf-8")
 
 
-PAGE = """<!doctype html>
+_DOCUMENT = """<!doctype html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
@@ -57,15 +57,23 @@ PAGE = """<!doctype html>
 <meta name="color-scheme" content="light dark">
 <title>hardmax playground</title>
 <link rel="icon" href="data:,">
-<link rel="stylesheet" href="style.css">
+{head}
 </head>
 <body class="hmx-page">
 <main id="playground"></main>
 <noscript>The playground needs JavaScript, which this browser has switched off.</noscript>
-<script type="module" src="start.js"></script>
+{scripts}
 </body>
 </html>
 """
+
+
+def document(head: str, scripts: str) -> str:
+    """Return the page, with these elements at the end of its head and of its body."""
+    return _DOCUMENT.format(head=head, scripts=scripts)
+
+
+PAGE = document('<link rel="stylesheet" href="style.css">', '<script type="module" src="start.js"></script>')
 
 START = """import { mount, pageTransport } from "./front.js";
 mount(document.getElementById("playground"), pageTransport());

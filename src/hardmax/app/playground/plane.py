@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,6 +14,7 @@ import hardmax as hm
 from hardmax.app.playground import protocol
 from hardmax.app.playground.protocol import number, one_of, problem_of, vector
 from hardmax.app.results.solve import selection_fields
+from hardmax.dynamics.stepping import points_from
 
 if TYPE_CHECKING:
     from hardmax.dynamics.optim import Optimizer
@@ -42,12 +44,12 @@ RULES = ("flow", *STEPS_BY_NAME)
 
 
 def rule(name: str, rate: float, norm: str = "l2") -> Optimizer:
-    """The step rule by its name in the page; the norm is that of normalized descent."""
+    """Return the optimizer by its name in the page; the norm is that of normalized descent."""
     return STEPS_BY_NAME[name](rate, norm)
 
 
 def solve(message: Mapping[str, Any]) -> dict[str, Any]:
-    """Every direction that attracts, as `hm.solve` says it, and what is drawn of each: p_mm and bands.
+    """Return every direction that attracts, as `hm.solve` reports it, with p_mm and bands to draw.
 
     It answers a drag, so what the page does not show (best tokens that no p selects) is not looked for.
     """
@@ -68,7 +70,7 @@ def solve(message: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _bands(problem: hm.Problem, found: Any) -> list[list[float]] | None:
-    """Per input, along the unit direction: where the selected token lies, and its rivals at most."""
+    """Return per input, along the unit direction, the place of the selected token and its rivals' limit."""
     p = found.max_margin.p
     length = 0.0 if p is None else float(np.linalg.norm(p))
     if not 0.0 < length < math.inf:
@@ -82,7 +84,7 @@ def _bands(problem: hm.Problem, found: Any) -> list[list[float]] | None:
 
 
 def train(message: Mapping[str, Any]) -> dict[str, Any]:
-    """Training from some starts by some rules: paths to draw, and frames with attention and loss."""
+    """Train from some starts by some rules; return paths to draw, and frames with attention and loss."""
     problem = problem_of(message)
     rate = number(message, "rate", 0.1, 1e-4, 100.0)
     norm = one_of(message, "norm", "l2", NORMS)
@@ -97,27 +99,27 @@ def train(message: Mapping[str, Any]) -> dict[str, Any]:
             with warnings.catch_warnings(record=True) as caught:
                 warnings.simplefilter("always")
                 run = trained(problem, name, rate, norm, start)
-            told = _told(run, directions, span, name, rate, full=k == 0)
-            runs.append({"rule": name, "start": k, "warnings": [str(w.message) for w in caught], **told})
+            report = _report(run, directions, span, name, rate, full=k == 0)
+            runs.append({"rule": name, "start": k, "warnings": [str(w.message) for w in caught], **report})
     return {"runs": runs}
 
 
 def trained(problem: hm.Problem, name: str, rate: float, norm: str, start: Any) -> Run:
-    """One run; flow goes to t = e^(1,000,000), steps to 10,000."""
+    """Return one run; flow goes to t = e^(1,000,000), steps to 10,000."""
     if name == "flow":
         return hm.flow(problem, until_log_time=LOG_TIME, start=start)
     late = np.unique(np.geomspace(EVERY, STEPS, 140).round().astype(int)).tolist()
     return hm.train(problem, rule(name, rate, norm), steps=STEPS, start=start, record=[*range(EVERY), *late])
 
 
-def _told(
+def _report(
     run: Run, directions: list[Any], span: float, name: str, rate: float, *, full: bool
 ) -> dict[str, Any]:
     with np.errstate(divide="ignore"):
         times = run.times if name == "flow" else np.log(rate * run.times)  # t = rate times steps
     moved = bool(run.p.any())
     chosen = run.selection if moved else None
-    told: dict[str, Any] = {
+    report: dict[str, Any] = {
         "name": run.method,
         "event": run.event,
         "norm": run.p_norm,
@@ -128,12 +130,12 @@ def _told(
         "path": run.points[_drawn(run.points, span)].round(5),
     }
     if full:
-        told["frames"] = _frames(run, times)
-    return told
+        report["frames"] = _frames(run, times)
+    return report
 
 
 def _nearest(run: Run, directions: list[Any], moved: bool) -> dict[str, Any]:
-    """The listed direction whose tokens the run selects, else the nearest one, and 1 - cos to it."""
+    """Return the listed direction whose tokens the run selects, else the nearest one, and 1 - cos to it."""
     away = {
         k: run.cosine_distance(d.max_margin)
         for k, d in enumerate(directions)
@@ -148,13 +150,13 @@ def _nearest(run: Run, directions: list[Any], moved: bool) -> dict[str, Any]:
 
 
 def _drawn(points: np.ndarray, span: float) -> slice:
-    """The points up to the first one that has left the picture, and two more for the way out."""
+    """Return the points up to the first that has left the picture, and two more for the way out."""
     outside = np.flatnonzero(np.abs(points).max(axis=1) > 3.0 * span)
     return slice(None, int(outside[0]) + 2 if outside.size else None)
 
 
 def _frames(run: Run, times: np.ndarray) -> dict[str, Any]:
-    """At some moments: time, p, attention, loss, and how far the loss is above what the end tends to."""
+    """Return at some moments time, p, attention, loss, and the excess of the loss over its limit."""
     if run.clock == "step":  # at equal ratios, not at equal distances
         wanted = np.append(0, np.geomspace(1, max(run.times[-1], 1), FRAMES - 1))
         at = np.unique(np.searchsorted(run.times, wanted.round()).clip(max=len(times) - 1))
@@ -172,13 +174,130 @@ def _frames(run: Run, times: np.ndarray) -> dict[str, Any]:
     }
 
 
+# -- basins of attraction ---------------------------------------------------------------------------------
+
+# A start is run for some steps and then judged: it ends in a direction if p has won every constraint of that
+# selection (each selected token is ahead of each rival) and its last tenth of steps won them all again, so
+# that training drives it further in. Otherwise it is undecided, and the next finer grid runs it longer.
+
+FIELDS = tuple(name for name in RULES if name != "gd")  # whose steps vanish where the softmax is saturated
+COARSE = 6  # cells along a side at level 0; each level doubles them
+FINEST = 4
+FIELD_STEPS = 240
+LONGER = 4  # times as many from level 2 on
+TRAVEL = 8.0  # spans that 240 steps of a start may go
+UNDECIDED = -1
+
+Grid = np.ndarray  # of places in the list of directions, one row for each y
+
+
+def field(message: Mapping[str, Any]) -> dict[str, Any]:
+    """Find the direction that each start of a grid ends in; starts between some that agree are not run.
+
+    ``level`` says how fine the grid is, and ``known`` may hold the grid of the level before.
+    """
+    problem = problem_of(message)
+    name = one_of(message, "rule", "flow", FIELDS)
+    norm = one_of(message, "norm", "l2", NORMS)
+    span = number(message, "span", 4.0, 1e-6, 1e6)
+    level = int(number(message, "level", 1, 0, FINEST))
+    directions = list(hm.attractors(problem, norm=norm, seconds=SOLVE_SECONDS))
+    # the limit of small steps is the same for flow and for normalized descent: one curve, another clock
+    rate = TRAVEL * span / FIELD_STEPS
+    step = rule("normalized", rate) if name == "flow" else rule(name, rate, norm)
+    judge = Judge(problem, step, [each.max_margin.constraints.rows() for each in directions])
+    known = _known(message, level, len(directions))
+    grid, first = (_coarsest(judge, span), 1) if known is None else (known, level)
+    for k in range(first, level + 1):
+        judge.steps = FIELD_STEPS if k < 2 else LONGER * FIELD_STEPS
+        grid = _refined(grid, judge, span, again=k == 2)
+    return {
+        "cells": len(grid) - 1,
+        "level": level,
+        "grid": grid,
+        "undecided": int((grid == UNDECIDED).sum()),
+        "ran": judge.ran,
+        "of": grid.size,
+        "rate": step.lr,
+        "steps": judge.steps,
+    }
+
+
+@dataclass
+class Judge:
+    """Runs starts and says where they end; it counts them."""
+
+    problem: hm.Problem
+    step: Any
+    rows: list[np.ndarray]  # of each direction's selection: selected key minus a rival's
+    steps: int = FIELD_STEPS
+    ran: int = 0
+
+    def ends(self, starts: np.ndarray) -> np.ndarray:
+        """Return the index of each start's direction in the list, or -1."""
+        self.ran += len(starts)
+        late = self.steps - self.steps // 10
+        points = points_from(self.problem, self.step, self.steps, starts, record=[late])
+        end, move = points[:, -1], points[:, -1] - points[:, -2]
+        found = np.full(len(starts), UNDECIDED)
+        for k, rows in enumerate(self.rows):
+            won = [(x @ rows.T).min(axis=1, initial=np.inf) > 0.0 for x in (end, move)]
+            found[won[0] & won[1]] = k
+        return found
+
+
+def _places(cells: int, span: float) -> np.ndarray:
+    """Return the starts of a grid, (cells + 1, cells + 1, 2)."""
+    at = span * np.linspace(-1.0, 1.0, cells + 1)
+    return np.stack(np.meshgrid(at, at), axis=-1)
+
+
+def _coarsest(judge: Judge, span: float) -> Grid:
+    """Return the coarsest grid, for which every start is run."""
+    return judge.ends(_places(COARSE, span).reshape(-1, 2)).reshape(COARSE + 1, COARSE + 1)
+
+
+def _refined(grid: Grid, judge: Judge, span: float, *, again: bool) -> Grid:
+    """Return the grid with twice as many cells; undecided starts are run ``again`` or copied like others."""
+    n = len(grid) - 1
+
+    def around(k: int) -> slice:
+        # an old line is itself; a new one lies between two, and theirs count too: a border may pass close by
+        return slice(max(0, k // 2 - k % 2), min(n, k // 2 + 2 * (k % 2)) + 1)
+
+    fine, open_places = np.empty((2 * n + 1, 2 * n + 1), dtype=np.int64), []
+    for j in range(2 * n + 1):
+        for i in range(2 * n + 1):
+            near = grid[around(j), around(i)]
+            fine[j, i] = near[0, 0]
+            if (near != near[0, 0]).any() or (again and near[0, 0] == UNDECIDED):
+                open_places.append((j, i))
+    if open_places:
+        at = tuple(np.transpose(open_places))
+        fine[at] = judge.ends(_places(2 * n, span)[at])
+    return fine
+
+
+def _known(message: Mapping[str, Any], level: int, kinds: int) -> Grid | None:
+    """Return the grid of the previous level, if the message contains a valid one."""
+    known = message.get("known")
+    n = COARSE * 2 ** (level - 1)
+    if known is None or level == 0:
+        return None
+    fits = isinstance(known, list) and len(known) == n + 1
+    fits = fits and all(isinstance(row, list) and len(row) == n + 1 for row in known)
+    if not fits or any(type(x) is not int or not UNDECIDED <= x < kinds for row in known for x in row):
+        raise ValueError(f"known must be the {n + 1} x {n + 1} grid of level {level - 1}; leave it out")
+    return np.array(known)
+
+
 # -- the gradient, exact and as usual -------------------------------------------------------------------
 
 NEEDLES = 15
 
 
 def gradients(message: Mapping[str, Any]) -> dict[str, Any]:
-    """On a grid, the direction of minus the gradient: exact, and by the usual softmax backward in float32."""
+    """Return the direction of minus the gradient on a grid: exact, and by the usual backward in float32."""
     problem = problem_of(message)
     span = number(message, "span", 4.0, 1e-6, 1e6)
     at = np.linspace(-0.9 * span, 0.9 * span, NEEDLES)
@@ -200,7 +319,7 @@ def gradients(message: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def usual_gradient(problem: hm.Problem, p: np.ndarray, dtype: Any) -> np.ndarray:
-    """The gradient as a framework's backward forms it, in a precision, cancellation and all.
+    """Return the gradient as a framework's backward computes it in a precision, cancellation included.
 
     It is here to be compared with `hm.gradient`, whose direction is right at any norm.
 

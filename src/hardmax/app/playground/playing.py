@@ -78,14 +78,14 @@ def serve(
         return export_page(export, what)
     if not timeout > 0.0:
         raise ValueError(f"timeout must be a positive number, got {timeout}")
-    told = session()
+    current = session()
 
     def show(serving: Serving) -> None:
-        if ready is not None or type(told) is Session:
+        if ready is not None or type(current) is Session:
             (ready or print)(serving)
-        told.show(serving)
+        current.show(serving)
         if serving.kept:
-            told.say(f"{what} is too large for an address; the page gets it from this server")
+            current.say(f"{what} is too large for an address; the page gets it from this server")
 
     try:
         run_server(what, host, port, timeout, browser, show)

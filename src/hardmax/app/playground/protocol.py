@@ -27,7 +27,7 @@ LOSS_NAMES = tuple(name for name in LOSSES if name != "log")
 
 
 def read(raw: bytes) -> dict[str, Any]:
-    """The message in some bytes; a ValueError says what is wrong with them."""
+    """Return the message in some bytes; a ValueError states what is wrong with them."""
     if len(raw) > MOST_BYTES:
         raise ValueError(
             f"a message must have at most {MOST_BYTES:,} bytes, got {len(raw):,}; send less at a time"
@@ -59,14 +59,14 @@ def _whole(text: str) -> int:
     return int(text)
 
 
-def told(answer: Mapping[str, Any], cpu: float = 0.0) -> bytes:
-    """An answer as it is sent, with the milliseconds of processor time that it took."""
+def pack_answer(answer: Mapping[str, Any], cpu: float = 0.0) -> bytes:
+    """Return an answer as it is sent, with the milliseconds of processor time that it took."""
     content = {"v": VERSION, "ok": True, "answer": answer, "cpu": round(cpu, 3)}
     return json.dumps(plain(content), allow_nan=False).encode()
 
 
-def refused(error: str) -> bytes:
-    """A refusal as it is sent."""
+def pack_refusal(error: str) -> bytes:
+    """Return a refusal as it is sent."""
     return json.dumps({"v": VERSION, "ok": False, "error": error}).encode()
 
 
@@ -74,7 +74,7 @@ def refused(error: str) -> bytes:
 
 
 def number(message: Mapping[str, Any], name: str, usual: float, least: float, most: float) -> float:
-    """A number of a message within bounds; ``usual`` where it is left out."""
+    """Return a number of a message within bounds; ``usual`` where it is left out."""
     given = message.get(name, usual)
     if isinstance(given, bool) or not isinstance(given, int | float) or not least <= given <= most:
         raise ValueError(f"{name} must be a number from {least:g} to {most:g}, got {given!r:.40}")
@@ -82,7 +82,7 @@ def number(message: Mapping[str, Any], name: str, usual: float, least: float, mo
 
 
 def one_of(message: Mapping[str, Any], name: str, usual: str, known: tuple[str, ...]) -> str:
-    """One of some words."""
+    """Return a word of a message that must be one of ``known``; ``usual`` where it is left out."""
     given = message.get(name, usual)
     if not isinstance(given, str) or given not in known:
         raise ValueError(f"{name} must be one of {', '.join(known)}, got {given!r:.40}")
@@ -90,7 +90,7 @@ def one_of(message: Mapping[str, Any], name: str, usual: str, known: tuple[str, 
 
 
 def listed(given: Any, name: str, most: int) -> list[Any]:
-    """A list of at least one and at most ``most`` things."""
+    """Return a list that must have at least one and at most ``most`` entries."""
     if not isinstance(given, list) or not given:
         raise ValueError(f"{name} must be a list with something in it, got {given!r:.40}")
     if len(given) > most:
@@ -99,7 +99,7 @@ def listed(given: Any, name: str, most: int) -> list[Any]:
 
 
 def vector(given: Any, name: str) -> list[float]:
-    """Two numbers."""
+    """Return two numbers."""
     good = isinstance(given, list) and len(given) == 2
     if not good or not all(_is_number(x) for x in given):
         raise ValueError(f"{name} must be two numbers of size at most {LARGEST:g}, got {given!r:.40}")
@@ -111,7 +111,7 @@ def _is_number(x: Any) -> bool:
 
 
 def problem_of(message: Mapping[str, Any]) -> Problem:
-    """The planar problem of a message: ``keys``, ``scores``, ``loss``, as in a file for `hardmax solve`."""
+    """Return the planar problem of a message: ``keys``, ``scores``, ``loss``, as in a file of a problem."""
     given = message.get("problem")
     if not isinstance(given, dict):
         raise ValueError(f"problem must be an object with keys and scores, got {given!r:.40}")

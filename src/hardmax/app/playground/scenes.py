@@ -32,7 +32,7 @@ _SATURATED = {
 
 
 def plane_state(problem: hm.Problem, **settings: Any) -> dict[str, Any]:
-    """A state of the plane, with the page's own settings where none are given."""
+    """Return a state of the plane, with the page's own settings where none are given."""
     keys = [own.tolist() for own in problem.split(problem.keys[problem.tokens])]
     scores = [own.tolist() for own in problem.split(problem.scores)]
     largest = max(abs(x) for own in keys for key in own for x in key)
@@ -51,7 +51,7 @@ def plane_state(problem: hm.Problem, **settings: Any) -> dict[str, Any]:
 
 
 def tour(message: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """The six scenes, and examples of sentences and texts."""
+    """Return the six scenes, and examples of sentences and texts."""
     named = hm.data.example
     saturated = hm.Problem(_SATURATED["keys"], _SATURATED["scores"])
     scenes = [

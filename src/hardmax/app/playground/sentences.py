@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from hardmax import nexttoken
 from hardmax.app.playground.protocol import listed
+from hardmax.app.results.next_token import predict_next
 from hardmax.app.results.next_token_check import COUNTED, told_witness
 from hardmax.app.results.next_token_check import check as check_sentences
-from hardmax.app.results.next_token_predict import predict_next
 
 if TYPE_CHECKING:
     from hardmax.nexttoken import Analysis, Training
@@ -25,7 +25,7 @@ SHOWN = 40  # sentences whose attention is shown
 
 
 def sentences_of(message: Mapping[str, Any]) -> tuple[str, ...]:
-    """The sentences of a message, without empty ones."""
+    """Return the sentences of a message, without empty ones."""
     given = listed(message.get("sentences"), "sentences", MOST_SENTENCES)
     for each in given:
         if not isinstance(each, str) or len(each) > LONGEST or len(each.split()) > WORDS:
@@ -39,7 +39,7 @@ def sentences_of(message: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def check(message: Mapping[str, Any]) -> dict[str, Any]:
-    """Whether the sentences are realizable, violations in their words, and the order under each query."""
+    """Check whether sentences are realizable; return violations in words and the order under each query."""
     found = check_sentences(list(sentences_of(message)))
     analysis = found.analysis
     word = analysis.text.vocabulary
@@ -47,7 +47,7 @@ def check(message: Mapping[str, Any]) -> dict[str, Any]:
         {"query": word[q], "edges": [[word[o], word[x]] for o, x in pairs]}
         for q, pairs in analysis.orders.edges().items()
     ]
-    told = [
+    violations = [
         {
             "kind": each.kind,
             "count": each.count,
@@ -60,13 +60,13 @@ def check(message: Mapping[str, Any]) -> dict[str, Any]:
         **found.json(),
         "graph": edges,
         "words": word,
-        "told": told,
+        "told": violations,
         "learnable": _mended(sentences_of(message)).legal,
     }
 
 
 def learn(message: Mapping[str, Any]) -> dict[str, Any]:
-    """Training by Algorithm 1: at some steps, the attention of every sentence and the loss."""
+    """Train by Algorithm 1; return the attention of every sentence at some steps, and the loss."""
     run = _trained(sentences_of(message))
     samples, times = run.samples, run.times
     rows = [k for k in range(samples.n) if samples.offsets[k + 1] - samples.offsets[k] > 1][:SHOWN]
@@ -75,12 +75,12 @@ def learn(message: Mapping[str, Any]) -> dict[str, Any]:
     frames = []
     for s in at:
         model = replace(run.predictor, values=run.points[s])
-        told = [model.predict(text) for text in texts]
+        predictions = [model.predict(text) for text in texts]
         frames.append(
             {
                 "step": int(times[s]),
-                "attention": [{a.word: round(a.weight, 6) for a in each.attended} for each in told],
-                "next": [each.next(1)[0] for each in told],
+                "attention": [{a.word: round(a.weight, 6) for a in each.attended} for each in predictions],
+                "next": [each.next(1)[0] for each in predictions],
             }
         )
     return {
@@ -98,7 +98,7 @@ def learn(message: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def predict(message: Mapping[str, Any]) -> dict[str, Any]:
-    """The next token of a prompt, with the reason; after training, and in the limit where that is known."""
+    """Predict the next token of a prompt after training, with the reason."""
     run, prompt = _trained(sentences_of(message)), message.get("prompt")
     if not isinstance(prompt, str) or not prompt.split() or len(prompt) > LONGEST:
         raise ValueError(f"prompt must be one word or more, got {prompt!r:.40}; type some of the sentences'")
@@ -106,7 +106,7 @@ def predict(message: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _mended(sentences: tuple[str, ...]) -> Analysis:
-    """With a next token for words that begin no sentence, as `hardmax ntp train --repair` does."""
+    """Analyze sentences, repaired: words that begin none get a next token."""
     return nexttoken.analyze(list(sentences), repair=True)
 
 

@@ -55,18 +55,15 @@ class Serving(Result):
     """
 
     schema: ClassVar[str] = "hardmax.play/1"
+    json_fields: ClassVar = ("address", "host", "port")
 
     address: str
     host: str
     port: int
     kept: bool = False  # whether the server keeps what the page opens with, as too long for an address
 
-    def fields(self) -> dict[str, Any]:
-        """The fields of the JSON."""
-        return {"address": self.address, "host": self.host, "port": self.port}
-
     def table(self) -> str:
-        """One line with the address."""
+        """Return one line with the address."""
         return self.address
 
 
@@ -79,7 +76,7 @@ class Gate:
         self._any, self._port, self._token = host in EVERYWHERE, port, token
 
     def _is_own(self, host: str | None) -> bool:
-        """Whether a Host is this server; listening everywhere, any address will do, but no name."""
+        """Return whether a Host is this server; one that listens everywhere accepts any address, no name."""
         if host is None or host in self._hosts or not self._any:
             return host in self._hosts
         name, _, port = host.rpartition(":")
@@ -90,7 +87,7 @@ class Gate:
         return port == str(self._port)
 
     def refusal(self, request: Request, *, with_token: bool, from_outside: bool = False) -> str | None:
-        """Why a request is refused; None if it is not. A page may be opened ``from_outside``: by a file."""
+        """Return why a request is refused, or None. A page may be opened ``from_outside``: by a file."""
         host = request.headers.get("host")
         if not self._is_own(host):
             return "Host must be the address that hardmax play printed; open that one"
@@ -112,7 +109,7 @@ def _spelled(host: str) -> str:
 
 
 def application(gate: Gate, workers: Workers, state: dict[str, Any] | None = None) -> Starlette:
-    """The server's few routes; none of them touches a file. ``state`` is too long for the page's address."""
+    """Return the server; no route touches a file. ``state`` is what is too long for the page's address."""
     from starlette.applications import Starlette
     from starlette.concurrency import run_in_threadpool
     from starlette.requests import ClientDisconnect
@@ -122,7 +119,7 @@ def application(gate: Gate, workers: Workers, state: dict[str, Any] | None = Non
     room = asyncio.Semaphore(WAITING)
 
     def refuse(reason: str, status: int) -> Response:
-        return Response(protocol.refused(reason), status, media_type="application/json")
+        return Response(protocol.pack_refusal(reason), status, media_type="application/json")
 
     def fixed(content: str, kind: str, *, with_token: bool = False) -> Callable[[Request], Any]:
         async def get(request: Request) -> Response:
@@ -172,9 +169,9 @@ def application(gate: Gate, workers: Workers, state: dict[str, Any] | None = Non
 
 
 async def _body(request: Request) -> bytes | None:
-    """What was sent; None as soon as it is too much."""
-    told = request.headers.get("content-length", "0")
-    if told.isdigit() and int(told) > protocol.MOST_BYTES:
+    """Return what was sent; None as soon as it is too much."""
+    length = request.headers.get("content-length", "0")
+    if length.isdigit() and int(length) > protocol.MOST_BYTES:
         return None
     pieces, size = [], 0
     async for piece in request.stream():

@@ -19,7 +19,7 @@ from hardmax.app.playground.workers import Workers
 
 @cache
 def shared() -> Workers:
-    """The engines of this kernel, which all its widgets share."""
+    """Return the engines of this kernel, which all its widgets share."""
     workers = Workers()
     atexit.register(workers.close)
     return workers
@@ -42,13 +42,13 @@ class Playground(anywidget.AnyWidget):  # type: ignore[misc]
         return export_page(path, self.state)
 
     def _hear(self, _: Any, content: Any, __: Any) -> None:
-        """A question: asked in a thread, so that the notebook goes on meanwhile."""
+        """Ask a question in a thread, so that the notebook goes on meanwhile."""
         if isinstance(content, dict) and isinstance(content.get("raw"), str):
             threading.Thread(target=self._tell, args=(content.get("id"), content["raw"]), daemon=True).start()
 
     def _tell(self, name: Any, raw: str) -> None:
         if len(raw) > protocol.MOST_BYTES:
-            answered = protocol.refused(
+            answered = protocol.pack_refusal(
                 f"a message must have at most {protocol.MOST_BYTES:,} bytes, got more"
             )
         else:

@@ -20,7 +20,7 @@ D, BATCH, SEED = 64, 64, 0
 
 
 def texts_of(message: Mapping[str, Any]) -> tuple[list[list[str]], list[int]]:
-    """The words of each text and the labels, +1 or -1; texts without a word are left out."""
+    """Return the words of each text and the labels, +1 or -1; texts without a word are left out."""
     words, labels = [], []
     for each in listed(message.get("texts"), "texts", MOST_TEXTS):
         good = isinstance(each, list) and len(each) == 2 and isinstance(each[0], str) and each[1] in (1, -1)
@@ -38,7 +38,7 @@ def texts_of(message: Mapping[str, Any]) -> tuple[list[list[str]], list[int]]:
 
 
 def kept_of(message: Mapping[str, Any]) -> tuple[list[str], list[int]]:
-    """The texts of the words that occur in at least ``least`` of them, and their labels."""
+    """Return texts of the words that occur in at least ``least`` of them, and their labels."""
     words, labels = texts_of(message)
     least = int(number(message, "least", 2, 1, 1000))
     spread = Counter(word for text in words for word in set(text))
@@ -53,7 +53,7 @@ def kept_of(message: Mapping[str, Any]) -> tuple[list[str], list[int]]:
 
 
 def train(message: Mapping[str, Any]) -> dict[str, Any]:
-    """Training of E, p and v by AdamW: at some epochs, E p and E v of every word."""
+    """Train E, p and v by AdamW; return E p and E v of every word at some epochs."""
     corpus = hm.Corpus.from_sequences(*kept_of(message))
     epochs = int(number(message, "epochs", 50, 1, 200))
     rate = number(message, "rate", 0.01, 1e-5, 1.0)
@@ -95,7 +95,7 @@ COUNT, DRAWN = 320, 7
 
 
 def sample_texts(count: int = COUNT) -> list[list[str | int]]:
-    """Texts with labels, half of each; now and then one uses a word of the other kind."""
+    """Return texts with labels, half of each; now and then one uses a word of the other kind."""
     draw = random.Random(DRAWN)
     texts: list[list[str | int]] = []
     for k in range(count):

@@ -22,7 +22,7 @@ from typing import Any
 from hardmax._lib.pool import READY, Child, command, serve
 from hardmax.app.playground import protocol
 from hardmax.app.playground.preparation import COMPILER, Preparation
-from hardmax.app.playground.protocol import refused
+from hardmax.app.playground.protocol import pack_refusal
 
 MOST = 3  # processes; one page never holds the last that is free
 SECONDS = 20.0  # of one question
@@ -98,20 +98,20 @@ class Workers:
 
     def ask(self, raw: bytes, page: str = "") -> bytes:
         """Return the answer to a question of a page; a refusal if it takes too long."""
-        own = self.own(raw)
-        while own is None:
+        answer = self.own(raw)
+        while answer is None:
             engine = self._take(page)
             if isinstance(engine, str):
-                return refused(engine)
+                return pack_refusal(engine)
             seconds = self.seconds * (PLAIN if engine.plain else 1.0)
-            own = engine.ask(raw, seconds)
-            self._give(engine, page, alive=own is not None)
-            if own is None and not engine.is_replaced:
+            answer = engine.ask(raw, seconds)
+            self._give(engine, page, alive=answer is not None)
+            if answer is None and not engine.is_replaced:
+                why = f"the engine died ({engine.fate}); ask for less, or once more"
                 if engine.is_late:
-                    own = refused(f"this took longer than {seconds:g} seconds and was stopped; ask for less")
-                else:
-                    own = refused(f"the engine died ({engine.fate}); ask for less, or once more")
-        return own
+                    why = f"this took longer than {seconds:g} seconds and was stopped; ask for less"
+                return pack_refusal(why)
+        return answer
 
     def own(self, raw: bytes) -> bytes | None:
         """Return the answer to a question that needs no engine, so that the page is never empty, or None."""
@@ -122,7 +122,7 @@ class Workers:
         except ValueError:
             return None
         if name == "status":
-            return protocol.told(self.status())
+            return protocol.pack_answer(self.status())
         return _tour() if name == "tour" else None
 
     def status(self) -> dict[str, Any]:
@@ -330,7 +330,7 @@ class Workers:
 def _tour() -> bytes:
     from hardmax.app.playground.scenes import tour
 
-    return protocol.told(tour())
+    return protocol.pack_answer(tour())
 
 
 # -- the other side: a process that answers frames ----------------------------------------------------------
@@ -375,7 +375,7 @@ class _Engine:
             return self.reply(raw)
         except Exception as error:  # a mistake of ours must not end the page
             what = f"{type(error).__name__}: {error!s:.200}"
-            return refused(f"the engine failed ({what}); try another setting")
+            return pack_refusal(f"the engine failed ({what}); try another setting")
 
 
 def _prepared(plain: bool, folder: str | None) -> Callable[[bytes], bytes]:

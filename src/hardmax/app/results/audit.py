@@ -40,10 +40,9 @@ def audit_file(
     Raises:
         ImportError: If the extra `torch` is not installed.
     """
-    if plot is not None:
-        writable("plot", plot)
-    options: dict[str, Any] = {} if not dtypes else {"dtypes": dtypes}
-    measure = torch.audit
+    writable("plot", plot, picture=True)
+    options: dict[str, Any] = {"dtypes": dtypes} if dtypes else {}
+    measure = torch.audit  # before the function is loaded: without PyTorch nothing else matters
     attention = load(function)
     with session().progress("auditing", 1) as bar:
         result: AuditResult = measure(attention, level=level, full=full, rng=rng, progress=bar.to, **options)

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from hardmax._lib.arguments import WrongType, check_arguments
 from hardmax._lib.reading import read_json
 from hardmax._lib.result import Result
 from hardmax._lib.terminal import DONE, NOT_AS_EXPECTED
 from hardmax.margin.certificates import certify as check
-
-if TYPE_CHECKING:
-    from rich.text import Text
+from hardmax.trials.provenance import load_file
 
 
 @dataclass(frozen=True, repr=False)
@@ -31,6 +28,7 @@ class CertifyResult(Result):
     """
 
     schema: ClassVar[str] = "hardmax.certify/1"
+    json_fields: ClassVar = ("valid", "what", "violations", "trusted")
 
     valid: bool
     what: str
@@ -42,17 +40,11 @@ class CertifyResult(Result):
         """0 if the certificate is valid, 1 if not."""
         return DONE if self.valid else NOT_AS_EXPECTED
 
-    def fields(self) -> dict[str, Any]:
-        """Return the fields of the JSON object."""
-        return asdict(self)
-
-    def table(self) -> Text:
+    def table(self) -> str:
         """Return what `hardmax certify` prints."""
-        from rich.text import Text
-
         if not self.valid:
-            return Text("\n  ".join(["not valid:", *self.violations]))
-        return Text("\n".join([f"valid: {self.what}", *(f"not checked: {each}" for each in self.trusted)]))
+            return "\n  ".join(["not valid:", *self.violations])
+        return "\n".join([f"valid: {self.what}", *(f"not checked: {each}" for each in self.trusted)])
 
 
 @check_arguments
@@ -101,7 +93,4 @@ def run_file(path: Path) -> None:
     """Execute a file that calls `hm.margin.register`."""
     if not path.is_file():
         raise FileNotFoundError(2, "No such file or directory", str(path))
-    spec = importlib.util.spec_from_file_location(f"hardmax_own_{path.stem}", path)
-    assert spec is not None, "a file that ends in .py has a loader"
-    assert spec.loader is not None
-    spec.loader.exec_module(importlib.util.module_from_spec(spec))
+    load_file(path)

@@ -59,6 +59,7 @@ class DoctorReport(Result):
     """
 
     schema: ClassVar[str] = "hardmax.doctor/1"
+    row_field: ClassVar[str] = "checks"
 
     checks: tuple[Finding, ...]
 
@@ -73,16 +74,12 @@ class DoctorReport(Result):
         failed = [each.name for each in self.checks if not each.ok]
         return f"failed: {', '.join(failed)}" if failed else f"all {len(self.checks)} checks passed"
 
-    def records(self) -> list[dict[str, Any]]:
-        """Return a row per check."""
-        return [asdict(each) for each in self.checks]
-
     def fields(self) -> dict[str, Any]:
         """Return the fields of the JSON object."""
         return asdict(self)
 
     def table(self) -> Group:
-        """What `hardmax doctor` prints; it is not folded again."""
+        """Return what `hardmax doctor` prints; paths and commands are not folded."""
         from rich.console import Group
         from rich.text import Text
 
@@ -94,8 +91,8 @@ class DoctorReport(Result):
             lines.append("ok   " if each.ok else "FAIL ", style="green" if each.ok else "bold red")
             # paths and commands stay whole, to be copied
             room = columns() - len(indent)
-            told = textwrap.wrap(each.detail, room, break_long_words=False, break_on_hyphens=False)
-            lines.append(f"{each.name:<{width}}  " + f"\n{indent}".join(told))
+            detail = textwrap.wrap(each.detail, room, break_long_words=False, break_on_hyphens=False)
+            lines.append(f"{each.name:<{width}}  " + f"\n{indent}".join(detail))
         return Group(lines)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shlex
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -13,15 +12,15 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from hardmax._lib.arguments import check_arguments
 from hardmax._lib.extras import install
+from hardmax._lib.json import attributes, plain
 from hardmax._lib.result import Result
-from hardmax._lib.terminal import DONE, INCOMPLETE, INTERRUPTED, NOT_AS_EXPECTED
+from hardmax._lib.terminal import DONE, INCOMPLETE, INTERRUPTED, NOT_AS_EXPECTED, Page, command_line, grid
 from hardmax.app.results.session import session
 from hardmax.papers.registry import PAPERS
 from hardmax.trials.provenance import named
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-    from rich.console import RenderableType
 
     from hardmax.papers.hunting.claims import Judgement
     from hardmax.papers.hunting.driving import Drive
@@ -72,8 +71,8 @@ class HuntResult(Result):
         if not self.interrupted:
             return None
         kept = f"what is done is kept in {self.store}" if self.store else "without a store nothing is kept"
-        again = ["hardmax", "hunt", self.claim, *(["--store", self.store] if self.store else [])]
-        return f"interrupted; {kept}; go on with: {shlex.join(again)} and the same options"
+        again = command_line("hunt", self.claim, store=self.store)
+        return f"interrupted; {kept}; go on with: {again} and the same options"
 
     @property
     def headline(self) -> str:
@@ -95,7 +94,7 @@ class HuntResult(Result):
         return self.judged.proof if self.judged is not None and self.verdict.startswith("refuted") else None
 
     def subject(self) -> Any:
-        """The counterexample itself: a problem, a corpus or sentences; None if there is none."""
+        """Return the counterexample itself: a problem, a corpus or sentences; None if there is none."""
         return None if self.candidate is None else self.candidate.subject()
 
     @property
@@ -105,59 +104,37 @@ class HuntResult(Result):
 
         if not self.space:  # the data of a file was judged, and nothing searched
             return ()
-        sizes, tries = ranges_text(self.space), str(self.tries)
-        again = ["hardmax", "hunt", self.claim, "--space", sizes, "--tries", tries]
-        again += ["--seed", str(self.seed), *(["--reading", "paper"] if self.reading == "paper" else [])]
-        again += [] if self.loss is None else ["--loss", self.loss]
+        reading = "paper" if self.reading == "paper" else None
+        search = {"space": ranges_text(self.space), "tries": self.tries, "seed": self.seed}
+        again = command_line("hunt", self.claim, **search, reading=reading, loss=self.loss)
         if not self.files or self.candidate is None:
-            return (shlex.join(again),)
+            return (again,)
         from hardmax.papers.checking.check import statement_of
         from hardmax.papers.hunting.claims import told_to
 
-        verify = ["hardmax", "verify" if self.is_paper else "hunt", self.claim, "--on", self.files[0]]
         options = self.candidate.options
-        told = told_to(statement_of(self.claim).test, options) if self.is_paper else options
-        verify += ["--reading", "paper"] if self.reading == "paper" else []
-        for name, value in told.items():
-            plain = value.tolist() if hasattr(value, "tolist") else value
-            verify += ["--given", f"{name}={json.dumps(plain, separators=(',', ':'))}"]
-        return shlex.join(again), shlex.join(verify)
+        options = told_to(statement_of(self.claim).test, options) if self.is_paper else options
+        given = [f"{name}={json.dumps(plain(x), separators=(',', ':'))}" for name, x in options.items()]
+        command = "verify" if self.is_paper else "hunt"
+        return again, command_line(command, self.claim, on=self.files[0], reading=reading, given=given)
 
     def fields(self) -> dict[str, Any]:
-        """The fields of the JSON."""
-        found = self.candidate is not None
+        """Return the fields of the JSON object."""
+        found = self.candidate
         return {
-            "claim": self.claim,
-            "reading": self.reading,
-            "space": {name: list(ends) for name, ends in self.space.items()},
-            "seed": self.seed,
-            "verdict": self.verdict,
+            **attributes(self, "claim", "reading", "space", "seed", "verdict"),
             "status": "interrupted" if self.interrupted else "complete",
-            "tries": self.tries,
-            "instances": self.instances,
-            "words": dict(self.words),
-            "search": self.search,
-            "counterexample": self.candidate.to_dict() if found and self.candidate is not None else None,
-            "size": list(self.candidate.size) if self.candidate is not None else None,
-            "size_before": list(self.first_size) if self.first_size is not None else None,
-            "slack": self.judged.slack if found and self.judged is not None else None,
-            "proof": self.proof,
-            "refusal": self.refusal,
-            "suggestions": list(self.suggestions),
-            "loss": self.loss,
-            "notes": list(self.notes),
-            "files": list(self.files),
-            "commands": list(self.commands),
-            "seconds": self.seconds,
+            **attributes(self, "tries", "instances", "words", "search"),
+            "counterexample": None if found is None else found.to_dict(),
+            "size": None if found is None else found.size,
+            "size_before": self.first_size,
+            "slack": None if found is None or self.judged is None else self.judged.slack,
+            **attributes(self, "proof", "refusal", "suggestions", "loss", "notes"),
+            **attributes(self, "files", "commands", "seconds"),
         }
 
-    def table(self) -> RenderableType:
-        """What `hardmax hunt` prints."""
-        from rich.markup import escape
-
-        return escape("\n".join(self._lines()))
-
-    def _lines(self) -> list[str]:
+    def table(self) -> str:
+        """Return what `hardmax hunt` prints."""
         where = ", ".join(f"{name} {low}..{high}" for name, (low, high) in self.space.items())
         said = ", ".join(f"{count} {word}" for word, count in sorted(self.words.items(), key=lambda x: -x[1]))
         lines = [self.headline]
@@ -178,7 +155,7 @@ class HuntResult(Result):
         lines += [f"note: {each}" for each in self.notes]
         lines += [f"a hypothesis may be missing: {each}" for each in self.suggestions]
         lines += [f"files: {', '.join(self.files)}"] if self.files else []
-        return [*lines, *(f"again: {each}" for each in self.commands)]
+        return "\n".join([*lines, *(f"again: {each}" for each in self.commands)])
 
     def plot(self) -> Figure | None:
         """Draw the counterexample; None if there is none in the plane."""
@@ -209,6 +186,7 @@ class CatalogueResult(Result):
     """
 
     schema: ClassVar[str] = "hardmax.hunt/1"
+    row_field: ClassVar[str] = "table"
 
     seconds: float
     seed: int
@@ -227,72 +205,46 @@ class CatalogueResult(Result):
             return INTERRUPTED
         return DONE if self.refuted == len(self.hunts) else INCOMPLETE
 
-    def records(self) -> list[dict[str, Any]]:
-        """Return a row per printed statement."""
-        return [
+    def fields(self) -> dict[str, Any]:
+        """Return the fields of the JSON object."""
+        table = [
             {
-                "claim": entry.claim,
-                "erratum": entry.erratum,
-                "says": entry.says,
+                **attributes(entry, "claim", "erratum", "says"),
                 "known_size": entry.size,
-                "verdict": found.verdict,
                 "size": found.candidate.size if found.candidate else None,
-                "proof": found.proof,
-                "instances": found.instances,
-                "tries": found.tries,
-                "seconds": found.seconds,
-                "commands": found.commands,
+                **attributes(found, "verdict", "proof", "instances", "tries", "seconds", "commands"),
             }
             for entry, found in self.hunts
         ]
-
-    @property
-    def headline(self) -> str:
-        """How many statements were refuted."""
-        return f"{self.refuted} of {len(self.hunts)} refuted"
-
-    def fields(self) -> dict[str, Any]:
-        """Return the fields of the JSON object."""
         status = "interrupted" if self.interrupted else "complete"
         return {
             "seed": self.seed,
             "limit": self.seconds,
             "status": status,
             "refuted": self.refuted,
-            "table": self.records(),
+            "table": table,
         }
 
-    def table(self) -> RenderableType:
-        """What `hardmax hunt --catalogue` prints."""
-        from rich.console import Group
-        from rich.markup import escape
-        from rich.table import Table
+    @property
+    def headline(self) -> str:
+        """How many statements were refuted."""
+        return f"{self.refuted} of {len(self.hunts)} refuted"
 
-        table = Table(box=None, pad_edge=False)
-        for name in ("claim", "as printed", "verdict", "size", "known", "instances", "s"):
-            table.add_column(name, justify="right" if name in ("instances", "s") else "left")
-        smaller = 0
+    def table(self) -> Page:
+        """Return what `hardmax hunt --catalogue` prints."""
+        rows, smaller = [], 0
         for entry, found in self.hunts:
-            size = found.candidate.size if found.candidate is not None else None
-            smaller += size is not None and sum(size) <= sum(entry.size)
-            row = (
-                entry.claim,
-                entry.says,
-                found.verdict,
-                _size(size),
-                _size(entry.size),
-                str(found.instances),
-            )
-            table.add_row(*map(escape, row), f"{found.seconds:.0f}")
-        return Group(
-            table,
-            f"{self.headline}; {smaller} no larger than the known counterexample "
-            "(inputs, tokens, dimensions or words)",
-        )
-
-
-def _size(size: tuple[int, int, int] | None) -> str:
-    return "" if size is None else " ".join(map(str, size))
+            size = () if found.candidate is None else found.candidate.size
+            smaller += bool(size) and sum(size) <= sum(entry.size)
+            sizes = [" ".join(map(str, each)) for each in (size, entry.size)]
+            counts = str(found.instances), f"{found.seconds:.0f}"
+            rows.append((entry.claim, entry.says, found.verdict, *sizes, *counts))
+        names = ("claim", "as printed", "verdict", "size", "known", "instances", "s")
+        sizes_known = f"{smaller} no larger than the known counterexample"
+        return [
+            grid(names, rows, numbers=names[-2:], wrapped=names[:3]),
+            f"{self.headline}; {sizes_known} (inputs, tokens, dimensions or words)",
+        ]
 
 
 @check_arguments
@@ -393,7 +345,7 @@ def conclude(drive: Drive, interrupted: bool = False, suggest: bool = False) -> 
     from hardmax.papers.hunting.space import candidate_of
 
     claim, units, cma = drive.claim, drive.units(), strategy()
-    told: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "claim": claim.target,
         "reading": claim.reading,
         "space": claim.space.ranges,
@@ -409,19 +361,19 @@ def conclude(drive: Drive, interrupted: bool = False, suggest: bool = False) -> 
         "verdict": f"nothing found in {units.judged} instances",
     }
     if units.hopeless:
-        told["notes"] = (f"every call raised, so the hunt stopped after {len(units.rows)} units",)
+        fields["notes"] = (f"every call raised, so the hunt stopped after {len(units.rows)} units",)
     best = units.best()
     if best is not None:
         first = candidate_of(json.loads(best["candidate"]))
-        verdict, candidate, told["judged"], note = settle(claim, first)
+        verdict, candidate, fields["judged"], note = settle(claim, first)
         if note is not None:
-            told["notes"] = (note,)
+            fields["notes"] = (note,)
         if verdict is not None:
-            told |= {"verdict": verdict, "candidate": candidate, "first_size": first.size}
-            if suggest and told["judged"].fails:
-                word = told["judged"].word
-                told["suggestions"] = suggestions(claim, candidate, word, len(units.rows), drive.seed)
-    return HuntResult(**told, seconds=round(time.monotonic() - drive.begun, 3))
+            fields |= {"verdict": verdict, "candidate": candidate, "first_size": first.size}
+            if suggest and fields["judged"].fails:
+                word = fields["judged"].word
+                fields["suggestions"] = suggestions(claim, candidate, word, len(units.rows), drive.seed)
+    return HuntResult(**fields, seconds=round(time.monotonic() - drive.begun, 3))
 
 
 def judge_file(
@@ -430,7 +382,7 @@ def judge_file(
     reading: Literal["corrected", "paper"] = "corrected",
     given: Mapping[str, Any] | None = None,
 ) -> HuntResult:
-    """A claim on the data of a file, without a search; ``given`` is what it is told besides."""
+    """Judge a claim on the data of a file, without a search; ``given`` are its extra arguments."""
     from hardmax.papers.hunting.claims import claim_of, need_given
     from hardmax.papers.hunting.driving import settle
     from hardmax.papers.hunting.telling import read

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from hardmax._lib.arguments import check_arguments
 from hardmax._lib.result import Result
+from hardmax._lib.terminal import Page, grid
 from hardmax.papers.ledger import VERDICTS, Row, rows
-
-if TYPE_CHECKING:
-    from rich.console import RenderableType
 
 STYLES = {"not reproduced": "red", "stand-in only": "yellow", "not run": "dim"}
 
@@ -27,6 +25,7 @@ class LedgerResult(Result):
     """
 
     schema: ClassVar[str] = "hardmax.ledger/1"
+    row_field: ClassVar[str] = "rows"
 
     rows: tuple[Row, ...]
 
@@ -42,28 +41,19 @@ class LedgerResult(Result):
         counts = ", ".join(f"{number} {verdict}" for verdict, number in self.counts.items())
         return f"{len(self.rows)} rows: {counts}"
 
-    def records(self) -> list[dict[str, Any]]:
-        """Return a row per printed item."""
-        return [row.fields() for row in self.rows]
-
     def fields(self) -> dict[str, Any]:
         """Return the fields of the JSON object."""
-        return {"counts": self.counts, "rows": self.records()}
+        return {"counts": self.counts, "rows": [row.fields() for row in self.rows]}
 
-    def table(self) -> RenderableType:
-        """What `hardmax reproduce --ledger` prints."""
-        from rich.console import Group
-        from rich.markup import escape
-        from rich.table import Table
-
-        table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-        for name in ("paper", "item", "verdict", "result"):
-            table.add_column(name, overflow="fold", no_wrap=name == "paper")
-        for row in self.rows:
-            result = "no stored result" if row.result is None else row.result.text
-            cells = (row.paper, row.item, row.verdict, result)
-            table.add_row(*map(escape, cells), style=STYLES.get(row.verdict, ""))
-        return Group(table, self.headline)
+    def table(self) -> Page:
+        """Return what `hardmax reproduce --ledger` prints."""
+        names = ("paper", "item", "verdict", "result")
+        results = ["no stored result" if row.result is None else row.result.text for row in self.rows]
+        rows = [
+            (row.paper, row.item, row.verdict, text) for row, text in zip(self.rows, results, strict=True)
+        ]
+        styles = [STYLES.get(row.verdict, "") for row in self.rows]
+        return [grid(names, rows, styles, wrapped=names[1:]), self.headline]
 
 
 @check_arguments

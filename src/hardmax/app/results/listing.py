@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 from hardmax._lib.arguments import check_arguments
 from hardmax._lib.result import Result
-from hardmax._lib.terminal import grid
-
-if TYPE_CHECKING:
-    from rich.console import RenderableType
+from hardmax._lib.terminal import Page, grid
 
 
 class Item(NamedTuple):
@@ -35,6 +32,7 @@ class Listing(Result, Sequence[Item]):
     """
 
     schema: ClassVar[str] = "hardmax.list/1"
+    row_field: ClassVar[str] = "items"
 
     kind: Literal["statements", "figures"]
     items: tuple[Item, ...]
@@ -53,21 +51,14 @@ class Listing(Result, Sequence[Item]):
         """How many there are."""
         return f"{len(self.items)} {self.kind}"
 
-    def records(self) -> list[dict[str, Any]]:
-        """Return a row per item."""
-        return [item._asdict() for item in self.items]
-
     def fields(self) -> dict[str, Any]:
         """Return the fields of the JSON object."""
-        return {"kind": self.kind, "items": self.records()}
+        return {"kind": self.kind, "items": [item._asdict() for item in self.items]}
 
-    def table(self) -> RenderableType:
+    def table(self) -> Page:
         """Return what the list prints: an id and a title per line."""
-        from rich.console import Group
-
-        return Group(
-            grid(("id", "title"), [(item.id, item.title) for item in self.items], head=False), self.headline
-        )
+        rows = [(item.id, item.title) for item in self.items]
+        return [grid(("id", "title"), rows, head=False), self.headline]
 
 
 @check_arguments

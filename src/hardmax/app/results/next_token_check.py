@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from hardmax._lib.arguments import check_arguments
+from hardmax._lib.json import attributes
 from hardmax._lib.result import Result
 from hardmax._lib.terminal import DONE, INCOMPLETE, INTERRUPTED, NOT_AS_EXPECTED, others, shown, visible
 from hardmax.app.results.session import check_range, session, writable
@@ -31,7 +32,7 @@ RIGID = 0.5  # a smaller share is explained
 
 
 def report(found: NextTokenReport) -> Text:
-    """Everything for standard output."""
+    """Return what `hardmax ntp check` prints."""
     from rich.text import Text
 
     analysis, part, fields = found.analysis, found.part, found.fields()
@@ -92,7 +93,7 @@ COUNTED = {
 
 
 def told_witness(kind: str, w: dict[str, Any], repaired: Collection[str] = ()) -> str:
-    """One witness as a sentence; the next tokens of those ``repaired`` are made up."""
+    """Describe a witness in a sentence; the next tokens of those ``repaired`` are made up."""
     made_up = ", as made up by the repair" if w.get("preimage") in repaired else ""
     w = {key: shown(value) for key, value in w.items()}
     if kind == "nondeterministic":
@@ -102,11 +103,11 @@ def told_witness(kind: str, w: dict[str, Any], repaired: Collection[str] = ()) -
     if kind == "not_injective":
         return f"{_some(w['tokens'])} all lead to {w['common_next']}"
     if kind == "unreachable":
-        told = f"[{w['sentence']}] is followed by {w['next']}, but no token in it leads there"
+        sentence = f"[{w['sentence']}] is followed by {w['next']}, but no token in it leads there"
         if w["preimage"] is None:
-            return f"{told}, and no other does"
+            return f"{sentence}, and no other does"
         itself = " itself" if w["preimage"] == w["next"] else ""
-        return f"{told}; {w['preimage']}{itself} does{made_up}"
+        return f"{sentence}; {w['preimage']}{itself} does{made_up}"
     if kind == "confused":
         over, under = w["above"], w["below"]
         return (
@@ -139,11 +140,11 @@ def _tables(fields: dict[str, Any]) -> str:
 
 
 def _finite(components: dict[str, list[list[str]]]) -> str:
-    """What attention cannot decide, inside components."""
-    told = [f"  under {shown(q)}: {'; '.join(map(_some, each))}\n" for q, each in components.items()]
-    told[LINES:] = [f"  and {len(told) - LINES:,} other queries\n"] if len(told) > LINES else []
+    """Describe what attention cannot decide, inside components."""
+    lines = [f"  under {shown(q)}: {'; '.join(map(_some, each))}\n" for q, each in components.items()]
+    lines[LINES:] = [f"  and {len(lines) - LINES:,} other queries\n"] if len(lines) > LINES else []
     head = "\nTraining drives other orders to infinity, and keeps these tokens at finite distances:\n"
-    return head * bool(told) + "".join(told)
+    return head * bool(lines) + "".join(lines)
 
 
 def _about(analysis: Analysis, part: RealizablePart, fields: dict[str, Any]) -> str:
@@ -172,7 +173,7 @@ def _about(analysis: Analysis, part: RealizablePart, fields: dict[str, Any]) -> 
 
 
 def _next_step(fields: dict[str, Any]) -> str:
-    """A command that works on what was found."""
+    """Return a command that continues with what was found."""
     part, saved = fields["realizable_part"], fields["saved"]
     if not saved:
         return "" if part is None or not part["samples"] else "It can be saved as a file.\n"
@@ -249,8 +250,8 @@ class NextTokenReport(Result):
     @property
     def interruption(self) -> str | None:
         """After an interrupt: how many sentences were checked."""
-        told = f"{self.status}, no more; start the command again to check all of them"
-        return None if self.is_whole else told
+        message = f"{self.status}, no more; start the command again to check all of them"
+        return None if self.is_whole else message
 
     @property
     def headline(self) -> str:
@@ -285,7 +286,7 @@ class NextTokenReport(Result):
         return DONE if self.realizable else NOT_AS_EXPECTED
 
     def save(self, path: str | os.PathLike[str]) -> NextTokenReport:
-        """Write the realizable part, .json as JSON; returns the answer that says so."""
+        """Write the realizable part, .json as JSON; return a result with the name of the file."""
         from hardmax.data.sentences.reading import refuse_pipes, write_raw
 
         if self.is_empty:
@@ -299,7 +300,7 @@ class NextTokenReport(Result):
         return replace(self, saved=os.fspath(path))
 
     def _all(self, sentences: Iterable[list[str]], count: int) -> Iterable[list[str]]:
-        """The same sentences; a file that is not what it was is noticed before the draft takes its place."""
+        """Yield the sentences; a file that has changed since is noticed before the draft takes its place."""
         met = 0
         for words in sentences:
             met += 1
@@ -311,7 +312,7 @@ class NextTokenReport(Result):
             )
 
     def fields(self) -> dict[str, Any]:
-        """The fields of the JSON."""
+        """Return the fields of the JSON object."""
         analysis, sentences = self.analysis, self.sentences
         smallest, largest = analysis.frequencies(uniform=self.uniform) or (None, None)
         return {
@@ -334,10 +335,7 @@ class NextTokenReport(Result):
             "components": _components(analysis),
             "sentences": {
                 "count": sentences.n,
-                "longest": sentences.longest,
-                "cut": sentences.cut,
-                "cut_tokens": sentences.cut_tokens,
-                "max_length": sentences.max_length,
+                **attributes(sentences, "longest", "cut", "cut_tokens", "max_length"),
             },
             "punctuation": self.punctuation,
             "vocabulary": sentences.V,
@@ -356,8 +354,7 @@ class NextTokenReport(Result):
         }
 
     def table(self) -> Text:
-        """What `hardmax ntp check` prints."""
-
+        """Return what `hardmax ntp check` prints."""
         return report(self)
 
 
@@ -502,8 +499,8 @@ def _check(
     except KeyboardInterrupt as stop:
         what = f"interrupted while the {text.n:,} sentences that were read were checked"
         known = known or str(stop)
-        told = f"{what}: they are {known}" if known else what
-        raise KeyboardInterrupt(f"{told}; start the command again to check all of them") from None
+        message = f"{what}: they are {known}" if known else what
+        raise KeyboardInterrupt(f"{message}; start the command again to check all of them") from None
 
 
 def _read_apart(
@@ -514,7 +511,7 @@ def _read_apart(
     tell: Callable[[int], object],
     enough: Callable[[], bool],
 ) -> Distinct:
-    """The distinct sentences of files whose parts workers read; what they cannot read is read here."""
+    """Return the distinct sentences of files whose parts workers read; what they cannot read is read here."""
     from hardmax.data.sentences.streaming import (
         BLOCK,
         HERE,
@@ -529,7 +526,7 @@ def _read_apart(
         texts_of,
         unpacked,
     )
-    from hardmax.trials.spread import spread
+    from hardmax.trials.sweep import spread
 
     def texts() -> Iterable[FileBlock | Distinct]:
         for part, row in spread(TASK, parts_of(files, max_length, PART, punctuation), **where):
@@ -572,7 +569,7 @@ def _collocation(analysis: Analysis) -> dict[str, str | None]:
 
 
 def _orders(analysis: Analysis) -> dict[str, dict[str, Any]]:
-    """The types of tokens under each query, in words."""
+    """Return the types of tokens under each query, in words."""
     orders, words = analysis.orders, analysis.text.vocabulary
     found: dict[int, dict[str, Any]] = {q: _untyped() for q in range(orders.V) if orders.V <= SMALL}
     for name in ("optimal", "non_optimal", "confused"):
@@ -595,11 +592,5 @@ def _untyped() -> dict[str, Any]:
 
 
 def _measured(part: RealizablePart) -> dict[str, Any]:
-    return {
-        "sentences": part.whole + part.cut,
-        "whole": part.whole,
-        "cut": part.cut,
-        "vocabulary": part.vocabulary,
-        "samples": part.samples,
-        "of_samples": part.of_samples,
-    }
+    names = ("whole", "cut", "vocabulary", "samples", "of_samples")
+    return {"sentences": part.whole + part.cut, **attributes(part, *names)}

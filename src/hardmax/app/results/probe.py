@@ -15,15 +15,14 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from hardmax._lib.arguments import check_arguments
 from hardmax._lib.extras import install
 from hardmax._lib.files import whole_text
-from hardmax._lib.json import plain
+from hardmax._lib.json import attributes, plain
 from hardmax._lib.notebook import picture
 from hardmax._lib.result import Result
-from hardmax._lib.terminal import columns, fitted, grid, shown
+from hardmax._lib.terminal import Page, grid, shown
 from hardmax.app.results.session import session, writable
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-    from rich.console import RenderableType
 
     from hardmax.torch.probing.heads import Against, ProbedHead, Selected
     from hardmax.torch.probing.tables import Heads
@@ -45,26 +44,18 @@ class ProbeResult(Result):
     inner: bool = False
 
     def fields(self) -> dict[str, Any]:
-        """The fields of the JSON."""
+        """Return the fields of the JSON object."""
         return {
-            "seed": self.heads.seed,
+            **attributes(self.heads, "seed", "texts", "queries", "null", "rotary", "notes"),
             "model": self.model,
-            "texts": self.heads.texts,
-            "queries": self.heads.queries,
-            "null": self.heads.null,
-            "rotary": self.heads.rotary,
             "heads": [_head(each) for each in self.heads.ranked],
             "summary": {kind: self.heads.summary(kind) for kind in ("all", "inner")},
-            "notes": self.heads.notes,
         }
 
-    def table(self) -> RenderableType:
-        """What `hardmax probe` prints."""
-        from rich.console import Group
-        from rich.text import Text
-
+    def table(self) -> Page:
+        """Return what `hardmax probe` prints."""
         kind = "inner" if self.inner else "all"
-        numbers = ("gap", "top", "hard", "rows", "efficiency", "cosine", "held out")
+        numbers = ("gap", "top", "hard", "constraints", "efficiency", "cosine", "held out")
         rows = []
         for head in self.heads.ranked[: self.shown]:
             found = getattr(head, kind)
@@ -72,8 +63,8 @@ class ProbeResult(Result):
             hard = f"{100 * head.hard_share:.0f}%" if head.measured else ""
             place, gap, mass = f"{head.layer}.{head.head}", _number(head.gap, 1), _number(head.mass, 2)
             rows.append((place, gap, mass, hard, *cells, head.why or _kind(head)))
-        told = Text("\n".join(["", *self._legend(kind), "", *self.findings(kind)]))
-        return Group(grid(("head", *numbers, "kind"), rows, numbers=numbers), fitted(told, columns()))
+        heads = grid(("head", *numbers, "kind"), rows, numbers=numbers)
+        return [heads, "", *self._legend(kind), "", *self.findings(kind)]
 
     def _legend(self, kind: str) -> list[str]:
         heads = self.heads
@@ -84,14 +75,14 @@ class ProbeResult(Result):
         return [
             f"{shown(self.model)}: {len(heads.heads)} heads, hardest first, on {texts}{more}",
             "gap: median in nats between the selected token and the next; top: mean weight of the selected; "
-            "hard: queries with 2 nats or more; rows: of the "
+            "hard: queries with 2 nats or more; constraints: of the "
             f"{heads.queries} hardest queries{also}, "
             "v where separability says nothing; after the slash the median of "
             f"{heads.null} random heads, * where the head is above them at a false discovery rate of {LEVEL}",
         ]
 
     def findings(self, kind: str = "all") -> list[str]:
-        """What there is to say, a sentence each: every word about closeness is relative to random heads."""
+        """Return the findings, a sentence each; all closeness is relative to random heads."""
         heads, found = self.heads, self.heads.summary(kind)
         hard = sum(head.hard_share >= 0.5 for head in heads.heads if head.measured)
         lines = [f"{hard} of {len(heads.heads)} heads are hard for half of their queries or more"]
@@ -155,7 +146,7 @@ class ProbeResult(Result):
             file.write(self.page())
 
     def plot(self) -> Figure:
-        """The map of layers and heads: the median gap, and the rank of the efficiency among random heads."""
+        """Draw the map of layers and heads: the median gap, and the rank of efficiency among random heads."""
         import numpy as np
 
         layers = 1 + max(head.layer for head in self.heads.heads)
@@ -196,8 +187,8 @@ def _cells(found: Selected) -> list[str]:
         return [rows, "none can", "", ""]
     sides = [found.null[name] for name in ("efficiency", "cosine", "agreement")]
     marks = ["*" if each.q <= LEVEL else " " for each in sides]
-    told = [f"{_number(each.value, 2)}/{_number(each.median, 2)}" for each in sides]
-    return [rows, *(number + mark for number, mark in zip(told, marks, strict=True))]
+    numbers = [f"{_number(each.value, 2)}/{_number(each.median, 2)}" for each in sides]
+    return [rows, *(number + mark for number, mark in zip(numbers, marks, strict=True))]
 
 
 def _kind(head: ProbedHead) -> str:
@@ -205,18 +196,10 @@ def _kind(head: ProbedHead) -> str:
 
 
 def _head(head: ProbedHead) -> dict[str, Any]:
+    names = ("layer", "head", "name", "gap", "entropy", "hard", "measured", "norms", "named", "kinds")
     return {
-        "layer": head.layer,
-        "head": head.head,
-        "name": head.name,
-        "gap": head.gap,
+        **attributes(head, *names),
         "top_mass": head.mass,
-        "entropy": head.entropy,
-        "hard": head.hard,
-        "measured": head.measured,
-        "norms": head.norms,
-        "named": head.named,
-        "kinds": head.kinds,
         "status": head.why or "bilinear",
         "all": None if head.all is None else _selected(head.all),
         "inner": None if head.inner is None else _selected(head.inner),
@@ -224,23 +207,17 @@ def _head(head: ProbedHead) -> dict[str, Any]:
 
 
 def _selected(found: Selected) -> dict[str, Any]:
-    def beside(one: Against | None) -> dict[str, Any] | None:
+    def compared(one: Against | None) -> dict[str, Any] | None:
         return None if one is None else asdict(one)
 
     return {
-        "queries": found.queries,
-        "rows": found.rows,
-        "rank": found.rank,
-        "vacuous": found.vacuous,
-        "status": found.status,
-        "margin_interval": found.margin_interval,
+        **attributes(found, "queries", "rows", "rank", "vacuous", "status", "margin_interval", "separable"),
         "farkas": [
             dict(zip(("text", "query", "token", "weight"), each, strict=True)) for each in found.farkas
         ],
-        **{name: beside(one) for name, one in found.null.items()},
+        **{name: compared(one) for name, one in found.null.items()},
         "blind": found.chance,
-        "random_margin": beside(found.random),
-        "separable": found.separable,
+        "random_margin": compared(found.random),
         "nuclear_margin_interval": found.nuclear_margin,
         "nuclear_margin": found.nuclear_reached,
     }
@@ -309,9 +286,7 @@ def probe(
         raise ValueError("model must be the name of a folder or file, got an empty one")
     if is_file and not Path(model).exists():
         raise FileNotFoundError(2, "No such file or directory", os.fspath(model))
-    if page is not None:
-        inputs = [each for each in (model, texts) if isinstance(each, str | os.PathLike)]
-        writable("page", page, *inputs)
+    writable("page", page, model, texts)
     try:
         from hardmax.torch.prober import probe as measure
         from hardmax.torch.probing.loading import load, read_texts

@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import itertools
 import re
-import textwrap
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from hardmax._lib.arguments import check_arguments
 from hardmax._lib.result import Result
-from hardmax._lib.terminal import DONE, INTERRUPTED, NOT_AS_EXPECTED
+from hardmax._lib.terminal import DONE, INTERRUPTED, NOT_AS_EXPECTED, Page, columns, grid
 from hardmax.app.results.session import session
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
-    from rich.table import Table
-
     from hardmax.papers.figures.record import ClaimRecord, Counts, Record
     from hardmax.papers.figures.reproduce import FigureJob
 
@@ -52,7 +49,7 @@ class ReproduceResult(Result):
 
     @classmethod
     def of(cls, job: FigureJob) -> ReproduceResult:
-        """What a job has made so far, with its page written."""
+        """Return what a job has made so far, with its page written."""
         again = job.command(job.remaining) if job.remaining else None
         return cls(tuple(job.done), job.report(), again, job.setting.data)
 
@@ -67,7 +64,7 @@ class ReproduceResult(Result):
         return all(record.holds for record in self.figures)
 
     def counts(self, *, stand_in: bool) -> Counts:
-        """How many claims hold on data that stand in for the papers' own, or on all other data."""
+        """Count the claims that hold on data that stand in for the papers' own, or on all other data."""
         from hardmax.papers.figures.record import Counts
 
         claims = (claim for record in self.figures for claim in record.claims)
@@ -101,7 +98,7 @@ class ReproduceResult(Result):
         return DONE if self.holds else NOT_AS_EXPECTED
 
     def fields(self) -> dict[str, Any]:
-        """The fields of the JSON."""
+        """Return the fields of the JSON object."""
         return {
             "figures": [
                 {
@@ -122,28 +119,24 @@ class ReproduceResult(Result):
             },
         }
 
-    def table(self) -> RenderableType:
-        """What `hardmax reproduce` prints."""
-        from rich.console import Console, Group
-        from rich.markup import escape
-
+    def table(self) -> Page:
+        """Return what `hardmax reproduce` prints."""
         records = self.figures
         rows = {record.id: [_row(claim) for claim in record.claims] for record in records}
         # one set of widths for all figures, so that columns stand under each other down the page
-        columns = list(zip(HEAD, *itertools.chain(*rows.values()), strict=True))
-        room = Console().width
-        _, claim, *values = (max(map(len, column)) for column in columns)
+        room = columns()
+        cells = zip(HEAD, *itertools.chain(*rows.values()), strict=True)
+        _, claim, *values = (max(map(len, column)) for column in cells)
         values = [min(width, room // 4) for width in values]
         widths = [2, min(claim, max(room - 2 - sum(values) - 2 * len(values) - 2, 20)), *values]
-        parts: list[RenderableType] = [_table([HEAD], ["bold"], widths)]
+        table = partial(grid, HEAD, widths=widths, wrapped=HEAD, head=False)
+        parts: list[Page] = [table([HEAD], ["bold"])]
         for record in records:
-            parts += ["", *_title(record, room)]
+            parts += ["", (f"{record.id} {record.title}", "bold")]
             if record.error is not None:
-                parts.append(f"[bold red]NO[/]  could not be made: {escape(record.error)}")
-            styles = ["" if claim.holds else "red" for claim in record.claims]
-            parts.append(_table(rows[record.id], styles, widths))
-        last = f"{self.headline}; report: {escape(str(self.report))}"
-        return Group(*parts, "", *_more(records, self.data), last)
+                parts.append((f"NO  could not be made: {record.error}", "bold red"))
+            parts.append(table(rows[record.id], ["" if claim.holds else "red" for claim in record.claims]))
+        return [*parts, "", *_more(records, self.data), f"{self.headline}; report: {self.report}"]
 
 
 @check_arguments
@@ -212,15 +205,8 @@ def _line(record: Record) -> str:
     return f"{record.id}: {summary(record.claims)} ({record.seconds:.1f} s)"
 
 
-def _title(record: Record, room: int) -> list[str]:
-    from rich.markup import escape
-
-    first, *rest = textwrap.wrap(f"{record.id} {record.title}", room, subsequent_indent="    ")
-    return [f"[bold]{record.id}[/]{escape(first.removeprefix(record.id))}", *map(escape, rest)]
-
-
 def _more(records: Sequence[Record], data: Path | None) -> list[str]:
-    """How to get what these figures leave out: the papers' sizes, and real data instead of stand-ins."""
+    """Explain how to get what these figures leave out: the papers' sizes, and real data."""
     lines = []
     if any(record.scale == "quick" for record in records):
         lines.append("quick sizes; the papers' own take hours: hardmax reproduce --scale paper")
@@ -236,9 +222,7 @@ def _more(records: Sequence[Record], data: Path | None) -> list[str]:
 
 
 def _stand_ins(records: Sequence[Record], data: Path) -> list[str]:
-    """Why data are synthetic although a folder was given: files that it does not hold, or something else."""
-    from rich.markup import escape
-
+    """Explain why data are synthetic although a folder was given: missing files, or something else."""
     lacks = f"the folder {data} holds none of these files, so synthetic data were used instead in"
     found: dict[str, tuple[list[str], list[str]]] = {}
     for record in records:
@@ -250,7 +234,7 @@ def _stand_ins(records: Sequence[Record], data: Path) -> list[str]:
                 ids.append(record.id)
                 reasons.append(f"  {reason.removesuffix(ELSEWHERE)}")
     return [
-        escape(line)
+        line
         for head, (ids, reasons) in found.items()
         for line in (f"{head} {' '.join(dict.fromkeys(ids))}:", *dict.fromkeys(reasons))
     ]
@@ -261,18 +245,6 @@ def _row(claim: ClaimRecord) -> list[str]:
     if not claim.holds:  # in full, and with its name
         return ["NO", f"{claim.text}{paper}: {claim.id}", claim.expected, claim.found]
     return ["ok", claim.text + paper, _short(claim.expected), _short(claim.found)]
-
-
-def _table(rows: Sequence[Sequence[str]], styles: Sequence[str], widths: Sequence[int]) -> Table:
-    from rich.markup import escape
-    from rich.table import Table
-
-    table = Table(box=None, pad_edge=False, show_header=False, padding=(0, 2, 0, 0))
-    for width in widths:
-        table.add_column(width=width, overflow="fold")
-    for row, style in zip(rows, styles, strict=True):
-        table.add_row(*map(escape, row), style=style)
-    return table
 
 
 def _short(text: str) -> str:

@@ -13,9 +13,10 @@ from contextvars import ContextVar
 from os import PathLike
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from hardmax._lib.files import refusal
+from hardmax._lib.notebook import PICTURES
 
 if TYPE_CHECKING:
     from hardmax._lib.result import Result
@@ -107,20 +108,25 @@ def session() -> Session:
     return current.get()
 
 
-def writable(name: str, path: str | PathLike[str], *needed: str | PathLike[str]) -> None:
+def writable(name: str, path: str | PathLike[str] | None, *needed: Any, picture: bool = False) -> None:
     """Refuse an output file that cannot be written, or that is an input, before any work is done.
 
-    ``name`` is the parameter that holds the path.
+    ``name`` is the parameter that holds the path, which may be None. ``needed`` are inputs; those that are
+    not paths cannot be overwritten.
     """
+    if path is None:
+        return
+    if picture and Path(path).suffix not in PICTURES:
+        raise ValueError(f"{name} must end in {', '.join(PICTURES)}, got {path}")
     reason = refusal(Path(path)) or session().check_output(path)
     if reason is not None:
         raise ValueError(f"`{name}` {path}: {reason}")
     spared(name, path, *needed)
 
 
-def spared(name: str, path: str | PathLike[str], *needed: str | PathLike[str]) -> None:
+def spared(name: str, path: str | PathLike[str], *needed: Any) -> None:
     """Refuse to write to a file that the function itself needs."""
-    if any(_same(path, each) for each in needed):
+    if any(_same(path, each) for each in needed if isinstance(each, str | PathLike)):
         raise ValueError(f"`{name}` {path}: this file is needed; choose another name")
 
 

@@ -9,22 +9,21 @@ import re
 import sys
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from hardmax._lib.arguments import WrongType, check_arguments
+from hardmax._lib.json import attributes
 from hardmax._lib.notebook import save_picture
 from hardmax._lib.reading import read_json
 from hardmax._lib.result import Result
-from hardmax._lib.terminal import DONE, INCOMPLETE, INTERRUPTED, columns, fitted, grid
+from hardmax._lib.terminal import DONE, INCOMPLETE, INTERRUPTED, Page, columns, grid
 from hardmax.app.results.certify import norm_of_file
 from hardmax.app.results.session import session, writable
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-    from rich.console import Group
-    from rich.table import Table
 
     from hardmax.directions.critical import CriticalDirection, CriticalDirections
     from hardmax.directions.enumerate import FeasibleSelection, SelectionList
@@ -75,7 +74,7 @@ class FlowEnd:
         return next((reason for holds, reason in reasons if holds), "complete")
 
     def fields(self) -> dict[str, Any]:
-        """The field `flow` of the JSON."""
+        """Return the field `flow` of the JSON."""
         path = self.path
         return {
             "start": self.start,
@@ -146,7 +145,7 @@ class SolveResult(Result):
         return DONE if self.status == "complete" else INCOMPLETE
 
     def fields(self) -> dict[str, Any]:
-        """The fields of the JSON."""
+        """Return the fields of the JSON object."""
         return {
             "status": self.status,
             "feasible": self.found if self.cut is None else None,
@@ -160,9 +159,21 @@ class SolveResult(Result):
             **({} if self.decomposition is None else {"decomposition": _split_fields(self.decomposition)}),
         }
 
-    def table(self) -> Group:
+    def table(self) -> Page:
         """Return what `hardmax solve` prints."""
-        return report(self)
+        parts: list[Page] = [(_head(self), "" if self.cut is None else "bold"), *_copies(self.problem)]
+        if self.selections:
+            parts.append(_selections(self))
+        if len(self.selections) > ROWS:
+            parts.append(f"{len(self.selections) - ROWS} more selections are in the JSON")
+        best = self.best[:ROWS]
+        names = spelled_selections([tokens for tokens, _ in best], columns() - len("best-scoring tokens :"))
+        parts += [_global(name, each) for name, (_, each) in zip(names, best, strict=True)]
+        if self.decomposition is not None:
+            parts.append(_split(self.decomposition))
+        if self.flow is not None:
+            parts.append(_flow(self.flow))
+        return parts if self.critical is None else parts + _critical(self.critical)
 
     @property
     def headline(self) -> str:
@@ -186,7 +197,7 @@ class SolveResult(Result):
         return [{"index": k, **selection_fields(each)} for k, each in self.ranked]
 
     def plot(self) -> Figure:
-        """Directions, tokens, separators and the flow; for keys in 2 dimensions.
+        """Draw directions, tokens, separators and the flow; for keys in 2 dimensions.
 
         >>> import hardmax as hm
         >>> len(hm.solve(hm.data.example("B-FIG-8")).plot().axes)
@@ -221,7 +232,7 @@ class SolveResult(Result):
 
 
 def repeated(problem: Problem) -> list[tuple[tuple[int, int], int]]:
-    """The tokens (i, t) that occur several times in an input, by their lowest index, and how often."""
+    """Return the tokens (i, t) that occur several times in an input, by their lowest index, and how often."""
     import numpy as np
 
     leaders, counts = np.unique(problem.groups, return_counts=True)
@@ -233,7 +244,7 @@ def repeated(problem: Problem) -> list[tuple[tuple[int, int], int]]:
 
 
 def selection_fields(found: FeasibleSelection) -> dict[str, Any]:
-    """What `solve` says of one selection."""
+    """Return the JSON object of one selection."""
     best = found.max_margin
     direction, status = found.direction, "certified"
     if direction is None:
@@ -267,7 +278,7 @@ def _global_fields(tokens: tuple[int, ...], best: MaxMargin) -> dict[str, Any]:
 
 
 def _split_fields(found: Decomposition) -> dict[str, Any]:
-    """The field `decomposition` of the JSON; a local p_fin is not looked for here."""
+    """Return the field `decomposition` of the JSON; a local p_fin is not computed here."""
     finite = None if found.is_local else found.finite
     weights = zip(found.bound, found.circulation, strict=True)
     return {
@@ -286,7 +297,7 @@ def _split_fields(found: Decomposition) -> dict[str, Any]:
 
 
 def _critical_fields(found: CriticalDirections) -> dict[str, Any]:
-    """The field `critical` of the JSON."""
+    """Return the field `critical` of the JSON."""
     return {
         "status": found.status,
         "degenerate": list(found.degenerate),
@@ -294,11 +305,7 @@ def _critical_fields(found: CriticalDirections) -> dict[str, Any]:
         "sum": found.sum if found.status == "complete" else None,
         "directions": [
             {
-                "index": each.index,
-                "selection": each.selection,
-                "direction": each.direction,
-                "margin": each.margin,
-                "rows": each.rows,
+                **attributes(each, "index", "selection", "direction", "margin", "rows"),
                 "multipliers": [float(m) for m in each.multipliers],
             }
             for each in found.directions
@@ -308,29 +315,6 @@ def _critical_fields(found: CriticalDirections) -> dict[str, Any]:
 
 ROWS = 40  # selections in the table
 LONGEST = 96  # characters of a selection or a direction in a table
-
-
-def report(found: SolveResult) -> Group:
-    """Return everything for standard output."""
-    from rich.console import Group
-    from rich.text import Text
-
-    parts: list[Any] = [Text(_head(found), "" if found.cut is None else "bold"), *_copies(found.problem)]
-    if found.selections:
-        parts.append(_selections(found))
-    if len(found.selections) > ROWS:
-        parts.append(f"{len(found.selections) - ROWS} more selections are in the JSON")
-    best = found.best[:ROWS]
-    names = spelled_selections([tokens for tokens, _ in best], columns() - len("best-scoring tokens :"))
-    parts += [_global(name, each) for name, (_, each) in zip(names, best, strict=True)]
-    if found.decomposition is not None:
-        parts.append(_split(found.decomposition))
-    if found.flow is not None:
-        parts.append(_flow(found.flow))
-    if found.critical is not None:
-        parts += _critical(found.critical)
-    texts = [Text(part) if isinstance(part, str) else part for part in parts]
-    return Group(*(fitted(part, columns()) if isinstance(part, Text) else part for part in texts))
 
 
 def _head(found: SolveResult) -> str:
@@ -360,7 +344,7 @@ def _copies(problem: Problem) -> list[str]:
     return [line] if several else []
 
 
-def _selections(found: SolveResult) -> Table:
+def _selections(found: SolveResult) -> Page:
     """Return the table of selections, the best first; # is the index in the JSON."""
     listed = found.ranked[:ROWS]
     names = spelled_selections([each.selection for _, each in listed], LONGEST)
@@ -377,7 +361,7 @@ def _selections(found: SolveResult) -> Table:
     if not _fits(head, rows):
         head[-1] = "support"
         for row, (_, each) in zip(rows, listed, strict=True):
-            row[-1] = f"{len(each.max_margin.support)} rows"
+            row[-1] = f"{len(each.max_margin.support)} constraints"
     if _fits(head, rows):
         return grid(head, rows, styles)
     narrow = [[k, *middle, f"{name}\n{direction}"] for k, name, direction, *middle, _ in rows]
@@ -395,7 +379,7 @@ def _residual(kkt: float) -> str:
 
 
 def spelled_selections(selections: Sequence[tuple[int, ...]], most: int) -> list[str]:
-    """Each selection in full, or, if one is longer than ``most`` letters, the inputs that tell them apart.
+    """Write each selection in full, or the inputs that tell them apart if one exceeds ``most`` letters.
 
     >>> from hardmax.app.results.solve import spelled_selections
     >>> spelled_selections([(0, 1, 2), (0, 2, 2)], 10)
@@ -416,7 +400,7 @@ def spelled_selections(selections: Sequence[tuple[int, ...]], most: int) -> list
 
 
 def _telling_inputs(selections: Sequence[tuple[int, ...]]) -> list[int]:
-    """A few inputs whose tokens differ between any two different selections."""
+    """Return a few inputs whose tokens differ between any two different selections."""
     found: list[int] = []
     wanted = len(set(selections))
     while len({tuple(each[i] for i in found) for each in selections}) < wanted:
@@ -429,7 +413,7 @@ def _telling_inputs(selections: Sequence[tuple[int, ...]]) -> list[int]:
 
 
 def _cut(words: Sequence[str], most: int) -> str:
-    """The words, or as many of them as fit before three dots."""
+    """Return the words, or as many of them as fit before three dots."""
     text = " ".join(words)
     if len(text) <= most:
         return text
@@ -443,14 +427,14 @@ def _global(tokens: str, best: MaxMargin) -> str:
     if best.farkas is None:
         return f"best-scoring tokens {tokens}: undecided"
     used = [(best.constraints.label(j), w) for j, w in enumerate(best.farkas.tolist()) if w]
-    rows = ", ".join(f"{w:.4g} of ({i}, {t})" for (i, t), w in used[:8]) + (", ..." if len(used) > 8 else "")
-    return f"best-scoring tokens {tokens}: infeasible, these rows cancel: {rows}"
+    rows = ", ".join(f"{w:.4g} x ({i}, {t})" for (i, t), w in used[:8]) + (", ..." if len(used) > 8 else "")
+    return f"best-scoring tokens {tokens}: infeasible, constraints cancel: {rows}"
 
 
 def _split(found: Decomposition) -> str:
-    """What training does where the best-scoring tokens cannot all be selected."""
+    """Describe what training does where the best-scoring tokens cannot all be selected."""
     where = "that keeps to them" if found.is_local else "from any start"
-    text = f"their rows: {len(found.bound)} bound, {len(found.separable)} separable ({found.status}). "
+    text = f"their constraints: {len(found.bound)} bound, {len(found.separable)} separable ({found.status}). "
     text += f"Training {where}\n  holds a part of p of dimension {found.S.shape[1]} finite"
     if not found.is_local and found.finite is not None:
         text += f": p_fin = {_vector(found.finite.p, 60)}, infimum of the risk {found.finite.risk:.6g}"
@@ -484,12 +468,12 @@ def _critical(found: CriticalDirections) -> list[Any]:
     """Return a table of the directions, and what the index theorem implies for finite stationary points."""
     listed = found.directions[:ROWS]
     parts: list[Any] = [f"critical directions at infinity: {len(found.directions)}"]
-    names: Sequence[str] = ("index", "selection", "direction", "margin", "signed rows (i, t)")
+    names: Sequence[str] = ("index", "selection", "direction", "margin", "signed constraints (i, t)")
     if listed:
         styles = ["green" if each.index == 0 else "" for each in listed]
         rows = [_critical_row(each) for each in listed]
         if not _fits(names, rows):
-            names = ("index", "margin", "selection, direction, signed rows (i, t)")
+            names = ("index", "margin", "selection, direction, signed constraints (i, t)")
             rows = [
                 [k, margin, f"{tokens}\n{direction}\n{signed}"]
                 for k, tokens, direction, margin, signed in rows
@@ -502,7 +486,7 @@ def _critical(found: CriticalDirections) -> list[Any]:
 
 def _verdict(found: CriticalDirections) -> str:
     if found.status == "truncated":
-        return f"incomplete after {found.sets} sets of rows; give it more seconds"
+        return f"incomplete after {found.sets} sets of constraints; give it more seconds"
     if found.degenerate:
         more = f" (and {len(found.degenerate) - 1} more)" if len(found.degenerate) > 1 else ""
         return f"the index theorem does not apply: {found.degenerate[0]}{more}"
@@ -523,7 +507,6 @@ LIMIT = 10_000  # feasible selections
 SECONDS = 60.0
 LARGE = 20_000  # tokens; one hard-margin problem of more may take seconds
 STEPS = 1000  # of the progress
-PICTURES = (".svg", ".png", ".pdf")
 PROOF = re.compile(r"(selection|global)-\d+\.json")  # files in the folder of certificates
 
 
@@ -570,6 +553,7 @@ def solve(
     """
     from hardmax._lib import expect
     from hardmax.data.small import load_problem
+    from hardmax.margin.norms import norm as norm_of
     from hardmax.problem import Problem
 
     started = time.monotonic()
@@ -583,27 +567,17 @@ def solve(
         raise ValueError("`start` requires `flow=True`")
     norm = norm_of_file(norm) if isinstance(norm, str) else norm
     name = "problem" if isinstance(problem, Problem) else os.fspath(problem)
-    inputs = [] if isinstance(problem, Problem) else [name]
     posed = problem if isinstance(problem, Problem) else load_problem(name)
     begin, start_name = _start(posed, start)
-    inputs += [] if start_name in ("zero", "given") else [start_name]
-    if plot is not None:
-        _drawable(posed, Path(plot), inputs)
+    if plot is not None and posed.d != 2:
+        raise ValueError(f"`plot` needs keys in 2 dimensions, got {posed.d}; leave it out")
+    writable("plot", plot, problem, start, picture=True)
     if certificates is not None:
-        _provable(Path(certificates), inputs)
+        _provable(Path(certificates), problem, start)
     # reading has taken some of the time; the search needs a positive rest to report that it has none
     left = None if seconds is None else max(started + seconds - time.monotonic(), 1e-9)
-    job = SolveJob(
-        posed,
-        norm,
-        every=all,
-        limit=limit,
-        seconds=left,
-        exact=exact,
-        critical=critical,
-        flow=flow,
-        start=begin,
-    )
+    job = SolveJob(posed, norm_of(norm), all, limit, left, exact, critical, flow, begin)
+    job.check()
     with session().progress("searching", STEPS, progress) as bar:
         try:
             with session().none_lost():
@@ -636,61 +610,51 @@ def _start(problem: Problem, start: Any) -> tuple[Any, str]:
     return problem.vector(str(path), p), os.fspath(start)
 
 
-def _drawable(problem: Problem, plot: Path, inputs: Sequence[str]) -> None:
-    if problem.d != 2:
-        raise ValueError(f"`plot` needs keys in 2 dimensions, got {problem.d}; leave it out")
-    if plot.suffix not in PICTURES:
-        raise ValueError(f"plot must end in {', '.join(PICTURES)}, got {plot}")
-    writable("plot", plot, *inputs)
-
-
-def _provable(folder: Path, inputs: Sequence[str]) -> None:
+def _provable(folder: Path, *inputs: Any) -> None:
+    """Refuse a folder that cannot receive certificates, or in which they may overwrite an input."""
     if folder.exists() and not folder.is_dir():
         raise ValueError(f"`certificates` {folder}: this is a file; give the name of a folder")
-    for file in map(os.path.realpath, inputs):
-        place, name = os.path.split(file)
+    for file in (each for each in inputs if isinstance(each, str | os.PathLike)):
+        place, name = os.path.split(os.path.realpath(file))
         if PROOF.fullmatch(name) and place == os.path.realpath(folder):
             raise ValueError(f"`certificates` {folder}: it may overwrite {name}; choose another folder")
 
 
+@dataclass(eq=False)
 class SolveJob:
     """A search in steps; after an interrupt `result` returns what was found."""
 
-    def __init__(
-        self,
-        problem: Problem,
-        norm: Norm | str | float,
-        *,
-        every: bool,
-        limit: int | None,
-        seconds: float | None,
-        exact: bool,
-        critical: bool,
-        flow: bool,
-        start: Any,
-    ) -> None:
-        from hardmax.margin.att_svm import AttentionRows
-        from hardmax.margin.norms import norm as norm_of
+    problem: Problem
+    norm: Norm
+    every: bool
+    limit: int | None
+    seconds: float | None
+    exact: bool
+    with_critical: bool
+    with_flow: bool
+    start: Any
+    search: SelectionList | None = None
+    listed: list[FeasibleSelection] = field(default_factory=list)
+    known: dict[tuple[int, ...], MaxMargin] = field(default_factory=dict)  # best-scoring, solved
+    best: list[Best] = field(default_factory=list)
+    all_best: bool = False
+    is_whole: bool = False
+    critical: CriticalDirections | None = None
+    path: Run | None = None
+    decomposition: Decomposition | None = None
 
-        self.problem, self.norm, self.start = problem, norm_of(norm), start
-        self.every, self.limit, self.seconds, self.exact = every, limit, seconds, exact
-        self.with_critical, self.with_flow = critical, flow
-        self.search: SelectionList | None = None
-        self.listed: list[FeasibleSelection] = []
-        self.known: dict[tuple[int, ...], MaxMargin] = {}  # best-scoring, solved
-        self.best: list[Best] = []
-        self.all_best = self.is_whole = False
-        self.critical: CriticalDirections | None = None
-        self.path: Run | None = None
-        self.decomposition: Decomposition | None = None
+    def check(self) -> None:
+        """Refuse what the norm does not support, before the search and not after it."""
+        from hardmax.margin.att_svm import AttentionRows
+
         if self.norm.name == "l2":
             return
-        self.norm.refuse(AttentionRows(problem).constraints([]), exact)
-        if flow:
+        self.norm.refuse(AttentionRows(self.problem).constraints([]), self.exact)
+        if self.with_flow:
             from hardmax.dynamics.flow import smooth
 
-            smooth(self.norm, "log t", mirror=False)  # refuses now what has no flow, not after the search
-        if critical:
+            smooth(self.norm, "log t", mirror=False)
+        if self.with_critical:
             raise ValueError(f"`critical=True` supports only norm l2, got norm={self.norm.name!r}")
 
     def run(self, progress: Callable[[int, int], object] | None = None) -> None:
@@ -749,7 +713,7 @@ class SolveJob:
                 self.known[found.selection] = found.max_margin
 
     def _globally(self, end: float) -> None:
-        """Selections of best-scoring tokens; ties may make more of them than the limit or the time allows.
+        """Solve the selections of best-scoring tokens; ties may make more than the limit or the time allows.
 
         The first is worth a moment beyond the time, unless the problem is large.
         """
@@ -767,7 +731,7 @@ class SolveJob:
         self.all_best = len(self.best) == math.prod(map(len, best_tokens(self.problem).sets))
 
     def _decompose(self, end: float) -> None:
-        """Where no best-scoring tokens can all be selected: what of p stays finite, and what diverges."""
+        """Split p into finite and diverging parts where no best-scoring tokens can all be selected."""
         if not self.best or any(best.is_feasible is not False for _, best in self.best):
             return
         from hardmax.limits.decomposition import decompose

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 import os
 import re
-import shlex
 import sys
 import time
 import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -18,12 +18,10 @@ from hardmax._lib.arguments import check_arguments
 from hardmax._lib.extras import install
 from hardmax._lib.progress import Pace, Watcher
 from hardmax._lib.result import Result
-from hardmax._lib.terminal import DONE, INCOMPLETE, INTERRUPTED, NOT_AS_EXPECTED, visible
+from hardmax._lib.terminal import DONE, INCOMPLETE, INTERRUPTED, NOT_AS_EXPECTED, command_line, visible
 from hardmax.app.results.session import session, spared, writable
 
 if TYPE_CHECKING:
-    from rich.text import Text
-
     from hardmax.app.results.session import Progress as Bar
     from hardmax.trials.plan import Plan
     from hardmax.trials.provenance import Function
@@ -50,6 +48,7 @@ class SweepResult(Result):
     """
 
     schema: ClassVar[str] = "hardmax.sweep/1"
+    json_fields: ClassVar = ("seed", "store", "done", "failed", "remaining", "seconds", "failures", "summary")
 
     seed: int
     store: str
@@ -124,27 +123,12 @@ class SweepResult(Result):
             return INCOMPLETE
         return NOT_AS_EXPECTED if self.failed else DONE
 
-    def fields(self) -> dict[str, Any]:
-        """The fields of the JSON."""
-        return {
-            "seed": self.seed,
-            "store": self.store,
-            "done": self.done,
-            "failed": self.failed,
-            "remaining": self.remaining,
-            "seconds": self.seconds,
-            "failures": self.failures,
-            "summary": self.summary,
-        }
+    def table(self) -> str:
+        """Return what `hardmax sweep` prints."""
+        from hardmax.trials.summary import summary_lines
 
-    def table(self) -> Text:
-        """What `hardmax sweep` prints."""
-        from rich.text import Text
-
-        from hardmax.trials.summary import told
-
-        lines = told(self.summary, self.failures, self.varying, self.of)
-        return Text("\n".join([*lines, self.headline]))
+        lines = summary_lines(self.summary, self.failures, self.varying, self.of)
+        return "\n".join([*lines, self.headline])
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -163,6 +147,7 @@ class TrialResult(Result):
     """
 
     schema: ClassVar[str] = "hardmax.sweep/1"
+    json_fields: ClassVar = ("store", "cell", "trial", "seed", "parameters", "error", "row", "status")
 
     store: str
     cell: int
@@ -210,21 +195,8 @@ class TrialResult(Result):
         odd = [name for name, x in self.row.items() if isinstance(x, float) and not math.isfinite(x)]
         return f"not finite: {', '.join(odd)}" if odd else "complete"
 
-    def fields(self) -> dict[str, Any]:
-        """The fields of the JSON."""
-        return {
-            "store": self.store,
-            "cell": self.cell,
-            "trial": self.trial,
-            "seed": self.seed,
-            "parameters": self.parameters,
-            "error": self.error,
-            "row": self.row,
-            "status": self.status,
-        }
-
     def table(self) -> str:
-        """What `hardmax sweep --trial` prints."""
+        """Return what `hardmax sweep --trial` prints."""
         found = {"error": self.error} if self.row is None else self.row
         shown = {**self.parameters, "cell": self.cell, "trial": self.trial, "seed": self.seed}
         return "\n".join(f"{name} = {value}" for name, value in (shown | found).items())
@@ -251,7 +223,7 @@ def sweep_file(
     allow_changes: bool = False,
     progress: Callable[[int, int], object] | None = None,
 ) -> SweepResult | TrialResult:
-    """Run a function over a parameter grid; resumable.
+    r"""Run a function over a parameter grid; resumable.
 
     Args:
         file: TOML file that describes the sweep. It may name Python code, which is run.
@@ -274,7 +246,7 @@ def sweep_file(
     >>> import hardmax as hm, pathlib, tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     file = pathlib.Path(folder, "small.toml")
-    ...     plan = 'experiment = "sphere"\\ntrials = 5\\n[grid]\\nn = [2]\\nT = [3]\\nd = [4]\\n'
+    ...     plan = 'experiment = "sphere"\ntrials = 5\n[grid]\nn = [2]\nT = [3]\nd = [4]\n'
     ...     _ = file.write_text(plan)
     ...     found = hm.trials.sweep_file(file, seconds=60)
     >>> found.exit_code
@@ -289,8 +261,7 @@ def sweep_file(
     with session().stdout_free():
         plan = read_plan(Path(file), allow)
     place = plan.store if store is None else Path(store)
-    again = ["hardmax", "sweep", str(file), *([] if store is None else ["--store", str(store)])]
-    again += [word for name in allow for word in ("--allow", name)]
+    again = partial(command_line, "sweep", file, store=store, allow=allow)
     if seconds is not None and not seconds >= 0:
         raise ValueError(f"seconds must be a number, 0 or more, got {seconds}")
     if trial is not None:
@@ -325,17 +296,15 @@ def sweep_file(
                 raise stop from None
         except _OutOfTime:
             found = Sweep.open(place)
-    where = ["--backend", backend] if backend != "local" else []
-    where += [] if address is None else ["--address", address]
     result = SweepResult.of_sweep(
         found,
         store=str(place),
         of=of or None,
         varying=plan.varying,
         seconds=time.monotonic() - start,
-        command=shlex.join(again),
+        command=again(),
         interrupted=interrupted,
-        resume_command=shlex.join(again + where),
+        resume_command=again(backend=None if backend == "local" else backend, address=address),
     )
     session().show(result)
     for target, export in ((csv, found.to_csv), (parquet, found.to_parquet)):
@@ -348,13 +317,12 @@ def sweep_file(
 
 def _check_exports(plan: Plan, store: Path, targets: dict[str, str | os.PathLike[str] | None]) -> None:
     """Refuse now what cannot be written when all trials are done, or would overwrite what they need."""
-    needed: list[str | os.PathLike[str]] = list(plan.files)
+    needed: list[Any] = list(plan.files)
     spared("store", store, *needed)
     needed += [store, *(store.with_name(store.name + ending) for ending in ("-wal", "-shm", ".lock"))]
     for name, target in targets.items():
-        if target is not None:
-            writable(name, target, *needed)
-            needed.append(target)
+        writable(name, target, *needed)
+        needed.append(target)
     if targets["parquet"] is not None:
         try:
             import pyarrow  # noqa: F401
@@ -411,7 +379,7 @@ def _alone(plan: Plan, store: Path, which: str) -> TrialResult:
 
 
 def _duration(seconds: float) -> str:
-    """Seconds as a person reads them."""
+    """Return seconds as a person reads them."""
     if seconds < 90:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

@@ -11,32 +11,30 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import hardmax as hm
 from hardmax._lib.arguments import check_arguments
+from hardmax._lib.json import attributes
 from hardmax._lib.result import Result
-from hardmax._lib.terminal import spelled
+from hardmax._lib.terminal import Page, grid, spelled
 from hardmax.app.results.session import check_range, session, writable
 
 if TYPE_CHECKING:
     import numpy as np
-    from rich.console import Group
-    from rich.table import Table
 
     from hardmax.text import AttentionClassifier, Explanation, TokenRanking, TopKReport
 
 HELD_OUT = 0.1
 SHOWN = 5  # tokens of each class
-PICTURES = (".svg", ".png", ".pdf")
 TOP = 10  # tokens that the short prediction is made from
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class TextTraining(Result):
-    """A classifier, the file that holds it, and what it is worth on texts that it did not see.
+    r"""A classifier, the file that holds it, and what it is worth on texts that it did not see.
 
     >>> import pathlib, tempfile
     >>> from hardmax.app.results.text import train_classifier
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     file = pathlib.Path(folder, "mine.csv")
-    ...     _ = file.write_text("text,label\\n" + "a good film,1\\na bad film,0\\n" * 20)
+    ...     _ = file.write_text("text,label\n" + "a good film,1\na bad film,0\n" * 20)
     ...     done = train_classifier(file, f"{folder}/model.npz")
     >>> done.kept.full_accuracy, [each.token for each in done.important.words if each.label == 1][:2]
     (1.0, ['good', 'a good'])
@@ -60,7 +58,7 @@ class TextTraining(Result):
         return f"trained on {self.texts:,} texts{tested}"
 
     def fields(self) -> dict[str, Any]:
-        """The fields of the JSON."""
+        """Return the fields of the JSON object."""
         kept, held = self.kept, None
         if kept is not None:
             held = {
@@ -86,24 +84,25 @@ class TextTraining(Result):
             "status": "complete" if held else "no text was held out, so accuracy is not known",
         }
 
-    def table(self) -> Group:
-        """What `hardmax text train` prints."""
-        from rich.console import Group
-        from rich.table import Table
-
-        table, told = Table(box=None, pad_edge=False, show_header=False), self.fields()
-        table.add_row("texts trained on", f"{self.texts:,}")
-        table.add_row("words and n-grams", f"{told['tokens']:,}")
-        table.add_row("passes, loss of the last", f"{told['passes']}, {told['loss'] or float('nan'):.4f}")
+    def table(self) -> Page:
+        """Return what `hardmax text train` prints."""
+        fields = self.fields()
+        rows = {
+            "texts trained on": f"{self.texts:,}",
+            "words and n-grams": f"{fields['tokens']:,}",
+            "passes, loss of the last": f"{fields['passes']}, {fields['loss'] or float('nan'):.4f}",
+        }
         if self.kept is not None:
-            table.add_row("held-out texts", f"{len(self.kept.predictions):,}")
-            table.add_row("accuracy on them", f"{self.kept.full_accuracy:.2%}")
-            table.add_row("always the commonest class", f"{self.majority:.2%}")
-            table.add_row(f"from the {self.kept.k} most telling tokens", f"{self.kept.accuracy:.2%}")
-            table.add_row("tokens that hold 90% of attention", f"{self.kept.needed:.0%}")
+            rows |= {
+                "held-out texts": f"{len(self.kept.predictions):,}",
+                "accuracy on them": f"{self.kept.full_accuracy:.2%}",
+                "always the commonest class": f"{self.majority:.2%}",
+                f"from the {self.kept.k} most telling tokens": f"{self.kept.accuracy:.2%}",
+                "tokens that hold 90% of attention": f"{self.kept.needed:.0%}",
+            }
         if self.model is not None:
-            table.add_row("model", spelled(self.model))
-        return Group(table, "", self.important.table())
+            rows["model"] = spelled(self.model)
+        return [grid(("what", "value"), rows.items(), head=False), "", self.important.table()]
 
 
 @check_arguments
@@ -163,10 +162,8 @@ def train_classifier(
         expect.nonnegative("entropy_penalty", entropy_penalty)
     check_range(1, 8, ngrams=ngrams)
     check_range(1, 10_000, epochs=epochs)
-    needed = [each for each in (data, test) if isinstance(each, str | os.PathLike)]
-    for name, path in (("out", out), ("checkpoint", checkpoint)):
-        if path is not None:
-            writable(name, path, *needed)
+    writable("out", out, data, test)
+    writable("checkpoint", checkpoint, data, test)
     if expect.whole("rng", rng) >= 2**32:
         raise ValueError(f"rng must be a seed below 2**32, got {rng}")
     texts, labels, left_out = _read(data, text, label)
@@ -223,7 +220,7 @@ def train_classifier(
 
 
 def _read(data: Any, text: str | None, label: str | None) -> tuple[list[str], np.ndarray, int]:
-    """Texts, labels of one type, and how many texts had none."""
+    """Return texts, labels of one type, and how many texts had none."""
     import numpy as np
 
     from hardmax.data.reviews import read_labelled
@@ -254,6 +251,7 @@ class TextExplanation(Result):
     """
 
     schema: ClassVar[str] = "hardmax.text-explain/1"
+    row_field: ClassVar[str] = "tokens"
 
     explanation: Explanation
     page: str | None = None
@@ -261,37 +259,28 @@ class TextExplanation(Result):
     @property
     def headline(self) -> str:
         """The class with its probability and score."""
-        told = self.explanation
-        return f"{told.label}: probability {told.probability:.3f}, score {told.score:+.3f}"
-
-    def records(self) -> list[dict[str, Any]]:
-        """Return a row per token."""
-        return list(self.fields()["tokens"])
+        label, score = self.explanation.label, self.explanation.score
+        return f"{label}: probability {self.explanation.probability:.3f}, score {score:+.3f}"
 
     def fields(self) -> dict[str, Any]:
-        """The fields of the JSON."""
-        told = self.explanation
+        """Return the fields of the JSON object."""
+        explanation = self.explanation
         return {
-            "predicted": told.predicted,
-            "label": told.label,
-            "probability": told.probability,
-            "score": told.score,
+            **attributes(explanation, "predicted", "label", "probability", "score"),
             "tokens": [
                 {
-                    "token": p.token,
-                    "count": p.occurrences,
-                    "attention": p.share,
-                    "value": p.value,
-                    "contribution": p.contribution,
+                    **attributes(part, "token", "value", "contribution"),
+                    "count": part.occurrences,
+                    "attention": part.share,
                 }
-                for p in told.parts
+                for part in explanation.parts
             ],
-            "unknown_words": told.unknown,
+            "unknown_words": explanation.unknown,
             "page": self.page,
         }
 
-    def table(self) -> Table:
-        """What `hardmax text explain` prints."""
+    def table(self) -> Page:
+        """Return what `hardmax text explain` prints."""
         return self.explanation.table()
 
     def _repr_html_(self) -> str:
@@ -319,8 +308,7 @@ def explain(
     >>> explain(result.classifier, "how good!", label="-").explanation.score < 0
     True
     """
-    if page is not None:
-        writable("page", page, *([model] if isinstance(model, str | os.PathLike) else []))
+    writable("page", page, model)
     from hardmax.text.explanations import explain as parts
 
     found = _loaded(model)
@@ -341,6 +329,7 @@ class TextTokens(Result):
     """
 
     schema: ClassVar[str] = "hardmax.text-important/1"
+    row_field: ClassVar[str] = "tokens"
 
     important: TokenRanking
     picture: str | None = None
@@ -350,16 +339,12 @@ class TextTokens(Result):
         """The first words of the list."""
         return ", ".join(f"{w.token} ({w.label})" for w in self.important.words[:6])
 
-    def records(self) -> list[dict[str, Any]]:
-        """Return a row per token."""
-        return _words(self.important)
-
     def fields(self) -> dict[str, Any]:
-        """The fields of the JSON."""
+        """Return the fields of the JSON object."""
         return {"tokens": _words(self.important), "picture": self.picture}
 
-    def table(self) -> Table:
-        """What `hardmax text important` prints."""
+    def table(self) -> Page:
+        """Return what `hardmax text important` prints."""
         return self.important.table()
 
 
@@ -384,10 +369,7 @@ def important(
     >>> len(important(result.classifier, limit=2).important.words)
     4
     """
-    if plot is not None:
-        if Path(plot).suffix not in PICTURES:
-            raise ValueError(f"plot must end in {', '.join(PICTURES)}, got {plot}")
-        writable("plot", plot, *([model] if isinstance(model, str | os.PathLike) else []))
+    writable("plot", plot, model, picture=True)
     from hardmax._lib import expect
 
     expect.whole("limit", limit, 1)
@@ -403,21 +385,12 @@ def _loaded(model: Any) -> AttentionClassifier:
 
 
 def _meant(model: AttentionClassifier, label: Any) -> Any:
-    """The class that a label means, which a command line can only give as a text."""
+    """Return the class that a label means, which a command line can only give as a text."""
     if isinstance(label, str):
         return next((each for each in model.classes_.tolist() if str(each) == label), label)
     return label
 
 
 def _words(important: TokenRanking) -> list[dict[str, Any]]:
-    return [
-        {
-            "token": w.token,
-            "label": w.label,
-            "posterior": w.posterior,
-            "count": w.occurrences,
-            "logit": w.logit,
-            "value": w.value,
-        }
-        for w in important.words
-    ]
+    names = ("token", "label", "posterior", "logit", "value")
+    return [{**attributes(word, *names), "count": word.occurrences} for word in important.words]

@@ -12,13 +12,12 @@ from inspect import signature
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from hardmax._lib.arguments import check_arguments
+from hardmax._lib.json import attributes
 from hardmax._lib.result import Result
-from hardmax._lib.terminal import DONE, INCOMPLETE, INTERRUPTED, NOT_AS_EXPECTED
+from hardmax._lib.terminal import DONE, INCOMPLETE, INTERRUPTED, NOT_AS_EXPECTED, Page, command_line, grid
 from hardmax.app.results.session import session
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
-
     from hardmax.papers.checking.check import Check, Verdict
     from hardmax.papers.checking.instances import Instance
     from hardmax.problem import Problem
@@ -45,7 +44,7 @@ class StatementVerdict:
         return self.check.verdict not in ("fails", "refuted")
 
     def paragraph(self) -> str:
-        """The check in words, then what to do."""
+        """Return the check in words, then what to do."""
         import textwrap
 
         from hardmax.papers.checking.check import WIDTH
@@ -56,29 +55,21 @@ class StatementVerdict:
         return "\n".join([str(self.check), *lines])
 
     def fields(self) -> dict[str, Any]:
-        """An element of `checks` in the JSON."""
+        """Return an element of `checks` in the JSON."""
         check = self.check
         if check.slack is None:
             status = "the slack was not measured"
         else:
             status = "complete" if math.isfinite(check.slack) else f"the slack is {check.slack}"
+        names = ("id", "instance", "verdict", "slack", "witness", "kind", "proof", "paper_verdict", "errata")
         return {
-            "id": check.id,
-            "instance": check.instance,
+            **attributes(check, *names, "label"),
             "hypotheses": [
                 {key: value for key, value in asdict(h).items() if key != "erratum"} for h in check.hypotheses
             ],
-            "verdict": check.verdict,
             "expected": self.expected,
-            "slack": check.slack,
             "status": status,
-            "witness": check.witness,
-            "kind": check.kind,
-            "proof": check.proof,
             "advice": self.advice,
-            "paper_verdict": check.paper_verdict,
-            "errata": list(check.errata),
-            "label": check.label,
         }
 
 
@@ -113,8 +104,7 @@ class VerifyResult(Result):
     @property
     def interruption(self) -> str | None:
         """After an interrupt: the command that checks the remaining statements."""
-        on = [] if self.on is None else ["--on", self.on]
-        again = shlex.join(["hardmax", "verify", *self.remaining, *on])
+        again = command_line("verify", *self.remaining, on=self.on)
         return f"interrupted; to go on: {again}" if self.remaining else None
 
     @property
@@ -131,28 +121,23 @@ class VerifyResult(Result):
         return [{name: each.fields()[name] for name in names} for each in self.checks]
 
     def fields(self) -> dict[str, Any]:
-        """The fields of the JSON."""
+        """Return the fields of the JSON object."""
         return {"checks": [each.fields() for each in self.checks]}
 
-    def table(self) -> RenderableType:
-        """What `hardmax verify` prints: a table, or of own data a paragraph for each statement."""
-        from rich.console import Group
-        from rich.markup import escape
-        from rich.table import Table
-
+    def table(self) -> Page:
+        """Return what `hardmax verify` prints: a table, or for your own data a paragraph per statement."""
         if self.on is not None:
-            return "\n\n".join(escape(each.paragraph()) for each in self.checks)
-        table = Table(box=None, pad_edge=False)
-        for name in ("id", "on", "verdict", "expected", "slack"):
-            table.add_column(name, no_wrap=name != "on", overflow="fold")
+            return "\n\n".join(each.paragraph() for each in self.checks)
+        rows = []
         for each in self.checks:
             check = each.check
             unmet = [h.id for h in check.hypotheses if not h.holds]
             where = [check.instance, *([f"not met: {', '.join(unmet)}"] if unmet else [])]
             slack = "" if check.slack is None else f"{check.slack:.3g}"
-            cells = (check.id, "\n".join(where), check.verdict, each.expected or "", slack)
-            table.add_row(*map(escape, cells), style="" if each.good else "bold red")
-        return Group(table, self.headline)
+            rows.append((check.id, "\n".join(where), check.verdict, each.expected or "", slack))
+        styles = ["" if each.good else "bold red" for each in self.checks]
+        names = ("id", "on", "verdict", "expected", "slack")
+        return [grid(names, rows, styles, wrapped=["on"]), self.headline]
 
 
 @check_arguments
@@ -212,7 +197,7 @@ def verify(
 
 
 def separating(problem: Problem, seconds: float = 2.0) -> tuple[int, ...] | None:
-    """A selection that some p makes, one that attracts if there is one; None if none is found in time.
+    """Return a feasible selection, one that attracts if there is one; None if none is found in time.
 
     >>> import hardmax as hm
     >>> from hardmax.app.results.verify import separating
@@ -228,7 +213,7 @@ def separating(problem: Problem, seconds: float = 2.0) -> tuple[int, ...] | None
 
 
 def _advice(each: Instance, found: Check, on: Any) -> str | None:
-    """A selection that separates, where the one that was tested does not, and how to pass it."""
+    """Suggest a selection that separates, where the one that was tested does not, and how to pass it."""
     from hardmax.papers.checking.check import statement_of
 
     unmet = {h.id for h in found.hypotheses if h.holds is False}
@@ -245,7 +230,7 @@ def _advice(each: Instance, found: Check, on: Any) -> str | None:
     else:
         option = f'given={{"selection": {list(tokens)}}}'
         other = f'hm.verify("B-THM-3", on=problem, {option})'
-    told = f"{tested} cannot be separated; tokens {list(tokens)} can."
+    advice = f"{tested} cannot be separated; tokens {list(tokens)} can."
     if takes:
-        return f"{told} To test the statement there, add {option}"
-    return f"{told} {each.id} is about the best tokens; for a selection, run: {other}"
+        return f"{advice} To test the statement there, add {option}"
+    return f"{advice} {each.id} is about the best tokens; for a selection, run: {other}"

@@ -22,13 +22,13 @@ class Backend(Protocol):
 
     @property
     def capacity(self) -> int:
-        """How many batches to keep submitted, so that no worker waits."""
+        """Number of batches to keep submitted, so that no worker waits."""
 
     def submit(self, batch: Batch) -> Handle:
-        """Hand over a batch."""
+        """Start a batch."""
 
     def report(self, handle: Handle) -> list[TrialOutcome]:
-        """What became of a finished batch; WorkerDied if its worker did not live to report it."""
+        """Return the outcomes of a finished batch; raise WorkerDied if its worker ended before that."""
 
     def close(self) -> None:
         """Stop at once what this backend started."""
@@ -48,7 +48,7 @@ class Local:
         return self.pool.submit((self.job, batch))
 
     def report(self, handle: Handle) -> list[TrialOutcome]:
-        """What the worker answered."""
+        """Return the outcomes that the worker sent."""
         answer = handle.result()
         if isinstance(answer, Exception):
             raise answer
@@ -72,11 +72,11 @@ class Here:
         return handle
 
     def report(self, handle: Handle) -> list[TrialOutcome]:
-        """What became of the batch."""
+        """Return the outcomes of the batch."""
         return handle.result()
 
     def close(self) -> None:
-        """Nothing was started."""
+        """Do nothing: nothing was started."""
 
 
 def check_place(backend: str, address: str | None) -> None:

@@ -50,7 +50,7 @@ class Dask:
 
     @property
     def capacity(self) -> int:
-        """One batch for each thread of the workers that there are now."""
+        """One batch per thread of the current workers."""
         return self.workers or max(1, sum(self.client.nthreads().values()))
 
     def submit(self, batch: Batch) -> Future[bytes]:
@@ -58,7 +58,7 @@ class Dask:
         return self.executor.submit(run_packed, self.job, batch)
 
     def report(self, handle: Future[bytes]) -> list[TrialOutcome]:
-        """What the worker answered."""
+        """Return the outcomes that the worker sent."""
         try:
             return pickle.loads(handle.result())
         except distributed.KilledWorker as error:
@@ -90,7 +90,7 @@ def _cluster(workers: int | None) -> distributed.LocalCluster:
 
 @contextmanager
 def _safe_path() -> Iterator[None]:
-    """Let processes that are started now not import from the current folder before they know their path."""
+    """Keep processes that start now from importing from the current folder before they know their path."""
     before = _environment()
     os.environ[SAFE] = "1"
     try:
@@ -100,7 +100,7 @@ def _safe_path() -> Iterator[None]:
 
 
 def _environment() -> dict[str, str | None]:
-    """What dask sets in this process when it starts a worker, as it is now."""
+    """Return the current values of the variables that dask sets in this process when it starts a worker."""
     names = {SAFE, "PYTHONHASHSEED", "__DASK_PARENT_PID"}
     names.update(dask.config.get("distributed.nanny.pre-spawn-environ", {}))
     return {name: os.environ.get(name) for name in names}

@@ -68,7 +68,7 @@ class Ray:
 
     @property
     def capacity(self) -> int:
-        """Twice the processors that there are now: the next batch is there when one is finished."""
+        """Twice the number of processors, so that the next batch is there when one is finished."""
         self._refuse_dead()
         return 2 * (self.workers or max(1, int(ray.cluster_resources().get("CPU", 1))))
 
@@ -77,7 +77,7 @@ class Ray:
         return self.remote.remote(self.job, batch).future()
 
     def report(self, handle: Future[bytes]) -> list[TrialOutcome]:
-        """What the worker answered."""
+        """Return the outcomes that the worker sent."""
         try:
             return pickle.loads(handle.result())
         except ray.exceptions.RayTaskError as error:
@@ -92,7 +92,7 @@ class Ray:
             ray.shutdown()
 
     def _refuse_dead(self) -> None:
-        """Speak before ray does, which after a minute without its own node ends the process with code 1."""
+        """Raise before ray does: after a minute without its own node it ends the process with code 1."""
         for name, process in [] if self.node is None else self.node.dead_processes():
             if name in NEEDED:
                 raise OSError(f"ray's own node has ended ({name}: exit code {process.returncode})")

@@ -1,34 +1,157 @@
-"""`ntp train`: the two-stage training of the one-layer model, written to a file, resumable."""
+"""`ntp generate`, `ntp train` and `ntp predict`: random sentences, the trained model, and its next tokens."""
 
 from __future__ import annotations
 
 import math
 import os
-import shlex
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from hardmax import nexttoken
 from hardmax._lib.arguments import check_arguments
+from hardmax._lib.json import attributes
+from hardmax._lib.reading import NotJson, parse_json
 from hardmax._lib.result import Result
-from hardmax._lib.terminal import DONE, INTERRUPTED, grid
+from hardmax._lib.terminal import DONE, INTERRUPTED, NOT_AS_EXPECTED, Page, command_line, grid, shown, spelled
 from hardmax.app.results.next_token_check import LONGEST, MAX_LENGTH, NAMES
 from hardmax.app.results.session import check_range, session, writable
 from hardmax.data.sentences.punctuation import KEEP
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from hardmax.data.sentences.sentences import Sentences
-    from hardmax.nexttoken import Analysis
+    from hardmax.nexttoken import Analysis, Generated, Prediction, Predictor
     from hardmax.nexttoken.model_file import Reached
     from hardmax.nexttoken.training import Training
 
 STEPS = 900
 MOST_STEPS = 10**15  # years
 UNCLEAR = 0.5  # a probability of the right token that deserves a word
+SHOWN = 10  # most probable next tokens
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class GeneratedSentences(Result):
+    """Sentences that were generated with a seed, and their check; ``out`` is the file that `save` wrote.
+
+    >>> from hardmax.app.results.next_token import generate_file
+    >>> print(generate_file(vocabulary=3, rng=0))
+    0 2 1 2 1
+    1 0 2 1
+    2 1
+    """
+
+    schema: ClassVar[str] = "hardmax.ntp-generate/1"
+
+    seed: int
+    made: Generated
+    analysis: Analysis
+    assumption3: bool = True
+    out: str | None = None
+
+    @property
+    def exit_code(self) -> int:
+        """0 if the dataset is what was asked for, 1 if not."""
+        as_asked = self.analysis.realizable if self.assumption3 else self.analysis.legal
+        return DONE if as_asked else NOT_AS_EXPECTED
+
+    def save(self, path: str | os.PathLike[str]) -> GeneratedSentences:
+        """Write the sentences, .json as JSON; return a result with the name of the file."""
+        from hardmax.data.sentences.reading import write_sentences
+
+        write_sentences(path, self.made.text)
+        return replace(self, out=os.fspath(path))
+
+    @property
+    def headline(self) -> str:
+        """The number of sentences and of tokens."""
+        return f"{len(self.made.sentences):,} sentences, seed {self.seed}"
+
+    def records(self) -> list[dict[str, Any]]:
+        """Return a row per sentence."""
+        return [{"sentence": " ".join(map(str, sentence))} for sentence in self.made.sentences]
+
+    def fields(self) -> dict[str, Any]:
+        """Return the fields of the JSON object."""
+        return {
+            "seed": self.seed,
+            "out": self.out,
+            "realizable": self.analysis.realizable,
+            "violations": [{"kind": each.kind, "count": each.count} for each in self.analysis.violations],
+            "sentences": self.made.sentences,
+            "collocation": self.made.n,
+            "lags": self.made.lag,
+            "samples": self.analysis.samples,
+            "longest": self.analysis.text.longest,
+        }
+
+    def table(self) -> Page:
+        """Return what `hardmax ntp generate` prints: sentences of token numbers, on one line each."""
+        from rich.console import Group
+
+        return Group(*(row["sentence"] for row in self.records()))  # not folded: it may become a file
+
+
+@check_arguments
+def generate_file(
+    out: str | os.PathLike[str] | None = None,
+    *,
+    vocabulary: int = 20,
+    permutation: Literal["cycle", "derangement", "uniform"] = "cycle",
+    lag0: float = 0.5,
+    max_lag: int = 3,
+    max_length: int = 8,
+    truncate: bool = False,
+    assumption3: bool = True,
+    multiplicity: int = 1,
+    rng: int = 0,
+) -> GeneratedSentences:
+    """Generate a random realizable dataset.
+
+    Args:
+        out: File that receives the sentences, one per line, or as JSON if it ends in .json.
+        vocabulary: Number of tokens.
+        permutation: Permutation of next tokens: one cycle, a derangement, or uniformly random.
+        lag0: Probability that a query has lag 0.
+        max_lag: Largest lag; the other lags are uniform from 1 to this.
+        max_length: Length of the longest raw sentence.
+        truncate: Cut each sentence at a random length.
+        assumption3: End sentences before Assumption 3 is violated.
+        multiplicity: Repeat each sentence a random number of times, from 1 to this.
+        rng: Random seed.
+
+    See also:
+        `hm.nexttoken.generate` returns the sentences without a check.
+
+    >>> from hardmax.app.results.next_token import generate_file
+    >>> result = generate_file(vocabulary=50, rng=1, max_length=6)
+    >>> result.exit_code, result.json()["longest"]
+    (0, 6)
+    """
+    check_range(1, 2_000_000, vocabulary=vocabulary)
+    check_range(1, 10_000, max_lag=max_lag)
+    check_range(2, 10_000, max_length=max_length)
+    check_range(1, 1_000_000, multiplicity=multiplicity)
+    writable("out", out)
+    made = nexttoken.generate(
+        vocabulary,
+        permutation=permutation,
+        lag0=lag0,
+        max_lag=max_lag,
+        max_length=max_length,
+        truncate=truncate,
+        assumption3=assumption3,
+        multiplicity=multiplicity,
+        rng=rng,
+    )
+    result = GeneratedSentences(rng, made, nexttoken.analyze(made.text), assumption3)
+    if out is None:
+        return result
+    saved = result.save(out)
+    session().say(f"{len(made.sentences):,} sentences written to {out}")
+    return saved
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -36,12 +159,12 @@ class NextTokenTraining(Result):
     """A training and the file of its model; ``resume_command`` is the shell command that continues it.
 
     >>> import tempfile
-    >>> from hardmax.app.results.next_token_predict import predict_next
-    >>> from hardmax.app.results.next_token_train import train_file
+    >>> from hardmax.app.results.next_token import predict_next
+    >>> from hardmax.app.results.next_token import train_file
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     result = train_file(["S V O P", "V O P", "O P P", "P S V"], f"{folder}/model.npz")
-    ...     told = predict_next(result.model, "O S P")
-    >>> result.reached.steps, result.exit_code, told.prediction.next(1)[0][0]
+    ...     answer = predict_next(result.model, "O S P")
+    >>> result.reached.steps, result.exit_code, answer.prediction.next(1)[0][0]
     (900, 0, 'P')
     """
 
@@ -77,21 +200,21 @@ class NextTokenTraining(Result):
         """Warnings about step sizes and lengths of training."""
         from hardmax.problem.readouts import best_loss
 
-        told = [
+        remarks = [
             f"the step {step:g} is above the bound of the condition {name}, {bound:g}"
             for name, (step, bound) in self.run.conditions.items()
             if not step <= bound
         ]
         top = math.exp(-best_loss(self.run.W_ov.V, self.run.W_ov.margin or 0.0))
         if top < UNCLEAR:
-            told.append(
+            remarks.append(
                 f"after {self.run.stage_1_steps:,} steps of stage 1 the right next token has a probability "
                 f"of at most {top:.2g}, however long stage 2 is; a larger `stage1` or `first_rate` raises it"
             )
-        return told
+        return remarks
 
     def fields(self) -> dict[str, Any]:
-        """The fields of the JSON."""
+        """Return the fields of the JSON object."""
         run, reached = self.run, self.reached
         unknown = math.isnan(run.log_excess_loss)
         reasons = [
@@ -108,21 +231,16 @@ class NextTokenTraining(Result):
             "eta0": run.first_rate,
             "realizable": not self.analysis.violations,
             "repaired": self.analysis.words(self.analysis.repaired),
-            "loss": run.loss,
-            "excess_loss": run.excess_loss,
-            "log_excess_loss": run.log_excess_loss,
-            "norm_ov": run.norm_ov,
-            "norm_kq": run.norm_kq,
-            "misalignment_ov": run.misalignment_ov,
-            "misalignment_kq": run.misalignment_kq,
+            **attributes(run, "loss", "excess_loss", "log_excess_loss", "norm_ov", "norm_kq"),
+            **attributes(run, "misalignment_ov", "misalignment_kq"),
             "signed_steps": reached.signed_steps,
             "conditions": [_condition(name, *pair) for name, pair in run.conditions.items()],
             "model": self.model,
             "status": "; ".join(reason for holds, reason in reasons if holds) or "complete",
         }
 
-    def table(self) -> Table:
-        """What `hardmax ntp train` prints."""
+    def table(self) -> Page:
+        """Return what `hardmax ntp train` prints."""
         fields, rows = self.fields(), []
         labels = {
             "steps": "steps of stage 2",
@@ -178,7 +296,7 @@ def train_file(
         progress: Called with the number of steps done and of all steps.
 
     >>> import tempfile
-    >>> from hardmax.app.results.next_token_train import train_file
+    >>> from hardmax.app.results.next_token import train_file
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     result = train_file(["a b", "b a"], f"{folder}/model.npz", steps=0)
     >>> result.json()["status"]
@@ -195,10 +313,10 @@ def train_file(
     check_range(0, MOST_STEPS, steps=steps)
     check_range(1, MOST_STEPS, stage1=stage1)
     check_range(2, LONGEST, max_length=max_length)
+    writable("out", out, data)
     name = "sentences"
     if isinstance(data, str | os.PathLike):
         name = os.fspath(data)
-        writable("out", out, name)
         data = nexttoken.read_sentences(data, max_length=max_length, punctuation=punctuation)
         for note in data.notes:
             session().say(f"{name}: {note}")
@@ -226,17 +344,16 @@ def train_file(
     resume_command = None
     if reached.steps < steps:
         given = {
-            "--steps": (steps, STEPS),
-            "--stage1": (stage1, STEPS),
-            "--rate": (rate, None),
-            "--first-rate": (first_rate, None),
-            "--max-length": (sentences.max_length, MAX_LENGTH),
-            "--punctuation": (punctuation, KEEP),
+            "steps": (steps, STEPS),
+            "stage1": (stage1, STEPS),
+            "rate": (rate, None),
+            "first_rate": (first_rate, None),
+            "max_length": (sentences.max_length, MAX_LENGTH),
+            "punctuation": (punctuation, KEEP),
         }
-        flags = {"--uniform": uniform, "--repair": repair, "--anyway": anyway}
-        again = ["hardmax", "ntp", "train", name, "--out", str(model), "--resume"]
-        again += [word for option, (v, usual) in given.items() if v != usual for word in (option, str(v))]
-        resume_command = shlex.join([*again, *(option for option, wanted in flags.items() if wanted)])
+        options = {option: value for option, (value, usual) in given.items() if value != usual}
+        options |= {"uniform": uniform, "repair": repair, "anyway": anyway}
+        resume_command = command_line("ntp", "train", name, out=model, resume=True, **options)
     result = NextTokenTraining(run, analysis, str(model), reached, steps, resume_command)
     for remark in result.remarks:
         session().say(remark)
@@ -284,3 +401,86 @@ def _condition(name: str, step: float, bound: float) -> dict[str, Any]:
     unknown = "the bound is not known" if math.isnan(bound) else "there is no bound"
     status = "complete" if math.isfinite(bound) else unknown
     return {"condition": name, "step": step, "bound": bound, "holds": step <= bound, "status": status}
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class NextTokenPrediction(Result):
+    """A sentence and the prediction of its next token.
+
+    >>> import hardmax as hm
+    >>> from hardmax.app.results.next_token import predict_next
+    >>> svop = hm.nexttoken.Samples.from_sentences(["S V O P", "V O P", "O P P", "P S V"])
+    >>> print(predict_next(hm.nexttoken.training.train(svop).predictor, "O S P", limit=True))
+    next  probability  attended  weight  type
+    P     1            O         1       optimal
+    S     2.71267e-23  S         0       non-comparable
+    V     2.71267e-23  P         0       non-optimal
+    O     2.71267e-23
+    unique: O: optimal under the last token
+    """
+
+    schema: ClassVar[str] = "hardmax.ntp-predict/1"
+    row_field: ClassVar[str] = "next"
+
+    sentence: tuple[str, ...]
+    prediction: Prediction
+
+    @property
+    def headline(self) -> str:
+        """The most probable next token and its probability."""
+        word, probability = self.prediction.next(1)[0]
+        return f"{shown(word)} with probability {probability:.6g}, {self.prediction.rule}"
+
+    def fields(self) -> dict[str, Any]:
+        """Return the fields of the JSON object."""
+        prediction = self.prediction
+        return {
+            "sentence": self.sentence,
+            "next": [{"token": word, "probability": p} for word, p in prediction.next(SHOWN)],
+            "attended": [{"token": a.word, "weight": a.weight, "type": a.type} for a in prediction.attended],
+            "rule": prediction.rule,
+            "reason": prediction.reason,
+        }
+
+    def table(self) -> Page:
+        """Return what `hardmax ntp predict` prints."""
+        prediction = self.prediction
+        left = [(shown(word), f"{p:.6g}") for word, p in prediction.next(SHOWN)]
+        right = [(shown(a.word), f"{a.weight:.6g}", a.type.replace("_", "-")) for a in prediction.attended]
+        rows = [(*(a or ("", "")), *(b or ())) for a, b in zip_longest(left, right)]
+        table = grid(("next", "probability", "attended", "weight", "type"), rows)
+        return [table, f"{prediction.rule}: {spelled(prediction.reason)}"]
+
+
+@check_arguments
+def predict_next(
+    model: Predictor | str | os.PathLike[str], sentence: str | Sequence[str], *, limit: bool = False
+) -> NextTokenPrediction:
+    """Predict the next token of a sentence, with the reason.
+
+    Args:
+        model: File of a model that `hardmax ntp train` wrote. In Python also a `Predictor`.
+        sentence: Words separated by spaces, or a JSON list of words. In Python also a list of words.
+        limit: Predict with the limit of infinitely long training.
+
+    >>> import hardmax as hm
+    >>> from hardmax.app.results.next_token import predict_next
+    >>> svop = hm.nexttoken.Samples.from_sentences(["S V O P", "V O P", "O P P", "P S V"])
+    >>> predict_next(hm.nexttoken.training.train(svop).predictor, ["S", "V", "P"]).prediction.rule
+    'tie'
+    """
+    from hardmax.nexttoken.predict import Predictor
+
+    words = _words(sentence) if isinstance(sentence, str) else list(sentence)
+    predictor = Predictor.load(model) if isinstance(model, str | os.PathLike) else model
+    return NextTokenPrediction(tuple(words), predictor.predict(words, limit=limit))
+
+
+def _words(sentence: str) -> list[str]:
+    """Return the words between spaces; a JSON list can also name words that contain some."""
+    try:
+        listed = parse_json(sentence)
+    except NotJson:
+        return sentence.split()
+    fits = isinstance(listed, list) and all(isinstance(word, str) for word in listed)
+    return listed if fits else sentence.split()
