@@ -29,7 +29,7 @@ from hardmax.margin.norms import Norm
 from hardmax.margin.norms import norm as norm_of
 from hardmax.margin.rationals import integers
 from hardmax.margin.solution import MaxMargin
-from hardmax.margin.solve import L2, kept, proves
+from hardmax.margin.solve import L2, kept, proves, shifted_outwards
 from hardmax.problem import Problem, need_problem
 from hardmax.problem.selection import best_tokens, slot_gaps
 
@@ -83,7 +83,8 @@ class Leaves:
         tight = enclose(A, h, equal, weights, block.p) if tree.problem.gram is None else None
         with np.errstate(over="ignore", under="ignore"):
             p, multipliers = np.ldexp(block.p, -tree.power), np.ldexp(weights, -2 * tree.power)
-            lower, upper = (np.ldexp(x, tree.power).tolist() for x in (measured.lower, measured.upper))
+        ends = shifted_outwards(measured.lower, measured.upper, tree.power)
+        lower, upper = (end.tolist() for end in ends)
         good &= kept(block.p, p) & kept(weights, multipliers)
         residuals = measured.kkt.tolist()
         gaps = np.concatenate([self._gaps(i, tokens[:, j]) for j, i in enumerate(inputs)], axis=1)

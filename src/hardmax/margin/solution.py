@@ -42,6 +42,10 @@ def certificate_of(best: MaxMargin) -> dict[str, Any]:
                 f"{c.count} rows of {width}; save a smaller part"
             )
         tokens = np.eye(width)
+    if not all(np.isfinite(x).all() for x in (best.p, best.multipliers) if x is not None and exact is None):
+        raise ValueError(
+            "max_margin must have a p within the floats to be saved, got one beyond 1.8e308; scale the tokens"
+        )
     proof = None if best.multipliers is None else texts(best.multipliers)
     p = None if best.p is None else texts(best.p)
     if exact is not None:
@@ -78,6 +82,7 @@ def texts(values: Any) -> list[str]:
     return [float(x).hex() for x in np.ravel(values)]
 
 
+LEAST = 1e-290  # floats below may have lost digits
 SHOWN = 8  # labels of the support in a notebook
 
 
@@ -187,23 +192,29 @@ class MaxMargin:
             return math.inf
         if self.exact is not None:
             return root(self.exact.norm_squared)
-        if self.p is not None:
-            return norm(self.norm).value(self.p.reshape(self.constraints.shape))
-        if self.multipliers is None:
+        if self.multipliers is None or (self.status == "undecided" and not self.multipliers.any()):
             return math.nan
+        if self.p is not None:
+            shaped = self.p.reshape(self.constraints.shape)
+            return norm(self.norm).value(shaped) if np.isfinite(shaped).all() else math.inf
         gram = self.constraints.gram()
         return math.sqrt(max(float(self.multipliers @ gram @ self.multipliers), 0.0))
 
     @property
     def margin(self) -> float:
         """1/|p|: inf if no row asks for anything, 0 if infeasible."""
+        if math.isinf(self.p_norm):  # it may be too long for a float where the margin is not too small
+            return self.margin_interval[0]
         return math.inf if self.p_norm == 0 else 1 / self.p_norm
 
     @cached_property
     def direction(self) -> Floats | None:
         """The unit vector p/|p|; None if p is not certified, 0, or only known by coefficients."""
-        if not self.is_certified or self.p is None or not self.p.any():
+        if not self.is_certified or self.p is None or self.p_norm == 0:
             return None
+        if self.exact is not None and self.exact.p and not LEAST < np.abs(self.p).max() < math.inf:
+            largest = max(map(abs, self.exact.p))
+            return polar(np.array([to_float(x / largest) for x in self.exact.p]))[1]
         return polar(self.p)[1]
 
     @property
@@ -262,12 +273,13 @@ class MaxMargin:
         0.25
         """
         asks = self.constraints.h > 0
-        direction = polar(np.asarray(u, dtype=np.float64).ravel())[1]
+        given = np.asarray(u, dtype=np.float64).ravel()
+        direction = polar(np.where(np.isfinite(given).all(), given, 0.0))[1]
         size = math.prod(self.constraints.shape)
         if direction.size != size or not direction.any() or self.margin in (0.0, math.inf):
             raise ValueError(
-                f"margin_gap needs a direction u of {size} numbers, not all zero, and a margin, "
-                f"got {direction.size} numbers and a margin of {self.margin:.6g}"
+                f"margin_gap needs a direction u of {size} finite numbers, not all zero, and a margin, "
+                f"got {np.asarray(u)!s:.60} and a margin of {self.margin:.6g}"
             )
         reach = float((self.constraints.along(direction)[asks] / self.constraints.h[asks]).min())
         length = norm(self.norm).value(direction.reshape(self.constraints.shape))

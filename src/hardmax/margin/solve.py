@@ -37,6 +37,7 @@ FARKAS_ROWS = 600  # a contradiction among this many rows is still checked exact
 TOLERANCE = 1e-9
 TAME = 1e6  # rows and bounds within this factor of 1 need no scaling
 CHUNK = 64  # problems of a stack that a thread takes at a time
+TINY = float(np.finfo(np.float64).tiny)  # smaller floats have fewer digits
 SPREAD = 20  # rows whose sizes differ by at most this power of two are scaled together
 
 
@@ -296,7 +297,7 @@ def _refute(constraints: Constraints, rows: Ints) -> rational.Exact | None:
 
 def kept(scaled: Floats, values: Floats) -> Any:
     """Whether undoing the scaling kept all digits: multipliers grow like 1/row^2 and may leave the floats."""
-    inside = np.isfinite(values) & (np.abs(values) >= np.finfo(np.float64).tiny)
+    inside = np.isfinite(values) & (np.abs(values) >= TINY)
     return np.all((scaled == 0) | inside, axis=-1)
 
 
@@ -307,10 +308,20 @@ def unscaled(
     with np.errstate(over="ignore", under="ignore"):
         vector = None if scaled.gram is not None else np.ldexp(p, -scaled.b)
         multipliers = np.ldexp(weights, -scaled.b - scaled.a)
-        lower, upper = (float(np.ldexp(x, scaled.b)) for x in (measured.lower, measured.upper))
-    return MaxMargin(
-        constraints, status, "float", vector, multipliers, (lower, upper), float(measured.kkt), None, None
-    )
+    lower, upper = shifted_outwards(measured.lower, measured.upper, scaled.b)
+    interval = float(lower) if scaled.faithful else 0.0, float(upper)  # a bound that became 0 asks for less
+    return MaxMargin(constraints, status, "float", vector, multipliers, interval, float(measured.kkt))
+
+
+def shifted_outwards(lower: Any, upper: Any, power: int) -> tuple[Any, Any]:
+    """Return an interval, or a stack of them, times 2^power; ends that are not floats move outwards."""
+    with np.errstate(over="ignore", under="ignore"):
+        low, high = np.ldexp(lower, power), np.ldexp(upper, power)
+        if np.all((low > TINY) & (high < np.inf)):
+            return low, high
+        low = np.where(np.ldexp(low, -power) > lower, np.nextafter(low, 0.0), low)
+        high = np.where(np.ldexp(high, -power) < upper, np.nextafter(high, np.inf), high)
+    return low, high
 
 
 def in_chunks(work: Callable[[slice], None], count: int, workers: int) -> None:

@@ -44,7 +44,8 @@ def scored(
     """
     reach, u = A @ p, A.T @ weights
     asks, fixed = h > 0, bool(h[equal].any())
-    t = 1.0 if fixed else float((reach[asks] / h[asks]).min(initial=np.inf))
+    with np.errstate(over="ignore"):
+        t = 1.0 if fixed else float((reach[asks] / h[asks]).min(initial=np.inf))
     size, other = norm.value(p.reshape(shape)), norm.dual.value(u.reshape(shape))
     gain = float(h @ weights)
     if not (t > 0 and size > 0 and other > 0 and gain > 0 and math.isfinite(size * other)):
