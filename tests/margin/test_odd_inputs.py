@@ -131,3 +131,13 @@ def test_directional_margin_at_any_size(size: float, length: float) -> None:
     sized = hm.directions.directional_margin(hm.Problem(KEYS * size, SCORES), [length, 0.0, 0.0])
     assert (sized.selected, sized.neighbors) == (plain.selected, plain.neighbors)
     assert sized.neighbor_optimal == plain.neighbor_optimal
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("norm", ["l1", "l2", "linf", "l1.5", "l3"])
+def test_row_of_zeros_next_to_an_equality(norm: str) -> None:
+    table = [[1.0, 1.0], [0.0, 0.0], [0.0, 1.0]]
+    rows = hm.Constraints.pairs(table, [0, 1, 2], [-1] * 3, h=[2.0, 0.0, 0.5], equal=[True, False, False])
+    best = hm.max_margin(rows, norm=norm)
+    assert best.is_certified
+    assert hm.certify(best.to_dict()).valid

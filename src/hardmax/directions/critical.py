@@ -65,7 +65,7 @@ class Tie:
 
     @property
     def count(self) -> int:
-        """Rows that tie."""
+        """Number of rows that tie."""
         return sum(len(tokens) - 1 for tokens in self.tops)
 
 
@@ -225,7 +225,7 @@ class Geometry:
         )
 
     def _combine(self, weights: list[tuple[int, Fraction]]) -> Floats:
-        """sum of weight times difference, rounded once."""
+        """Return the sum of weight times difference, rounded once."""
         scale = Fraction(2) ** self.power
         d = self.problem.d
         total = [sum((w * int(self.differences[s, j]) for s, w in weights), Fraction(0)) for j in range(d)]

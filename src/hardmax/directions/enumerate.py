@@ -53,7 +53,7 @@ class Leaf:
 
 
 class Leaves:
-    """What a tree ends in."""
+    """Full selections at the end of a search tree, certified block by block."""
 
     def __init__(self, tree: Tree) -> None:
         self.tree = tree
@@ -114,7 +114,7 @@ class Leaves:
                 tree.undecided.append(selection)
 
     def in_norm(self, leaves: Iterator[Leaf], norm: Norm, goes_on: Callable[[], bool]) -> Iterator[Leaf]:
-        """The same selections, because feasibility knows no norm, each solved in this one."""
+        """Solve the selections of leaves in another norm; feasibility does not depend on the norm."""
         for leaf in leaves:
             if not goes_on():
                 return
@@ -276,7 +276,7 @@ class FeasibleSelection:
 
     @property
     def margin(self) -> float:
-        """1/|p_mm|."""
+        """Margin of the selection, 1/|p_mm|."""
         return self.max_margin.margin
 
     @property

@@ -47,7 +47,7 @@ class Finite:
 
 
 def restricted(problem: Problem, kept: np.ndarray) -> Problem:
-    """The same problem with some of its slots, at least one of every input."""
+    """Return the problem with some of its slots, at least one of every input."""
     return problem._with(
         tokens=problem.tokens[kept],
         offsets=np.concatenate([[0], np.cumsum(np.add.reduceat(kept.astype(np.intp), problem.offsets[:-1]))]),
@@ -176,14 +176,14 @@ class Decomposition:
 
     @property
     def kind(self) -> str:
-        """ "separable" (nothing is bound), "bounded" (everything is: p stays finite) or "mixed"."""
+        """Kind of the data: "separable" (nothing is bound), "bounded" (p stays finite) or "mixed"."""
         if not self.bound:
             return "separable"
         return "mixed" if self.separable else "bounded"
 
     @property
     def status(self) -> str:
-        """ "certified" if the partition, p_mm and, unless local, p_fin are proved, else "undecided"."""
+        """Either "certified" (the partition, p_mm and, unless local, p_fin are proved) or "undecided"."""
         proved = self.partition.certified and self.partition.best.is_certified
         if not self.is_local:
             proved = proved and self.finite is not None and self.finite.radius not in (None, math.inf)
@@ -197,7 +197,6 @@ class Decomposition:
     @cached_property
     def finite(self) -> Finite | None:
         """p_fin with the risk there and the radius that is proved to hold it; None if none was found."""
-
         seen = restricted(self.problem, _survivors(self.problem, self.selection, self.partition))
         return local_minimum(seen, self.start) if self.is_local else convex_minimum(seen, self.S)
 
@@ -264,7 +263,7 @@ class Decomposition:
         return max_margin(self.partition.best.constraints, norm=norm)
 
     def parts(self, p: Any) -> tuple[np.ndarray, np.ndarray]:
-        """p as a sum of its part in S, which tends to p_fin, and the rest, which goes along p_mm.
+        """Split p into its part in S, which tends to p_fin, and the rest, which goes along p_mm.
 
         >>> import hardmax as hm
         >>> tied = hm.Problem([[[1.0, 0.0], [0.0, 0.0]]] * 2, [[1, 0], [0, 1]], loss="log")

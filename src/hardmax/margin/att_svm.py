@@ -295,12 +295,12 @@ class SetMaxMargin:
 
     @property
     def margin(self) -> float:
-        """1/norm."""
+        """Largest margin of a choice of tokens, 1/`p_norm`."""
         return 1 / self.p_norm if self.p_norm else np.inf
 
     @property
     def minimizers(self) -> tuple[Floats, ...]:
-        """The distinct minimizers."""
+        """Every distinct p of least length."""
         found: list[MaxMargin] = []
         for best in self.solutions:
             if not any(_same(best, other) for other in found):

@@ -307,8 +307,10 @@ def _minus(x: Vector, y: Vector) -> Vector:
 
 
 class _Rows:
-    """Rows table[plus] - table[minus], times right[right_of], with their inner product: a Gram matrix's or
-    the usual one. Work is done by token, so that it grows with the file and not with rows times width.
+    """Rows table[plus] - table[minus], times right[right_of], with their inner product.
+
+    That is a Gram matrix's or the usual one. Work is done by token, so that it grows with the file and not
+    with rows times width.
     """
 
     def __init__(self, c: dict[str, Any]) -> None:

@@ -274,7 +274,7 @@ class ImportantOnly:
 
     @property
     def norm_squared(self) -> Fraction:
-        """|M^+ 1|^2."""
+        """Squared length of the solution M^+ 1."""
         assert self.solution.exact is not None
         return self.solution.exact.norm_squared
 

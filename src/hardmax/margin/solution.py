@@ -141,7 +141,7 @@ class MaxMargin:
 
     @property
     def is_certified(self) -> bool:
-        """Optimality is proved."""
+        """Whether p is proved to be optimal."""
         return self.status == "certified"
 
     @property
@@ -219,7 +219,7 @@ class MaxMargin:
 
     @property
     def W(self) -> Floats | None:
-        """p as the matrix that is unknown; None where p is, and refused where p is a vector.
+        """The solution as a matrix; None where p is, and refused where p is a vector.
 
         >>> import hardmax as hm
         >>> rows = hm.Constraints.pairs([[1.0], [3.0]], [1], [0], right=[[1.0, 1.0]], right_of=[0])
@@ -237,7 +237,7 @@ class MaxMargin:
         return self.multipliers if self.norm == "l2" else None
 
     def selecting(self, tokens: tuple[int, ...] | Selection) -> MaxMargin:
-        """The same solution as that of a selection; what it has found out about itself stays known.
+        """Return the solution marked as that of a selection; what it has computed so far is kept.
 
         >>> import hardmax as hm
         >>> hm.max_margin(hm.Constraints.dense([[1.0, 1.0]])).selecting((0,)).selection

@@ -1,4 +1,4 @@
-"""The verb `solve`: constraints in, `MaxMargin` out; floats first, exact arithmetic for the last word."""
+"""Solve constraints for a `MaxMargin`: floats first, exact arithmetic for the last word."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ SPREAD = 20  # rows whose sizes differ by at most this power of two are scaled t
 
 @dataclass(frozen=True)
 class Scaled:
-    """The same problem with rows and bounds near 1, by powers of two, so that no square over- or underflows.
+    """A problem with rows and bounds near 1, by powers of two, so that no square over- or underflows.
 
     ``row'_j = 2^-a_j row_j``, ``h'_j = 2^(b - a_j) h_j``, hence ``p' = 2^b p`` and ``l'_j = 2^(a_j + b)
     l_j``.
@@ -140,7 +140,7 @@ def _tame(rows: Floats) -> tuple[Floats, Ints]:
 
 
 def scale(constraints: Constraints, fold: bool = False) -> Scaled:
-    """The same problem with rows near 1; with ``fold`` very large outer products in few coordinates."""
+    """Scale a problem to rows near 1; with ``fold`` very large outer products get few coordinates."""
     gram, factors, few = None, None, None
     if constraints.token_gram is not None:
         half = exponent(constraints.token_gram) // 2
@@ -357,15 +357,15 @@ class Euclidean(Norm):
 
     @property
     def dual(self) -> Norm:
-        """Itself."""
+        """The dual of l2 is l2."""
         return self
 
     def value(self, p: ArrayLike) -> float:
-        """|p|."""
+        """Return the Euclidean length of p, whatever its size."""
         return length(np.asarray(p, dtype=np.float64))
 
     def step(self, g: ArrayLike) -> Floats:
-        """g/|g|."""
+        """Return the unit vector g/|g|, zero if g is zero."""
         slope = np.asarray(g, dtype=np.float64)
         return np.asarray(polar(slope.ravel())[1].reshape(slope.shape))
 
@@ -374,18 +374,18 @@ class Euclidean(Norm):
         return np.asarray(polar(np.asarray(rows, dtype=np.float64))[0])
 
     def over_l2(self, shape: tuple[int, ...]) -> float:
-        """1."""
+        """Return 1, as the norm is l2."""
         return 1.0
 
     def speed(self, F: Floats, parts: Callable[[], Floats] | None = None) -> tuple[Floats, Floats]:
-        """F itself."""
+        """Return F itself, and the identity as its derivative."""
         return F, np.eye(len(F))
 
     def refuse(self, constraints: Constraints, exact: bool = False) -> None:
-        """Nothing."""
+        """Accept every problem, Gram matrices included."""
 
     def solve(self, constraints: Constraints, exact: bool = False) -> MaxMargin:
-        """`solve`."""
+        """Return the certified p of least length, or a proof that there is none; see `solve`."""
         return solve(constraints, exact)
 
     def solve_many(

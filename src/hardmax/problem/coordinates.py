@@ -97,11 +97,11 @@ class Scale:
 
     @property
     def log(self) -> float:
-        """log of what the keys were divided by."""
+        """Log of what the keys were divided by."""
         return self.exponent * math.log(2.0)
 
     def point(self, p: np.ndarray, name: str = "p") -> np.ndarray:
-        """p as the scaled problem sees it; refused where its logits would overflow."""
+        """Return p as the scaled problem sees it; refused where its logits would overflow."""
         room = 1022 - self.problem.table.exponent - self.problem.d.bit_length() - self.exponent
         if exponent(p) > room and p.any():
             raise ValueError(
@@ -126,7 +126,7 @@ class Scale:
 
     @staticmethod
     def shift(x: np.ndarray, power: int, what: str) -> np.ndarray:
-        """x 2^power, or a ValueError that says what would leave the range of float64."""
+        """Return x 2^power, or raise a ValueError that names what leaves the range of float64."""
         if power:
             with np.errstate(over="ignore", under="ignore"):
                 x = np.ldexp(x, power)

@@ -29,6 +29,7 @@ class Selection(tuple[int | tuple[int, ...], ...]):
     __slots__ = ()
 
     def __new__(cls, entries: Iterable[int | Iterable[int]]) -> Selection:
+        """Make a selection of tokens, or of sets of tokens that tie."""
         sets = (tuple(each) if isinstance(each, Iterable) else (each,) for each in entries)
         return super().__new__(cls, (tied[0] if len(tied) == 1 else tied for tied in sets))
 

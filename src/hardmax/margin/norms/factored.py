@@ -63,12 +63,12 @@ class FactoredPoint:
 
     @property
     def W(self) -> Floats:
-        """K Q'."""
+        """The matrix W = K Q'."""
         return self.K @ self.Q.T
 
     @cached_property
     def M(self) -> Floats:
-        """sum_j l_j R_j."""
+        """The combination sum_j l_j R_j of the rows."""
         return combined(self.constraints, self.multipliers)
 
     @cached_property
@@ -118,7 +118,8 @@ def factored_point(
 
     Args:
         problem: one with queries, `Problem.from_queries`.
-        K, Q: the factors, (d_x, m) and (d_z, m), of any length, as a run has them.
+        K: the factor (d_x, m) of the tokens, of any length, as a run has it.
+        Q: the factor (d_z, m) of the queries.
         selection: one token per input; those that W = K Q' selects by default.
         tolerance: relative, of the residual and of the margin. A run is as near as its steps brought it.
 

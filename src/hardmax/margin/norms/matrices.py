@@ -55,7 +55,7 @@ ROUNDING = 1e-13  # singular values below this share of the largest are zero to 
 
 @dataclass(frozen=True)
 class Singular(Norm):
-    """l1 of the singular values if ``nuclear``, else the largest of them."""
+    """The nuclear norm, the sum of the singular values of W, or the spectral norm, the largest of them."""
 
     nuclear: bool
 
@@ -64,12 +64,12 @@ class Singular(Norm):
 
     @property
     def name(self) -> str:
-        """Nuclear or spectral."""
+        """Name of the norm, "nuclear" or "spectral"."""
         return "nuclear" if self.nuclear else "spectral"
 
     @property
     def dual(self) -> Singular:
-        """The other one."""
+        """The spectral norm for the nuclear one, and the other way round."""
         return type(self)(not self.nuclear)
 
     @property
@@ -100,7 +100,7 @@ class Singular(Norm):
         return np.asarray((U * along(kept, self._r)) @ Vt)
 
     def refuse(self, constraints: Constraints, exact: bool = False) -> None:
-        """Refuse vectors, too."""
+        """Refuse problems in which p is a vector, and those that every norm but l2 refuses."""
         if len(constraints.shape) != 2 and constraints.token_gram is None and constraints.origin is None:
             raise ValueError(
                 f"norm must be one of vectors for a p of shape {constraints.shape}, got {self.name!r}; "
@@ -377,11 +377,11 @@ class Program(NamedTuple):
 
     @property
     def shape(self) -> tuple[int, int]:
-        """That of W."""
+        """Shape of W."""
         return self.rows.shape
 
     def block(self, x: Floats) -> Floats:
-        """G(x)."""
+        """Return the off-diagonal block G(x) of Z."""
         return np.asarray(x @ self.rows.A if self.nuclear else -x[:-1]).reshape(self.shape)
 
     def adjoint(self, corner: Floats) -> Floats:

@@ -55,7 +55,8 @@ def scored(
     width = abs(1 - gain / (size * other))
     if fixed:
         wrong = np.where(equal, np.abs(reach - h), np.maximum(h - reach, 0.0))
-        width += float((wrong / (np.abs(A) @ np.abs(p))).max())
+        with np.errstate(divide="ignore"):  # a row of zeros is met, or it never is
+            width += float((wrong[wrong > 0] / (np.abs(A) @ np.abs(p))[wrong > 0]).max(initial=0.0))
     return Pair(p, weights * (size / other), width if math.isfinite(width) else math.inf)
 
 
