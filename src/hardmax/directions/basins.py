@@ -47,7 +47,6 @@ def plot_basins(problem: Problem, ax: Any = None, *, reach: float = 4.0, cells: 
     reach, cells = expect.positive("reach", reach), expect.whole("cells", cells, 2)
     if reach > 1e100:
         raise ValueError(f"reach must be at most 1e100, got {reach:g}; scale the keys instead")
-    ax = axes_of(ax)
     sides = reach * ((2.0 * np.arange(cells) + 1.0 - cells) / cells)
     optimizer = Normalized(reach / 10.0)
     ends = [

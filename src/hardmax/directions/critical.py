@@ -25,7 +25,7 @@ from hardmax._lib import expect
 from hardmax._lib.arguments import check_arguments
 from hardmax._lib.arrays import exponent
 from hardmax.margin.constraints import Bools, Floats, Ints
-from hardmax.margin.rationals import integers
+from hardmax.margin.rationals import independent_columns, integers
 from hardmax.problem import Problem, need_problem
 
 EPS = float(np.finfo(float).eps)
@@ -106,16 +106,8 @@ class Geometry:
         """Integer coordinates of the differences, for linear conditions on a q in their span."""
         if self.rank == self.problem.d:
             return self.differences
-        basis: list[int] = []
-        for slot in range(len(self.tokens)):
-            if self._rank([*basis, slot]) == len(basis) + 1:
-                basis.append(slot)
-        self.basis = basis
-        return fmpz_mat([[self.gram[s, b] for b in basis] for s in range(len(self.tokens))])
-
-    def _rank(self, slots: list[int]) -> int:
-        d = self.problem.d
-        return int(fmpz_mat([[self.differences[s, j] for j in range(d)] for s in slots]).rank())
+        self.basis = independent_columns(self.differences.transpose())
+        return fmpz_mat([[self.gram[s, b] for b in self.basis] for s in range(len(self.tokens))])
 
     @cached_property
     def rows(self) -> Ints:

@@ -14,7 +14,7 @@ from hardmax._lib.arguments import WrongType, check_arguments
 from hardmax.margin.batch import solve_batch
 from hardmax.margin.constraints import Constraints, Floats, Ints, Label
 from hardmax.margin.norms import Norm
-from hardmax.margin.norms.solving import solve_in
+from hardmax.margin.norms import norm as norm_of
 from hardmax.margin.solution import MaxMargin
 from hardmax.margin.solve import exactly, solve
 from hardmax.problem import Problem, need_problem
@@ -96,7 +96,7 @@ def max_margin(
     if isinstance(problem, Constraints):
         if selection is not None:
             raise ValueError("selection must be None with Constraints, whose rows say what is selected")
-        return solve_in(problem, norm, exact)
+        return norm_of(norm).solve(problem, exact)
     if isinstance(selection, str) and selection == "best":
         return max((best for _, best in best_max_margins(problem, exact=exact, norm=norm)), key=_margin)
     tokens = leaders(problem, best_tokens(problem) if selection is None else chosen_tokens(selection))
@@ -118,7 +118,7 @@ def _solve_list(
                 "problem must be a list of Problems, or of Constraints without selections, got both"
             )
         if exact:
-            return [solve_in(each, norm, exact) for each in given]
+            return [norm_of(norm).solve(each, exact) for each in given]
         return solve_batch(given, workers=workers, norm=norm)
     posed = [each for each in problems if isinstance(each, Problem)]
     if len(posed) < len(problems):
@@ -232,7 +232,7 @@ class AttentionRows:
         margin: then the Gram matrix is asked, too.
         """
         constraints = self.constraints(chosen)
-        answer = solve_in(constraints, norm, exact)
+        answer = norm_of(norm).solve(constraints, exact)
         gram = self.problem.gram
         if gram is None or answer.is_feasible is False or not constraints.count:
             return answer

@@ -111,11 +111,8 @@ class Constraints:
         [False, True]
         """
         rows = _finite("M", M, 2)
-        bounds = (
-            np.broadcast_to(_finite("h", h, np.ndim(h)), (len(rows),))
-            if np.ndim(h) == 0
-            else _finite("h", h, 1)
-        )
+        bounds = _finite("h", h, min(np.ndim(h), 1))
+        bounds = np.broadcast_to(bounds, len(rows)) if bounds.ndim == 0 else bounds
         if len(bounds) != len(rows):
             raise ValueError(f"h must have one bound per row of M ({len(rows)}), got {len(bounds)}")
         equal = np.zeros(len(rows), dtype=bool)

@@ -30,53 +30,6 @@ if TYPE_CHECKING:
 LARGEST = 4_000_000  # numbers of a certificate whose tokens are not stored: what `certify` reads in a minute
 
 
-def certificate_of(best: MaxMargin) -> dict[str, Any]:
-    """Numbers are hexadecimal floats or fractions "a/b"; a digest tells a changed file."""
-    c, exact = best.constraints, best.exact
-    tokens = c.table
-    if c.entries is not None:
-        width = math.prod(c.entries)
-        if max(c.count, width) * width > LARGEST:
-            raise ValueError(
-                f"max_margin must have at most {LARGEST:,} numbers in its rows to be saved, got "
-                f"{c.count} rows of {width}; save a smaller part"
-            )
-        tokens = np.eye(width)
-    if not all(np.isfinite(x).all() for x in (best.p, best.multipliers) if x is not None and exact is None):
-        raise ValueError(
-            "max_margin must have a p within the floats to be saved, got one beyond 1.8e308; scale the tokens"
-        )
-    proof = None if best.multipliers is None else texts(best.multipliers)
-    p = None if best.p is None else texts(best.p)
-    if exact is not None:
-        weights = [str(x) for x in exact.multipliers]
-        proof, p = (weights, None if exact.p is None else [str(x) for x in exact.p])
-    infeasible = best.status == "infeasible"
-    content: dict[str, Any] = {
-        "schema": "hardmax.certificate/1",
-        "status": best.status,
-        "certificate": best.arithmetic,
-        "norm_name": best.norm,
-        "table": None if tokens is None else [texts(row) for row in tokens],
-        "gram": None if c.token_gram is None else [texts(row) for row in c.token_gram],
-        "plus": c.plus.tolist(),
-        "minus": c.minus.tolist(),
-        "right": None if c.right is None else [texts(row) for row in c.right],
-        "right_of": None if c.right_of is None else c.right_of.tolist(),
-        "h": texts(c.h),
-        "equal": c.equal.tolist(),
-        "labels": [str(c.label(j)) for j in range(c.count)],
-        "p": p,
-        "multipliers": None if infeasible else proof,
-        "farkas": proof if infeasible else None,
-        "norm_squared": None if exact is None or infeasible else str(exact.norm_squared),
-        "margin_interval": texts(best.margin_interval),
-    }
-    content |= norm(best.norm).certificate(best)
-    text = json.dumps(content, sort_keys=True, separators=(",", ":"))
-    return {**content, "digest": hashlib.sha256(text.encode()).hexdigest()}
-
-
 def texts(values: Any) -> list[str]:
     """Numbers as a certificate has them."""
     return [float(x).hex() for x in np.ravel(values)]
@@ -342,8 +295,50 @@ class MaxMargin:
         >>> hm.max_margin(hm.Constraints.dense([[2.0]]), exact=True).to_dict()["p"]
         ['1/2']
         """
-
-        return certificate_of(self)
+        c, exact = self.constraints, self.exact
+        tokens = c.table
+        if c.entries is not None:
+            width = math.prod(c.entries)
+            if max(c.count, width) * width > LARGEST:
+                raise ValueError(
+                    f"max_margin must have at most {LARGEST:,} numbers in its rows to be saved, got "
+                    f"{c.count} rows of {width}; save a smaller part"
+                )
+            tokens = np.eye(width)
+        if exact is not None:
+            proof = [str(x) for x in exact.multipliers]
+            p = None if exact.p is None else [str(x) for x in exact.p]
+        elif all(x is None or np.isfinite(x).all() for x in (self.p, self.multipliers)):
+            proof, p = (None if x is None else texts(x) for x in (self.multipliers, self.p))
+        else:
+            raise ValueError(
+                "max_margin must have a p within the floats to be saved, got numbers beyond 1.8e308; scale "
+                "the tokens"
+            )
+        infeasible = self.status == "infeasible"
+        content: dict[str, Any] = {
+            "schema": "hardmax.certificate/1",
+            "status": self.status,
+            "certificate": self.arithmetic,
+            "norm_name": self.norm,
+            "table": None if tokens is None else [texts(row) for row in tokens],
+            "gram": None if c.token_gram is None else [texts(row) for row in c.token_gram],
+            "plus": c.plus.tolist(),
+            "minus": c.minus.tolist(),
+            "right": None if c.right is None else [texts(row) for row in c.right],
+            "right_of": None if c.right_of is None else c.right_of.tolist(),
+            "h": texts(c.h),
+            "equal": c.equal.tolist(),
+            "labels": [str(c.label(j)) for j in range(c.count)],
+            "p": p,
+            "multipliers": None if infeasible else proof,
+            "farkas": proof if infeasible else None,
+            "norm_squared": None if exact is None or infeasible else str(exact.norm_squared),
+            "margin_interval": texts(self.margin_interval),
+        }
+        content |= norm(self.norm).certificate(self)
+        text = json.dumps(content, sort_keys=True, separators=(",", ":"))
+        return {**content, "digest": hashlib.sha256(text.encode()).hexdigest()}
 
 
 def from_exact(constraints: Constraints, exact: Exact) -> MaxMargin:

@@ -22,7 +22,6 @@ from hardmax._lib.arguments import check_arguments
 from hardmax.margin.att_svm import AttentionRows
 from hardmax.margin.constraints import Constraints, Floats
 from hardmax.margin.norms import norm
-from hardmax.margin.norms.solving import solve_in
 from hardmax.margin.solution import MaxMargin
 from hardmax.problem import Problem
 from hardmax.problem.selection import Selection, leaders, selected_tokens
@@ -142,7 +141,7 @@ def factored_point(
         )
     left, right = left / math.sqrt(reach), right / math.sqrt(reach)
     fit = fitted(rows, left, right)
-    return FactoredPoint(rows, left, right, *fit, solve_in(rows, "nuclear"), tolerance)
+    return FactoredPoint(rows, left, right, *fit, norm("nuclear").solve(rows), tolerance)
 
 
 def fitted(rows: Constraints, K: Floats, Q: Floats) -> tuple[Floats, float, bool]:

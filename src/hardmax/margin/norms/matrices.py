@@ -51,6 +51,7 @@ from hardmax.margin.solution import MaxMargin, texts
 from hardmax.margin.solve import Scaled
 
 ROUNDING = 1e-13  # singular values below this share of the largest are zero to a steepest step
+MOST_SIDE = 100  # rows or columns of a matrix whose solution is saved
 
 
 @dataclass(frozen=True)
@@ -107,6 +108,39 @@ class Singular(Norm):
                 'choose "l1", "l2", "linf" or a power such as "l1.5"'
             )
         super().refuse(constraints, exact)
+
+    def solve(self, constraints: Constraints, exact: bool = False) -> MaxMargin:
+        """By an interior-point method, whatever the rows are."""
+
+        def optimum(scaled: Scaled, _: Any) -> tuple[Floats, Floats] | None:
+            d, e = constraints.shape
+            found = by_interior(Rows(scaled.A, (d, e), scaled.h, scaled.equal, scaled.factors), self)
+            return None if found is None else found[:2]
+
+        return solve_by(self, constraints, optimum, exact)
+
+    def enclose(self, best: MaxMargin) -> Tight:
+        """By solving with and without the rows."""
+        return enclose_by(best)
+
+    def certificate(self, best: MaxMargin) -> dict[str, Any]:
+        """The shape, and factors K and Q whose product is near p or near what the multipliers combine.
+
+        They prove a bound of its nuclear norm, |KQ'| <= (|K|^2 + |Q|^2)/2, which is sharp for these.
+        """
+        c = best.constraints
+        if max(c.shape) > MOST_SIDE:
+            raise ValueError(
+                f"max_margin must be of a matrix of at most {MOST_SIDE} rows and columns to be saved in the "
+                f"norm {self.name}, got {c.shape[0]} x {c.shape[1]}; its margin_interval is what it proves"
+            )
+        if best.p is None or best.multipliers is None or not best.p.any():
+            return {"shape": [*c.shape], "factors": None}
+        matrix = best.p if self.nuclear else best.multipliers @ c.rows()
+        U, values, Vt = np.linalg.svd(np.reshape(matrix, c.shape), full_matrices=False)
+        roots = np.sqrt(values)
+        factors = {"left": [texts(row) for row in U * roots], "right": [texts(row) for row in Vt.T * roots]}
+        return {"shape": [*c.shape], "factors": factors}
 
 
 SHARPENINGS = 5  # steps of Newton's method
@@ -594,43 +628,3 @@ def _better(best: Pair | None, found: Pair) -> tuple[Pair | None, bool]:
     if not math.isfinite(found.width) or (best is not None and found.width >= best.width):
         return best, best is None
     return found, best is None or found.width < 0.9 * best.width
-
-
-MOST_SIDE = 100  # rows or columns of a matrix whose solution is saved
-
-
-class OfMatrix(Singular):
-    """The nuclear or the spectral norm."""
-
-    def solve(self, constraints: Constraints, exact: bool = False) -> MaxMargin:
-        """By an interior-point method, whatever the rows are."""
-
-        def optimum(scaled: Scaled, _: Any) -> tuple[Floats, Floats] | None:
-            d, e = constraints.shape
-            found = by_interior(Rows(scaled.A, (d, e), scaled.h, scaled.equal, scaled.factors), self)
-            return None if found is None else found[:2]
-
-        return solve_by(self, constraints, optimum, exact)
-
-    def enclose(self, best: MaxMargin) -> Tight:
-        """By solving with and without the rows."""
-        return enclose_by(best)
-
-    def certificate(self, best: MaxMargin) -> dict[str, Any]:
-        """The shape, and factors K and Q whose product is near p or near what the multipliers combine.
-
-        They prove a bound of its nuclear norm, |KQ'| <= (|K|^2 + |Q|^2)/2, which is sharp for these.
-        """
-        c = best.constraints
-        if max(c.shape) > MOST_SIDE:
-            raise ValueError(
-                f"max_margin must be of a matrix of at most {MOST_SIDE} rows and columns to be saved in the "
-                f"norm {self.name}, got {c.shape[0]} x {c.shape[1]}; its margin_interval is what it proves"
-            )
-        if best.p is None or best.multipliers is None or not best.p.any():
-            return {"shape": [*c.shape], "factors": None}
-        matrix = best.p if self.nuclear else best.multipliers @ c.rows()
-        U, values, Vt = np.linalg.svd(np.reshape(matrix, c.shape), full_matrices=False)
-        roots = np.sqrt(values)
-        factors = {"left": [texts(row) for row in U * roots], "right": [texts(row) for row in Vt.T * roots]}
-        return {"shape": [*c.shape], "factors": factors}

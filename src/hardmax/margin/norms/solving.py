@@ -64,11 +64,6 @@ Start = tuple[Floats, Floats]  # p and multipliers of the l2 solution, in the un
 Optimum = Callable[[Scaled, Start], tuple[Floats, Floats] | None]
 
 
-def solve_in(constraints: Constraints, name: Norm | str | float, exact: bool = False) -> MaxMargin:
-    """The p of least norm, certified, or a proof that there is none: what the norm of this name answers."""
-    return norm(name).solve(constraints, exact)
-
-
 @check_arguments
 def solve_by(own: Norm, constraints: Constraints, optimum: Optimum, exact: bool = False) -> MaxMargin:
     """Solve in a norm by a function that finds p and multipliers; infeasible problems are settled first.
