@@ -120,7 +120,7 @@ def test_selections_of_a_list_as_an_array() -> None:
 @pytest.mark.parametrize("u", [[math.inf, 0.0, 0.0], [math.nan, 1.0, 0.0], [0.0, 0.0, 0.0], [1.0]])
 def test_margin_gap_refuses(u: list[float]) -> None:
     best = hm.max_margin(hm.Problem(KEYS, SCORES), TOKENS)
-    with pytest.raises(ValueError, match="margin_gap needs a direction u of 3 finite numbers"):
+    with pytest.raises(ValueError, match="margin_gap needs a direction u of 3 numbers, finite"):
         best.margin_gap(u)
 
 

@@ -231,7 +231,7 @@ class MaxMargin:
         size = math.prod(self.constraints.shape)
         if direction.size != size or not direction.any() or self.margin in (0.0, math.inf):
             raise ValueError(
-                f"margin_gap needs a direction u of {size} finite numbers, not all zero, and a margin, "
+                f"margin_gap needs a direction u of {size} numbers, finite and not all zero, and a margin, "
                 f"got {np.asarray(u)!s:.60} and a margin of {self.margin:.6g}"
             )
         reach = float((self.constraints.along(direction)[asks] / self.constraints.h[asks]).min())
