@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import hardmax as hm
 import hardmax.margin.certificates as module
 from hardmax.margin.certificates import PowerBall, certify
 from hardmax.margin.constraints import Constraints
