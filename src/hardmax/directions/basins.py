@@ -12,7 +12,7 @@ from hardmax._lib.plotting import INPUTS, axes_of
 from hardmax.directions.enumerate import attractors
 from hardmax.dynamics.optim import Normalized
 from hardmax.dynamics.train import train_quietly
-from hardmax.problem import Problem, need_problem
+from hardmax.problem import Problem
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -38,7 +38,6 @@ def plot_basins(problem: Problem, ax: Any = None, *, reach: float = 4.0, cells: 
     >>> [text.get_text() for text in ax.get_legend().get_texts()]
     ['tokens 0 0', 'tokens 0 1']
     """
-    need_problem(problem)
     ax = axes_of(ax)
     if problem.shape != (2,):
         raise ValueError(

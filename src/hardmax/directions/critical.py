@@ -26,7 +26,7 @@ from hardmax._lib.arguments import check_arguments
 from hardmax._lib.arrays import exponent
 from hardmax.margin.constraints import Bools, Floats, Ints
 from hardmax.margin.rationals import independent_columns, integers
-from hardmax.problem import Problem, need_problem
+from hardmax.problem import Problem
 
 EPS = float(np.finfo(float).eps)
 BLOCK = 20_000  # sets looked at together
@@ -345,7 +345,6 @@ def critical_directions(
     (0, [1.0, 0.0], (1,))
     (1, [0.995, 0.0995], (1,))
     """
-    need_problem(problem)
     geometry = Geometry(problem)
     search = _CriticalSearch(geometry, expect.whole("limit", limit, 1), seconds)
     tied = _tied_scores(geometry)

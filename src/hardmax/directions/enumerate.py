@@ -30,7 +30,7 @@ from hardmax.margin.norms import norm as norm_of
 from hardmax.margin.rationals import integers
 from hardmax.margin.solution import MaxMargin
 from hardmax.margin.solve import L2, kept, proves, shifted_outwards
-from hardmax.problem import Problem, need_problem
+from hardmax.problem import Problem
 from hardmax.problem.selection import best_tokens, slot_gaps
 
 if TYPE_CHECKING:
@@ -657,7 +657,6 @@ def selections(
     >>> [each.margin for each in hm.selections(hm.data.example("B-FIG-1b"), among="best")]
     [1.0049875621120892]
     """
-    need_problem(problem)
     budget = SearchBudget(limit, seconds, min_margin, top)
     return SelectionList(problem, budget, only_local=False, progress=progress, norm=norm, among=among)
 
@@ -700,6 +699,5 @@ def attractors(
     1  0 0     0.316228  yes       yes   +0.3162 +0.9487
     2 attract of 4 feasible, complete
     """
-    need_problem(problem)
     budget = SearchBudget(limit, seconds, min_margin, top)
     return SelectionList(problem, budget, only_local=True, progress=progress, norm=norm)

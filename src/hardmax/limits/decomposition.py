@@ -22,7 +22,7 @@ from hardmax.margin.att_svm import AttentionRows, max_margin
 from hardmax.margin.constraints import Label
 from hardmax.margin.norms import Norm
 from hardmax.margin.solution import MaxMargin
-from hardmax.problem import Problem, need_problem
+from hardmax.problem import Problem
 from hardmax.problem.coordinates import scaled
 from hardmax.problem.keys import Dense, OneHot
 from hardmax.problem.problem import slots_of
@@ -127,6 +127,7 @@ def _diameter(keys: np.ndarray) -> float:
     return max(float(np.linalg.norm(keys - key, axis=1).max()) for key in keys)
 
 
+SHOWN = 12  # rows in a notebook
 FARTHEST = 700.0  # of logits at p_fin, whose exponentials are multiplicities of the late problem
 
 
@@ -320,7 +321,6 @@ def decompose(problem: Problem, selection: Iterable[int] | None = None) -> Decom
     >>> found.kind, found.bound, [str(y) for y in found.circulation]
     ('mixed', ((0, 1), (1, 1)), ['1', '1'])
     """
-    need_problem(problem)
     best = best_tokens(problem)
     if selection is None and not best.is_unique:
         raise ValueError(
@@ -412,6 +412,6 @@ def _late(found: Decomposition) -> Problem:
     return late.weighted(weights[inputs], np.concatenate(masses))
 
 
-def _shown(labels: tuple[Label, ...], most: int = 12) -> str:
-    more = f" and {len(labels) - most} more" if len(labels) > most else ""
-    return ", ".join(map(str, labels[:most])) + more if labels else "none"
+def _shown(labels: tuple[Label, ...]) -> str:
+    more = f" and {len(labels) - SHOWN} more" if len(labels) > SHOWN else ""
+    return ", ".join(map(str, labels[:SHOWN])) + more if labels else "none"

@@ -29,7 +29,7 @@ from hardmax.limits.searching import (
     scan_circle,
 )
 from hardmax.margin.att_svm import SetMaxMargin, max_margin, set_max_margin
-from hardmax.problem import Problem, need_problem
+from hardmax.problem import Problem
 from hardmax.problem.coordinates import scaled, scaled_readout
 from hardmax.problem.selection import best_tokens, chosen_slots, selected_tokens
 
@@ -127,7 +127,6 @@ def regularization_path(
     >>> path.points.round(4).tolist(), path.interior.tolist()
     ([[-0.6921]], [True])
     """
-    need_problem(problem)
     wanted = np.array([expect.positive("radii", R) for R in radii])
     if not wanted.size:
         raise ValueError("radii must hold at least one radius, got none")

@@ -17,7 +17,7 @@ from hardmax.margin.norms import Norm
 from hardmax.margin.norms import norm as norm_of
 from hardmax.margin.solution import MaxMargin
 from hardmax.margin.solve import exactly, solve
-from hardmax.problem import Problem, need_problem
+from hardmax.problem import Problem
 from hardmax.problem.keys import Products
 from hardmax.problem.selection import Selection, best_tokens, chosen_tokens, leaders
 
@@ -158,7 +158,6 @@ def best_max_margins(
     There is one selection without ties, else one for every combination of tied tokens. Solutions in
     ``known``, by their selection, are not computed again.
     """
-    need_problem(problem)
     rows, known = AttentionRows(problem), known or {}
     for tokens in itertools.product(*best_tokens(problem).sets):
         if tokens in known:

@@ -116,12 +116,12 @@ class Scale:
         self.point(points, "p after some steps")
         return points
 
-    def rates(self, rates: np.ndarray, normalized: bool, shift: int = 0, name: str = "lr") -> np.ndarray:
+    def rates(self, rates: np.ndarray, normalized: bool, shift: int = 0) -> np.ndarray:
         """Optimizer sizes times 2^shift, for the scaled problem."""
         power = self.exponent * (1 if normalized else 2) + shift
-        scaled = self.shift(rates, power, f"{name} is too large for keys of this size: the first step")
+        scaled = self.shift(rates, power, "lr is too large for keys of this size: the first step")
         if power and (scaled < np.finfo(float).tiny).any():
-            raise ValueError(f"{name} is too small for keys of this size: no step could be told from zero")
+            raise ValueError("lr is too small for keys of this size: no step could be told from zero")
         return scaled
 
     @staticmethod
@@ -161,7 +161,7 @@ def divided(problem: Problem, power: int) -> Scale:
 
 
 def scaled_readout(problem: Problem, *, to_one: bool = False) -> tuple[Scale, LinearReadout]:
-    """The head with values of moderate size, or of size one: what keys are to p, values are to v."""
+    """The readout with values of moderate size, or of size one: what keys are to p, values are to v."""
     head = problem.readout.linear
     assert head is not None
     power = exponent(head.values)

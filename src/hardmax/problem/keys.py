@@ -20,6 +20,15 @@ from hardmax._lib.arrays import exponent, find_leaders, isometric_keys, lengths
 LARGEST = 100_000_000
 
 
+def _need_room(what: str, entries: int) -> None:
+    """Refuse a table that would be too large."""
+    if entries > LARGEST:
+        raise ValueError(
+            f"keys: {what} as a table would have {entries:.2g} entries, more than {LARGEST:.0e}; call a "
+            "function that needs no table (hm.gradient, hm.train, hm.loss), or take fewer tokens"
+        )
+
+
 class Keys:
     """A table of N keys of dimension d. Slots are rows of it, listed input by input (tokens, offsets)."""
 
@@ -210,11 +219,7 @@ class OneHot(Keys):
 
     @cached_property
     def _identity(self) -> np.ndarray:
-        if self.size**2 > LARGEST:
-            raise ValueError(
-                f"keys: {self.size} one-hot keys as a table would have {self.size**2:.2g} entries, more than "
-                f"{LARGEST:.0e}; use a verb that needs no table (gradient, descend, risk), or fewer tokens"
-            )
+        _need_room(f"{self.size} one-hot keys", self.size**2)
         table = np.eye(self.size)
         table.setflags(write=False)
         return table
@@ -312,14 +317,9 @@ class Products(Keys):
 
     def _written(self, left: np.ndarray, right: np.ndarray) -> np.ndarray:
         """Outer products of the rows of both, (m, d_x d_z)."""
-        entries = len(left) * self.shape[1]
-        if entries > LARGEST:
-            raise ValueError(
-                f"keys: {len(left)} products of {self.unknown[0]} by {self.unknown[1]} numbers as a table "
-                f"would have {entries:.2g} entries, more than {LARGEST:.0e}; use a verb that needs no table "
-                "(gradient, descend, risk), or fewer tokens"
-            )
-        return (left[:, :, None] * right[:, None, :]).reshape(len(left), self.shape[1])
+        d_x, d_z = self.unknown
+        _need_room(f"{len(left)} products of {d_x} by {d_z} numbers", len(left) * d_x * d_z)
+        return (left[:, :, None] * right[:, None, :]).reshape(len(left), d_x * d_z)
 
     def over(self, power: int) -> Products:
         """The queries are brought to size one, the tokens take the rest."""
