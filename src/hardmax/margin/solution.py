@@ -306,7 +306,7 @@ class MaxMargin:
                 )
             tokens = np.eye(width)
         if exact is not None:
-            proof = [str(x) for x in exact.multipliers]
+            proof: list[str] | None = [str(x) for x in exact.multipliers]
             p = None if exact.p is None else [str(x) for x in exact.p]
         elif all(x is None or np.isfinite(x).all() for x in (self.p, self.multipliers)):
             proof, p = (None if x is None else texts(x) for x in (self.multipliers, self.p))
