@@ -97,12 +97,12 @@ def test_ends_move_outwards() -> None:
     assert high >= Fraction(unit.margin_interval[1])
 
 
-def test_nothing_known_has_no_margin() -> None:
+@pytest.mark.parametrize("multiplier", [0.0, 1.0])
+def test_nothing_known_has_no_margin(multiplier: float) -> None:
     """An undecided solution without p is not one of a problem in which no row asks for anything."""
     rows = hm.Constraints.dense([[1.0]])
-    best = type(hm.max_margin(rows))(
-        rows, "undecided", "float", np.zeros(1), np.zeros(1), (0.0, math.inf), math.inf
-    )
+    kind, weights = type(hm.max_margin(rows)), np.full(1, multiplier)
+    best = kind(rows, "undecided", "float", np.zeros(1), weights, (0.0, math.inf), math.inf)
     assert math.isnan(best.margin)
     assert math.isnan(best.p_norm)
 

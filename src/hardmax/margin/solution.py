@@ -145,13 +145,14 @@ class MaxMargin:
             return math.inf
         if self.exact is not None:
             return root(self.exact.norm_squared)
-        if self.multipliers is None or (self.status == "undecided" and not self.multipliers.any()):
+        solution = self.multipliers if self.p is None else self.p
+        if solution is None or (self.status == "undecided" and not solution.any()):
             return math.nan
         if self.p is not None:
             shaped = self.p.reshape(self.constraints.shape)
             return norm(self.norm).value(shaped) if np.isfinite(shaped).all() else math.inf
         gram = self.constraints.gram()
-        return math.sqrt(max(float(self.multipliers @ gram @ self.multipliers), 0.0))
+        return math.sqrt(max(float(solution @ gram @ solution), 0.0))
 
     @property
     def margin(self) -> float:
