@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+import hardmax as hm
 import hardmax.margin.certificates as module
 from hardmax.margin.certificates import PowerBall, certify
 from hardmax.margin.constraints import Constraints
-from hardmax.margin.norms.solving import solve_in
 from hardmax.margin.solve import solve
 
 ROWS = [[1.0, 1.0], [1.0, -1.0], [0.5, 1.5], [3.0, 0.25]]
@@ -169,7 +169,7 @@ def test_a_thousand_forgeries_are_refused() -> None:
             a, b = np.round(4 * a) + 0.25, np.round(2 * b) + 0.5
         a *= np.sign(np.einsum("ij,jk,ik->i", a, W, b))[:, None]
         rows = Constraints.pairs(a, range(4), [-1] * 4, right=b, right_of=range(4))
-        best = solve_in(rows, norm, exact=norm in ("l1", "l2", "linf") and k % 2 == 0)
+        best = hm.max_margin(rows, norm=norm, exact=norm in ("l1", "l2", "linf") and k % 2 == 0)
         certificate = best.to_dict()
         assert certify(certificate)["valid"]
         for name, lie in forged(certificate, rng).items():

@@ -13,7 +13,6 @@ import pytest
 import hardmax as hm
 from hardmax.margin.certificates import semidefinite
 from hardmax.margin.norms import norm
-from hardmax.margin.norms.solving import solve_in
 
 BOTH = ("nuclear", "spectral")
 
@@ -40,7 +39,7 @@ def test_strong_duality_on_random_rows() -> None:
         rows = random_rows(rng, 10, d, e)
         if trial % 4 == 0:
             rows = outer(rng.standard_normal((10, 1)), rng.standard_normal((10, 2)))
-        found = [solve_in(rows, name) for name in (*BOTH, "l2")]
+        found = [hm.max_margin(rows, norm=name) for name in (*BOTH, "l2")]
         statuses.append({best.status for best in found})
         if not found[0].is_certified:
             continue
@@ -64,7 +63,7 @@ def test_kkt_of_the_corrections() -> None:
     for _ in range(5):
         rows = random_rows(rng, 8, 4, 3)
         for name in BOTH:
-            best = solve_in(rows, name)
+            best = hm.max_margin(rows, norm=name)
             W = best.p.reshape(rows.shape) * best.margin
             M = (best.multipliers @ rows.rows()).reshape(rows.shape) * best.margin
             U, values, Vt = np.linalg.svd(M)
@@ -110,7 +109,7 @@ E3 = np.eye(3)
     ],
 )
 def test_of_several_optima_the_shortest(name: str, a: Any, b: Any, h: Any, W: Any) -> None:
-    best = solve_in(outer(a, b, h), name)
+    best = hm.max_margin(outer(a, b, h), norm=name)
     assert best.is_certified
     assert best.unique is None
     assert best.p.reshape(3, 3) == pytest.approx(np.array(W), abs=1e-7)
@@ -133,7 +132,7 @@ def test_equalities(name: str) -> None:
             tied[:, None], a + right * (W @ b[5]) / np.sum((W @ b[5]) ** 2), a * np.sign(reach)[:, None]
         )
         rows = outer(a, b, np.where(tied, right, 1.0), tied)
-        best = solve_in(rows, name)
+        best = hm.max_margin(rows, norm=name)
         assert best.is_certified
         A, l = rows.rows(), best.multipliers
         size, other = (n.value(v.reshape(rows.shape)) for n, v in ((ball, best.p), (ball.dual, l @ A)))
@@ -144,7 +143,7 @@ def test_equalities(name: str) -> None:
         assert (A @ best.p.ravel())[5] == pytest.approx(right, abs=1e-9)
         assert (A @ best.p.ravel())[:5].min() > 1 - 1e-9
         assert hm.certify(best.to_dict()).valid
-        free = solve_in(rows.subset(np.flatnonzero(~tied)), name)
+        free = hm.max_margin(rows.subset(np.flatnonzero(~tied)), norm=name)
         assert free.margin >= best.margin * (1 - 1e-9)
 
 
@@ -162,7 +161,7 @@ def scaled(texts: list[str], factor: float) -> list[str]:
 def test_certificates(name: str, tmp_path: Any) -> None:
     """Verified without the solver; whatever is changed in one, it is refused."""
     rows = random_rows(np.random.default_rng(5), 7, 4, 3)
-    best = solve_in(rows, name)
+    best = hm.max_margin(rows, norm=name)
     best.save(tmp_path / "proof.json")
     checked = hm.certify(tmp_path / "proof.json")
     assert checked.valid
@@ -196,9 +195,9 @@ def test_certificates_of_no_solution_and_of_large_matrices() -> None:
     against = outer([[1.0], [1.0]], [[1.0, 0.0], [-1.0, 0.0]])
     nothing = outer([[1.0]], [[1.0, 2.0]], 0.0)
     for name in BOTH:
-        assert hm.certify(solve_in(against, name).to_dict()).what.startswith("infeasible")
-        assert hm.certify(solve_in(nothing, name).to_dict()).valid
-        wide = solve_in(outer(np.ones((1, 101)), [[1.0]]), name)
+        assert hm.certify(hm.max_margin(against, norm=name).to_dict()).what.startswith("infeasible")
+        assert hm.certify(hm.max_margin(nothing, norm=name).to_dict()).valid
+        wide = hm.max_margin(outer(np.ones((1, 101)), [[1.0]]), norm=name)
         assert wide.margin == pytest.approx(math.sqrt(101), rel=1e-12)
         with pytest.raises(
             ValueError, match="max_margin must be of a matrix of at most 100 rows and columns"
@@ -221,9 +220,9 @@ def test_semidefinite_in_integers() -> None:
 def test_rows_that_are_tight() -> None:
     """Tight everywhere if the margin rises without the row, nowhere if it falls with it as an equality."""
     rows = outer(E3[[0, 1, 0, 2]], E3[[0, 1, 1, 2]], [1, 1, 0.3, 0.2])
-    best = solve_in(rows, "nuclear")
+    best = hm.max_margin(rows, norm="nuclear")
     assert best.enclosure.certain.tolist() == [True, True, False, True]
     assert best.enclosure.possible.tolist() == [True, True, True, True]  # an entry from 0.3 to 1 is optimal
-    loose = solve_in(outer(E3[[0, 0]], E3[[0, 0]], [1, 0.5]), "spectral")
+    loose = hm.max_margin(outer(E3[[0, 0]], E3[[0, 0]], [1, 0.5]), norm="spectral")
     assert loose.enclosure.certain.tolist() == [True, False]
     assert loose.enclosure.possible.tolist() == [True, False]

@@ -11,7 +11,6 @@ import hardmax as hm
 from hardmax.margin.batch import solve_batch
 from hardmax.margin.norms import norm
 from hardmax.margin.norms.corners import at_corners
-from hardmax.margin.norms.solving import solve_in
 
 halves = st.integers(-4, 4).map(lambda x: x / 2)
 tables = st.tuples(st.integers(1, 4), st.integers(1, 7)).flatmap(
@@ -64,7 +63,7 @@ def test_batch_in_other_norms() -> None:
     rows = [hm.Constraints.dense(rng.standard_normal((4, 3)) + np.array([2.0, 0, 0])) for _ in range(3)]
     for name in ("l1.5", 3):
         many = hm.max_margin(rows, norm=name)
-        assert [best.margin for best in many] == [solve_in(each, name).margin for each in rows]
+        assert [best.margin for best in many] == [hm.max_margin(each, norm=name).margin for each in rows]
     problems = [hm.data.example(name) for name in ("w22", "w33", "w44")]
     chosen = [hm.best_tokens(problem).tokens for problem in problems]
     for name in ("nuclear", "spectral", "linf"):
@@ -89,7 +88,7 @@ def test_a_strict_corner_is_the_only_optimum(rows: list[list[float]], name: str,
     """What floats call proved, fractions confirm; and the margin is right where nothing is proved, too."""
     A, h = np.array(rows), 2.0 ** (np.arange(len(rows)) % (spread + 1))
     found = at_corners(A[None], h[None], np.zeros((1, len(h)), dtype=bool), norm(name))
-    best = solve_in(hm.Constraints.dense(A, h), name)
+    best = hm.max_margin(hm.Constraints.dense(A, h), norm=name)
     if not best.is_feasible:
         assert not found.strict[0]
         return

@@ -17,7 +17,6 @@ from hypothesis import strategies as st
 import hardmax as hm
 from hardmax.margin.norms import norm
 from hardmax.margin.norms.polyhedral import Polyhedron
-from hardmax.margin.norms.solving import solve_in
 from hardmax.margin.solve import solve
 
 NAMES = ("l1", "l1.5", "l2", "l3", "linf")
@@ -124,7 +123,7 @@ tables = st.integers(1, 4).flatmap(
 def test_duality(rows: list[list[float]], name: str) -> None:
     """Both ends of the interval by their definition; infeasible in one norm is infeasible in all."""
     constraints, ball = hm.Constraints.dense(rows), norm(name)
-    best = solve_in(constraints, name)
+    best = hm.max_margin(constraints, norm=name)
     assert best.is_feasible == solve(constraints).is_feasible
     assert hm.certify(best.to_dict()).valid
     if not best.is_feasible:
@@ -135,7 +134,7 @@ def test_duality(rows: list[list[float]], name: str) -> None:
     assert ball.dual.value(A.T @ y) == pytest.approx(best.margin, rel=1e-9)
     assert ball.dual.value(A.T @ best.multipliers) == pytest.approx(best.p_norm, rel=1e-9)
     assert best.margin_gap(best.p) == pytest.approx(0, abs=1e-9)
-    scaled = solve_in(hm.Constraints.dense(2.0**40 * A), name)
+    scaled = hm.max_margin(hm.Constraints.dense(2.0**40 * A), norm=name)
     assert scaled.margin == pytest.approx(2.0**40 * best.margin, rel=1e-12)
 
 
@@ -146,7 +145,7 @@ def test_strong_duality_on_random_rows() -> None:
     for _ in range(100):
         A = rng.standard_normal((5, 3))
         A[:, 0] += 0.5
-        found = [solve_in(hm.Constraints.dense(A), each) for each in NAMES]
+        found = [hm.max_margin(hm.Constraints.dense(A), norm=each) for each in NAMES]
         statuses += [{best.status for best in found}]
         for smaller, larger in itertools.pairwise(found):
             assert smaller.margin_interval[0] <= larger.margin_interval[1]
@@ -162,7 +161,7 @@ def test_strong_duality_on_random_rows() -> None:
 @given(tables)
 def test_powers_near_two_are_near_l2(rows: list[list[float]]) -> None:
     constraints = hm.Constraints.dense(rows)
-    plain, near = solve(constraints), solve_in(constraints, 2 + 2.0**-40)
+    plain, near = solve(constraints), hm.max_margin(constraints, norm=2 + 2.0**-40)
     assert plain.status == near.status
     if plain.is_certified:
         assert near.p == pytest.approx(plain.p, rel=1e-8, abs=1e-8 * plain.p_norm)
@@ -209,7 +208,7 @@ def test_matrices(paper_d: dict[str, Any], name: str) -> None:
     for known in data["selections"]:
         rows = matrix_rows(data, known["selection"])
         for each, truth in known["norms"].items():
-            best, ball = solve_in(rows, each), norm(each)
+            best, ball = hm.max_margin(rows, norm=each), norm(each)
             assert best.is_certified
             assert best.margin == pytest.approx(truth["margin"], rel=1e-9)
             lower, upper = best.margin_interval
@@ -219,10 +218,10 @@ def test_matrices(paper_d: dict[str, Any], name: str) -> None:
             assert ball.dual.value(u) / best.multipliers.sum() == pytest.approx(best.margin, rel=1e-8)
             assert best.margin_gap(best.p) == pytest.approx(0, abs=1e-12)
             assert best.margin_gap(truth["W"]) == pytest.approx(0, abs=1e-8)
-    nuclear = solve_in(rows, "nuclear")
+    nuclear = hm.max_margin(rows, norm="nuclear")
     assert nuclear.unique is None
     assert hm.certify(nuclear.to_dict()).valid
-    assert solve_in(rows, "l1").is_certified  # of the entries
+    assert hm.max_margin(rows, norm="l1").is_certified  # of the entries
 
 
 def test_matrices_whose_rows_are_no_outer_products() -> None:
@@ -234,7 +233,7 @@ def test_matrices_whose_rows_are_no_outer_products() -> None:
         some.append(hm.Constraints.between_entries((d, e), plus, minus))
     for rows in some:
         for name in ("nuclear", "spectral"):
-            best, ball = solve_in(rows, name), norm(name)
+            best, ball = hm.max_margin(rows, norm=name), norm(name)
             assert best.is_certified
             low, high = best.margin_interval
             W, u = best.p.reshape(rows.shape), (best.multipliers @ rows.rows()).reshape(rows.shape)
@@ -253,7 +252,7 @@ def test_matrices_whose_rows_nearly_cancel(name: str) -> None:
         a[1], b[1] = -a[0] + 1e-4 * rng.normal(size=3), b[0]
         every = np.arange(8)
         rows = hm.Constraints.pairs(a, every, every * 0 - 1, right=b, right_of=every)
-        assert solve_in(rows, name).status == solve(rows).status == "certified"
+        assert hm.max_margin(rows, norm=name).status == solve(rows).status == "certified"
 
 
 def test_matrices_with_equalities_and_of_no_solution() -> None:
@@ -263,25 +262,25 @@ def test_matrices_with_equalities_and_of_no_solution() -> None:
     )  # fmt: skip
     # W_00 + W_01 >= 1 and W_10 = W_11: the first row of W is all that is asked
     for each, size in (("nuclear", math.sqrt(0.5)), ("spectral", math.sqrt(0.5))):
-        best = solve_in(rows, each)
+        best = hm.max_margin(rows, norm=each)
         assert best.is_certified
         assert best.p_norm == pytest.approx(size, rel=1e-8)
     against = hm.Constraints.pairs(np.eye(2), [0, 0], [-1, -1], right=[[1.0], [-1.0]], right_of=[0, 1])
-    assert solve_in(against, "spectral").status == "infeasible"
+    assert hm.max_margin(against, norm="spectral").status == "infeasible"
 
 
 def test_equalities() -> None:
     """Rows E p = 0: the upper end uses the equalities' multipliers (correction to D-DEF-3)."""
     rows = hm.Constraints.dense([[1.0, 0.0, 0.0], [1.0, 1.0, 0.5]], E=[[0.0, 1.0, -1.0]])
     # p = (1, s, s): |p|_1 = 1 + 2|s| and |p|_inf = max(1, |s|), with 1 + 1.5 s >= 1
-    assert solve_in(rows, "l1").fractions.tolist() == [1, 0, 0]
-    best = solve_in(rows, "linf")
+    assert hm.max_margin(rows, norm="l1").fractions.tolist() == [1, 0, 0]
+    best = hm.max_margin(rows, norm="linf")
     assert best.margin == 1.0
     assert best.face.dim == 1
     assert best.p.tolist() == [1.0, 0.0, 0.0]
     skewed = hm.Constraints.dense([[1.0, 1.0, 0.0]], E=[[1.0, -2.0, 0.0]])  # p = (2, 1)/3
     for name in ("l1", "l1.5", "l3", "linf"):
-        best = solve_in(skewed, name)
+        best = hm.max_margin(skewed, norm=name)
         assert best.is_certified
         assert best.p == pytest.approx([2 / 3, 1 / 3, 0])
         assert hm.certify(best.to_dict()).valid
@@ -329,11 +328,13 @@ def test_margins_do_not_depend_on_the_unit_of_the_keys(name: str) -> None:
 
 def test_rows_of_a_millionth_are_certified() -> None:
     """The engines' tolerances are absolute; rows of 1e-6 used to reach them as they are."""
-    assert solve_in(hm.Constraints.dense(1e-6 * np.array([[-1.0, 1.0], [1.0, -2.0]])), "l1.5").is_certified
+    assert hm.max_margin(
+        hm.Constraints.dense(1e-6 * np.array([[-1.0, 1.0], [1.0, -2.0]])), norm="l1.5"
+    ).is_certified
     rng = np.random.default_rng(1)
     for _ in range(40):
         rows = rng.normal(size=(4, 3)) + np.array([1.5, 0.0, 0.0])
-        small, plain = (solve_in(hm.Constraints.dense(unit * rows), "l1.5") for unit in (1e-6, 1.0))
+        small, plain = (hm.max_margin(hm.Constraints.dense(unit * rows), norm="l1.5") for unit in (1e-6, 1.0))
         assert small.status == plain.status != "undecided"
         if plain.is_certified:
             assert small.margin == pytest.approx(1e-6 * plain.margin, rel=1e-12)
@@ -361,7 +362,7 @@ def test_certificates_carry_their_norm() -> None:
     rows = hm.Constraints.dense([[2.0, 1.0], [0.5, 3.0]])
     others = {"l1": "linf", "l1.5": "l1.4", "l2": "l1.9", "l3": "l3.1", "linf": "l1"}
     for name, other in others.items():
-        best = solve_in(rows, name)
+        best = hm.max_margin(rows, norm=name)
         proof = best.to_dict()
         assert proof["norm_name"] == name
         assert hm.certify(proof).valid
@@ -379,7 +380,7 @@ def test_certificates_carry_their_norm() -> None:
         assert not hm.certify(higher).valid
     for bad in ("l0.5", "x", "l1e400", 3, None, "nuclear"):
         assert not hm.certify(forged(proof, norm_name=bad)).valid
-    plain = solve_in(rows, "l2").to_dict()
+    plain = hm.max_margin(rows, norm="l2").to_dict()
     del plain["norm_name"]  # certificates of version 0.1 have none, and mean l2
     assert hm.certify(forged(plain)).valid
 
@@ -425,7 +426,7 @@ def test_nothing_to_select_and_one_row() -> None:
         assert empty.is_certified
         assert hm.certify(empty.to_dict()).valid
     for name in ("l1", "l1.5", "l3", "linf"):  # one row: the margin is the dual norm, p the steepest step
-        best, ball = solve_in(hm.Constraints.dense([[3.0, -4.0]]), name), norm(name)
+        best, ball = hm.max_margin(hm.Constraints.dense([[3.0, -4.0]]), norm=name), norm(name)
         assert best.margin == pytest.approx(ball.dual.value([3.0, -4.0]), rel=1e-14)
         assert best.p * best.margin == pytest.approx(ball.step([3.0, -4.0]), abs=1e-12)
 

@@ -184,7 +184,7 @@ class AssumptionD:
 
     @property
     def Theta(self) -> float:
-        """C_plus / C_minus."""
+        """Ratio C_plus / C_minus of the two constants."""
         return self.C_plus / self.C_minus
 
     def rho(self, Delta: float) -> float:

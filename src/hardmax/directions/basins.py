@@ -12,7 +12,7 @@ from hardmax._lib.plotting import INPUTS, axes_of
 from hardmax.directions.enumerate import attractors
 from hardmax.dynamics.optim import Normalized
 from hardmax.dynamics.train import train_quietly
-from hardmax.problem import Problem, need_problem
+from hardmax.problem import Problem
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -38,7 +38,6 @@ def plot_basins(problem: Problem, ax: Any = None, *, reach: float = 4.0, cells: 
     >>> [text.get_text() for text in ax.get_legend().get_texts()]
     ['tokens 0 0', 'tokens 0 1']
     """
-    need_problem(problem)
     ax = axes_of(ax)
     if problem.shape != (2,):
         raise ValueError(
@@ -47,7 +46,6 @@ def plot_basins(problem: Problem, ax: Any = None, *, reach: float = 4.0, cells: 
     reach, cells = expect.positive("reach", reach), expect.whole("cells", cells, 2)
     if reach > 1e100:
         raise ValueError(f"reach must be at most 1e100, got {reach:g}; scale the keys instead")
-    ax = axes_of(ax)
     sides = reach * ((2.0 * np.arange(cells) + 1.0 - cells) / cells)
     optimizer = Normalized(reach / 10.0)
     ends = [

@@ -25,8 +25,8 @@ from hardmax._lib import expect
 from hardmax._lib.arguments import check_arguments
 from hardmax._lib.arrays import exponent
 from hardmax.margin.constraints import Bools, Floats, Ints
-from hardmax.margin.rationals import integers
-from hardmax.problem import Problem, need_problem
+from hardmax.margin.rationals import independent_columns, integers
+from hardmax.problem import Problem
 
 EPS = float(np.finfo(float).eps)
 BLOCK = 20_000  # sets looked at together
@@ -65,7 +65,7 @@ class Tie:
 
     @property
     def count(self) -> int:
-        """Rows that tie."""
+        """Number of rows that tie."""
         return sum(len(tokens) - 1 for tokens in self.tops)
 
 
@@ -106,16 +106,8 @@ class Geometry:
         """Integer coordinates of the differences, for linear conditions on a q in their span."""
         if self.rank == self.problem.d:
             return self.differences
-        basis: list[int] = []
-        for slot in range(len(self.tokens)):
-            if self._rank([*basis, slot]) == len(basis) + 1:
-                basis.append(slot)
-        self.basis = basis
-        return fmpz_mat([[self.gram[s, b] for b in basis] for s in range(len(self.tokens))])
-
-    def _rank(self, slots: list[int]) -> int:
-        d = self.problem.d
-        return int(fmpz_mat([[self.differences[s, j] for j in range(d)] for s in slots]).rank())
+        self.basis = independent_columns(self.differences.transpose())
+        return fmpz_mat([[self.gram[s, b] for b in self.basis] for s in range(len(self.tokens))])
 
     @cached_property
     def rows(self) -> Ints:
@@ -225,7 +217,7 @@ class Geometry:
         )
 
     def _combine(self, weights: list[tuple[int, Fraction]]) -> Floats:
-        """sum of weight times difference, rounded once."""
+        """Return the sum of weight times difference, rounded once."""
         scale = Fraction(2) ** self.power
         d = self.problem.d
         total = [sum((w * int(self.differences[s, j]) for s, w in weights), Fraction(0)) for j in range(d)]
@@ -353,7 +345,6 @@ def critical_directions(
     (0, [1.0, 0.0], (1,))
     (1, [0.995, 0.0995], (1,))
     """
-    need_problem(problem)
     geometry = Geometry(problem)
     search = _CriticalSearch(geometry, expect.whole("limit", limit, 1), seconds)
     tied = _tied_scores(geometry)

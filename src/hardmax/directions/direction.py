@@ -10,7 +10,7 @@ import numpy as np
 
 from hardmax._lib import expect
 from hardmax._lib.arguments import check_arguments
-from hardmax._lib.arrays import cosine_distance
+from hardmax._lib.arrays import cosine_distance, exponent
 from hardmax.directions.neighbors import Chosen, attracts, row_gaps, solution, tight_rows
 from hardmax.problem import Problem
 from hardmax.problem.losses import LossFunction
@@ -65,7 +65,8 @@ def directional_margin(problem: Problem, q: Any, tolerance: float = RESOLVED) ->
         return Direction(selected, 0.0, tied, False, False, np.nan)
     chosen = problem.offsets[:-1] + np.array(selected.tokens)
     keys = problem.keys[problem.tokens]
-    margins = (np.repeat(keys[chosen], problem.sizes, axis=0) - keys) @ q
+    power = exponent(q)  # its length must not make products leave the floats
+    margins = (np.repeat(keys[chosen], problem.sizes, axis=0) - keys) @ np.ldexp(q, -power)
     copies = problem.groups != np.arange(len(keys))
     margins[chosen] = margins[copies] = np.inf
     Gamma = float(margins.min())
@@ -76,6 +77,8 @@ def directional_margin(problem: Problem, q: Any, tolerance: float = RESOLVED) ->
     inputs = np.repeat(np.arange(problem.n), problem.sizes)
     pairs = [(int(inputs[l]), int(l - problem.offsets[inputs[l]])) for l in np.flatnonzero(least)]
     delta = float(margins[~least].min(initial=np.inf)) - Gamma
+    with np.errstate(over="ignore", under="ignore"):
+        Gamma, delta = float(np.ldexp(Gamma, power)), float(np.ldexp(delta, power))
     return Direction(selected, Gamma, tuple(pairs), bool((above > 0).all()), True, delta)
 
 

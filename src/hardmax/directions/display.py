@@ -66,7 +66,7 @@ class PlaneDisplay(Pictured):
         return cls(problem, tuple(sorted(found, key=rank)), disc)
 
     def plot(self) -> Figure:
-        """The matplotlib figure."""
+        """Draw the disc and the tokens of up to five selections; return the matplotlib figure."""
         count = 1 + min(len(self.found), PANELS)
         columns = 2 if count in (2, 4) else min(count, 3)
         lines = math.ceil(count / columns)

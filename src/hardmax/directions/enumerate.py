@@ -29,8 +29,8 @@ from hardmax.margin.norms import Norm
 from hardmax.margin.norms import norm as norm_of
 from hardmax.margin.rationals import integers
 from hardmax.margin.solution import MaxMargin
-from hardmax.margin.solve import L2, kept, proves
-from hardmax.problem import Problem, need_problem
+from hardmax.margin.solve import L2, kept, proves, shifted_outwards
+from hardmax.problem import Problem
 from hardmax.problem.selection import best_tokens, slot_gaps
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ class Leaf:
 
 
 class Leaves:
-    """What a tree ends in."""
+    """Full selections at the end of a search tree, certified block by block."""
 
     def __init__(self, tree: Tree) -> None:
         self.tree = tree
@@ -83,7 +83,8 @@ class Leaves:
         tight = enclose(A, h, equal, weights, block.p) if tree.problem.gram is None else None
         with np.errstate(over="ignore", under="ignore"):
             p, multipliers = np.ldexp(block.p, -tree.power), np.ldexp(weights, -2 * tree.power)
-            lower, upper = (np.ldexp(x, tree.power).tolist() for x in (measured.lower, measured.upper))
+        ends = shifted_outwards(measured.lower, measured.upper, tree.power)
+        lower, upper = (end.tolist() for end in ends)
         good &= kept(block.p, p) & kept(weights, multipliers)
         residuals = measured.kkt.tolist()
         gaps = np.concatenate([self._gaps(i, tokens[:, j]) for j, i in enumerate(inputs)], axis=1)
@@ -113,7 +114,7 @@ class Leaves:
                 tree.undecided.append(selection)
 
     def in_norm(self, leaves: Iterator[Leaf], norm: Norm, goes_on: Callable[[], bool]) -> Iterator[Leaf]:
-        """The same selections, because feasibility knows no norm, each solved in this one."""
+        """Solve the selections of leaves in another norm; feasibility does not depend on the norm."""
         for leaf in leaves:
             if not goes_on():
                 return
@@ -275,7 +276,7 @@ class FeasibleSelection:
 
     @property
     def margin(self) -> float:
-        """1/|p_mm|."""
+        """Margin of the selection, 1/|p_mm|."""
         return self.max_margin.margin
 
     @property
@@ -656,7 +657,6 @@ def selections(
     >>> [each.margin for each in hm.selections(hm.data.example("B-FIG-1b"), among="best")]
     [1.0049875621120892]
     """
-    need_problem(problem)
     budget = SearchBudget(limit, seconds, min_margin, top)
     return SelectionList(problem, budget, only_local=False, progress=progress, norm=norm, among=among)
 
@@ -699,6 +699,5 @@ def attractors(
     1  0 0     0.316228  yes       yes   +0.3162 +0.9487
     2 attract of 4 feasible, complete
     """
-    need_problem(problem)
     budget = SearchBudget(limit, seconds, min_margin, top)
     return SelectionList(problem, budget, only_local=True, progress=progress, norm=norm)

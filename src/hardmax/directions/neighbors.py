@@ -23,7 +23,7 @@ from hardmax.margin.measure import Tight
 from hardmax.margin.norms import Norm
 from hardmax.margin.norms import norm as norm_of
 from hardmax.margin.solution import MaxMargin
-from hardmax.problem import Problem, need_problem
+from hardmax.problem import Problem
 from hardmax.problem.selection import chosen_tokens, is_best, leaders, slot_gaps
 
 __all__ = ["Attraction", "Neighbors", "attracts", "is_best", "neighbors", "score_gap"]
@@ -60,7 +60,6 @@ def neighbors(problem: Problem, chosen: Chosen) -> Neighbors:
     >>> hm.neighbors(hm.data.example("B-FIG-1b"), [1]).sets
     ((2,),)
     """
-    need_problem(problem)
     best = solution(problem, chosen)
     labels, tight = row_labels(best), _tight(best)
     near: list[list[int]] = [[] for _ in range(problem.n)]
@@ -145,7 +144,6 @@ def attracts(problem: Problem, selection: Any, *, norm: Norm | str | float | Non
     >>> bool(hm.attracts(problem, [1]))
     False
     """
-    need_problem(problem)
     best = solution(problem, selection, norm)
     if best.is_feasible is False:
         return Attraction.NO

@@ -6,12 +6,13 @@ import itertools
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from fractions import Fraction
 
 import numpy as np
+from flint import fmpz_mat
 
 from hardmax._lib.arguments import check_arguments
 from hardmax._lib.expect import generator
+from hardmax.margin.rationals import integers
 from hardmax.problem import Problem
 
 CLEAR = 1e-9  # a least singular value above this, relatively, is far beyond rounding
@@ -90,24 +91,14 @@ def _dependent(
 
 
 def _rank_is_short(keys: list[np.ndarray], rows: tuple[Row, ...], with_ones: bool) -> bool:
-    """Whether the rows, each with a 1 behind it if asked, are dependent, by elimination in fractions."""
-    ends = [(Fraction(1) if with_ones else Fraction(0))] * len(rows)
-    exact = [
-        [*(Fraction(x) - Fraction(y) for x, y in zip(keys[i][a], keys[i][t], strict=True)), end]
-        for (i, a, t), end in zip(rows, ends, strict=True)
+    """Whether the rows, each with a 1 behind it if asked, are dependent, in whole numbers."""
+    entries, _ = integers([[keys[i][a], keys[i][t]] for i, a, t in rows])
+    table = fmpz_mat(2 * len(rows), keys[0].shape[1], entries).table()
+    ends = [1] if with_ones else []
+    lines = [
+        [x - y for x, y in zip(table[j], table[j + 1], strict=True)] + ends for j in range(0, len(table), 2)
     ]
-    rank = 0
-    for column in range(len(exact[0])):
-        pivot = next((r for r in range(rank, len(exact)) if exact[r][column]), None)
-        if pivot is None:
-            continue
-        exact[rank], exact[pivot] = exact[pivot], exact[rank]
-        for r in range(rank + 1, len(exact)):
-            factor = exact[r][column] / exact[rank][column]
-            if factor:
-                exact[r] = [x - factor * y for x, y in zip(exact[r], exact[rank], strict=True)]
-        rank += 1
-    return rank < len(exact)
+    return int(fmpz_mat(lines).rank()) < len(rows)
 
 
 def _count(sizes: list[int], total: int) -> int:

@@ -50,12 +50,12 @@ class LocalPath:
 
     @property
     def half_angle(self) -> float:
-        """Of the cone, in radians."""
+        """Half the opening of the cone, in radians."""
         return _angle(self.mu)
 
     @property
     def norms(self) -> np.ndarray:
-        """|p(R)|."""
+        """Length of p at every radius."""
         return lengths(self.points)
 
     @property

@@ -22,7 +22,7 @@ from hardmax.margin.att_svm import AttentionRows, max_margin
 from hardmax.margin.constraints import Label
 from hardmax.margin.norms import Norm
 from hardmax.margin.solution import MaxMargin
-from hardmax.problem import Problem, need_problem
+from hardmax.problem import Problem
 from hardmax.problem.coordinates import scaled
 from hardmax.problem.keys import Dense, OneHot
 from hardmax.problem.problem import slots_of
@@ -47,7 +47,7 @@ class Finite:
 
 
 def restricted(problem: Problem, kept: np.ndarray) -> Problem:
-    """The same problem with some of its slots, at least one of every input."""
+    """Return the problem with some of its slots, at least one of every input."""
     return problem._with(
         tokens=problem.tokens[kept],
         offsets=np.concatenate([[0], np.cumsum(np.add.reduceat(kept.astype(np.intp), problem.offsets[:-1]))]),
@@ -127,6 +127,7 @@ def _diameter(keys: np.ndarray) -> float:
     return max(float(np.linalg.norm(keys - key, axis=1).max()) for key in keys)
 
 
+SHOWN = 12  # rows in a notebook
 FARTHEST = 700.0  # of logits at p_fin, whose exponentials are multiplicities of the late problem
 
 
@@ -176,14 +177,14 @@ class Decomposition:
 
     @property
     def kind(self) -> str:
-        """ "separable" (nothing is bound), "bounded" (everything is: p stays finite) or "mixed"."""
+        """Kind of the data: "separable" (nothing is bound), "bounded" (p stays finite) or "mixed"."""
         if not self.bound:
             return "separable"
         return "mixed" if self.separable else "bounded"
 
     @property
     def status(self) -> str:
-        """ "certified" if the partition, p_mm and, unless local, p_fin are proved, else "undecided"."""
+        """Either "certified" (the partition, p_mm and, unless local, p_fin are proved) or "undecided"."""
         proved = self.partition.certified and self.partition.best.is_certified
         if not self.is_local:
             proved = proved and self.finite is not None and self.finite.radius not in (None, math.inf)
@@ -197,7 +198,6 @@ class Decomposition:
     @cached_property
     def finite(self) -> Finite | None:
         """p_fin with the risk there and the radius that is proved to hold it; None if none was found."""
-
         seen = restricted(self.problem, _survivors(self.problem, self.selection, self.partition))
         return local_minimum(seen, self.start) if self.is_local else convex_minimum(seen, self.S)
 
@@ -264,7 +264,7 @@ class Decomposition:
         return max_margin(self.partition.best.constraints, norm=norm)
 
     def parts(self, p: Any) -> tuple[np.ndarray, np.ndarray]:
-        """p as a sum of its part in S, which tends to p_fin, and the rest, which goes along p_mm.
+        """Split p into its part in S, which tends to p_fin, and the rest, which goes along p_mm.
 
         >>> import hardmax as hm
         >>> tied = hm.Problem([[[1.0, 0.0], [0.0, 0.0]]] * 2, [[1, 0], [0, 1]], loss="log")
@@ -321,7 +321,6 @@ def decompose(problem: Problem, selection: Iterable[int] | None = None) -> Decom
     >>> found.kind, found.bound, [str(y) for y in found.circulation]
     ('mixed', ((0, 1), (1, 1)), ['1', '1'])
     """
-    need_problem(problem)
     best = best_tokens(problem)
     if selection is None and not best.is_unique:
         raise ValueError(
@@ -413,6 +412,6 @@ def _late(found: Decomposition) -> Problem:
     return late.weighted(weights[inputs], np.concatenate(masses))
 
 
-def _shown(labels: tuple[Label, ...], most: int = 12) -> str:
-    more = f" and {len(labels) - most} more" if len(labels) > most else ""
-    return ", ".join(map(str, labels[:most])) + more if labels else "none"
+def _shown(labels: tuple[Label, ...]) -> str:
+    more = f" and {len(labels) - SHOWN} more" if len(labels) > SHOWN else ""
+    return ", ".join(map(str, labels[:SHOWN])) + more if labels else "none"

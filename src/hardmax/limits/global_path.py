@@ -1,5 +1,7 @@
-"""Regularization paths: the point of least risk in every ball, of p (B-ALG-1, B-THM-1, B-THM-8), and of the
-readout v and p together (B-ALG-3, B-THM-5, B-THM-6, B-NEW-1)."""
+"""Regularization paths: the point of least risk in every ball, of p alone or of the readout v and p together.
+
+The first is B-ALG-1, B-THM-1 and B-THM-8; the second is B-ALG-3, B-THM-5, B-THM-6 and B-NEW-1.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,7 @@ from hardmax.limits.searching import (
     scan_circle,
 )
 from hardmax.margin.att_svm import SetMaxMargin, max_margin, set_max_margin
-from hardmax.problem import Problem, need_problem
+from hardmax.problem import Problem
 from hardmax.problem.coordinates import scaled, scaled_readout
 from hardmax.problem.selection import best_tokens, chosen_slots, selected_tokens
 
@@ -125,7 +127,6 @@ def regularization_path(
     >>> path.points.round(4).tolist(), path.interior.tolist()
     ([[-0.6921]], [True])
     """
-    need_problem(problem)
     wanted = np.array([expect.positive("radii", R) for R in radii])
     if not wanted.size:
         raise ValueError("radii must hold at least one radius, got none")
@@ -178,7 +179,7 @@ class _PathSearch:
         self.finite: list[Minimum] = []
 
     def _offset(self, problem: Problem) -> np.ndarray:
-        """w of B-NEW-2 for the best-scoring tokens, zero where it does not exist."""
+        """Offset w of B-NEW-2 for the best-scoring tokens, zero where it does not exist."""
         if len(self.target.solutions) == 1:
             try:
                 return self.landscape.basis.T @ path_offset(problem, self.target.solutions[0])
@@ -458,7 +459,7 @@ def _features(problem: Problem, p: np.ndarray) -> np.ndarray:
 
 
 def _head_risk(problem: Problem, features: np.ndarray) -> Expand:
-    """log L as a function of v, for fixed attention."""
+    """Return the log of the risk as a function of v, for fixed attention."""
     loss = problem.loss
 
     def expand(v: np.ndarray) -> Expanded:

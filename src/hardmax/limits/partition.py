@@ -17,6 +17,7 @@ import numpy as np
 from flint import fmpq, fmpq_mat, fmpz_mat  # type: ignore[import-untyped, unused-ignore]
 
 from hardmax.limits.cycles import circulation, ends, inside_components, potential, strong_components
+from hardmax.margin.closed_forms import Classes
 from hardmax.margin.constraints import Bools, Constraints, Floats, Ints
 from hardmax.margin.rationals import independent_columns, integer_rows
 from hardmax.margin.solution import MaxMargin
@@ -93,28 +94,16 @@ def _of_graph(constraints: Constraints) -> Partition:
     p[constraints.plus], p[constraints.minus] = (
         potential(above, below, component)[end] for end in (above, below)
     )
-    basis = _forest(above, below, np.flatnonzero(bound & (above != below)), count)
+    basis = _forest(above, below, np.flatnonzero(bound & (above != below)))
     best = solve(posed(constraints, bound, basis), exact=constraints.count <= EXACT_ROWS)
     return Partition(constraints, bound, basis, y, best, tuple(Fraction(int(x)) for x in p), True)
 
 
-def _forest(above: Ints, below: Ints, edges: Ints, count: int) -> Ints:
+def _forest(above: Ints, below: Ints, edges: Ints) -> Ints:
     """Edges of these that make a spanning forest."""
-    parent = list(range(count))
-
-    def root(node: int) -> int:
-        while parent[node] != node:
-            parent[node] = parent[parent[node]]
-            node = parent[node]
-        return node
-
-    kept = []
-    for edge in edges.tolist():
-        a, b = root(int(above[edge])), root(int(below[edge]))
-        if a != b:
-            parent[a] = b
-            kept.append(edge)
-    return np.array(kept, dtype=np.int64)
+    forest = Classes()
+    chosen = [edge for edge in edges.tolist() if forest.merge(int(above[edge]), int(below[edge]))]
+    return np.array(chosen, dtype=np.int64)
 
 
 def _known(constraints: Constraints) -> tuple[Bools, list[Fraction]]:

@@ -102,7 +102,7 @@ class Landscape:
         return logs
 
     def log_excess(self, p: np.ndarray) -> float:
-        """log E at one point; for references that score best E is never negative."""
+        """Return log E at one point; for references that score best E is never negative."""
         return float(self.excess(p[None])[1][0])
 
     def least(self, points: np.ndarray) -> int:

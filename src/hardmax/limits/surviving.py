@@ -41,7 +41,7 @@ class Survivors:
 
     @property
     def verdict(self) -> str:
-        """ "finite" (every token survives, and is bound), else "consistent" or "inconsistent"."""
+        """Verdict: "finite" (every token survives, and is bound), "consistent" or "inconsistent"."""
         if self.decomposition.kind == "bounded" and not self.reason:
             return "finite"
         return "consistent" if not self.reason else "inconsistent"

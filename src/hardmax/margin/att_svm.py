@@ -14,10 +14,10 @@ from hardmax._lib.arguments import WrongType, check_arguments
 from hardmax.margin.batch import solve_batch
 from hardmax.margin.constraints import Constraints, Floats, Ints, Label
 from hardmax.margin.norms import Norm
-from hardmax.margin.norms.solving import solve_in
+from hardmax.margin.norms import norm as norm_of
 from hardmax.margin.solution import MaxMargin
 from hardmax.margin.solve import exactly, solve
-from hardmax.problem import Problem, need_problem
+from hardmax.problem import Problem
 from hardmax.problem.keys import Products
 from hardmax.problem.selection import Selection, best_tokens, chosen_tokens, leaders
 
@@ -96,7 +96,7 @@ def max_margin(
     if isinstance(problem, Constraints):
         if selection is not None:
             raise ValueError("selection must be None with Constraints, whose rows say what is selected")
-        return solve_in(problem, norm, exact)
+        return norm_of(norm).solve(problem, exact)
     if isinstance(selection, str) and selection == "best":
         return max((best for _, best in best_max_margins(problem, exact=exact, norm=norm)), key=_margin)
     tokens = leaders(problem, best_tokens(problem) if selection is None else chosen_tokens(selection))
@@ -118,12 +118,12 @@ def _solve_list(
                 "problem must be a list of Problems, or of Constraints without selections, got both"
             )
         if exact:
-            return [solve_in(each, norm, exact) for each in given]
+            return [norm_of(norm).solve(each, exact) for each in given]
         return solve_batch(given, workers=workers, norm=norm)
     posed = [each for each in problems if isinstance(each, Problem)]
     if len(posed) < len(problems):
         raise WrongType("problem must be a list of Problem or of Constraints, got something else in it")
-    listed = isinstance(selections, Sequence) and not isinstance(selections, str)
+    listed = isinstance(selections, Sequence | np.ndarray) and not isinstance(selections, str)
     if listed and len(problems) != len(selections):
         raise ValueError(
             f"selection must be {len(problems)} selections, one per problem, got {len(selections)}"
@@ -158,7 +158,6 @@ def best_max_margins(
     There is one selection without ties, else one for every combination of tied tokens. Solutions in
     ``known``, by their selection, are not computed again.
     """
-    need_problem(problem)
     rows, known = AttentionRows(problem), known or {}
     for tokens in itertools.product(*best_tokens(problem).sets):
         if tokens in known:
@@ -232,7 +231,7 @@ class AttentionRows:
         margin: then the Gram matrix is asked, too.
         """
         constraints = self.constraints(chosen)
-        answer = solve_in(constraints, norm, exact)
+        answer = norm_of(norm).solve(constraints, exact)
         gram = self.problem.gram
         if gram is None or answer.is_feasible is False or not constraints.count:
             return answer
@@ -295,12 +294,12 @@ class SetMaxMargin:
 
     @property
     def margin(self) -> float:
-        """1/norm."""
+        """Largest margin of a choice of tokens, 1/`p_norm`."""
         return 1 / self.p_norm if self.p_norm else np.inf
 
     @property
     def minimizers(self) -> tuple[Floats, ...]:
-        """The distinct minimizers."""
+        """Every distinct p of least length."""
         found: list[MaxMargin] = []
         for best in self.solutions:
             if not any(_same(best, other) for other in found):

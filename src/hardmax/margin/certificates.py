@@ -307,8 +307,10 @@ def _minus(x: Vector, y: Vector) -> Vector:
 
 
 class _Rows:
-    """Rows table[plus] - table[minus], times right[right_of], with their inner product: a Gram matrix's or
-    the usual one. Work is done by token, so that it grows with the file and not with rows times width.
+    """Rows table[plus] - table[minus], times right[right_of], with their inner product.
+
+    That is a Gram matrix's or the usual one. Work is done by token, so that it grows with the file and not
+    with rows times width.
     """
 
     def __init__(self, c: dict[str, Any]) -> None:
@@ -436,7 +438,7 @@ def _check(c: dict[str, Any]) -> tuple[str, dict[str, bool]]:
         checks["the multipliers do not prove that p is shortest"] = proved
         checks["norm_squared is not |p|^2"] = _vector([c["norm_squared"]]) == [size**2]
         checks["margin_interval misses 1/|p|"] = (
-            low * size**2 <= 1 <= high * size**2 if size else low == math.inf
+            low * size**2 <= 1 and (high == math.inf or high * size**2 >= 1) if size else low == math.inf
         )
         return f"p is a solution of least {ball.name} norm, |p| = {_shown(size)}", checks
     if exact:
@@ -447,7 +449,7 @@ def _check(c: dict[str, Any]) -> tuple[str, dict[str, bool]]:
         checks["a slack row has a multiplier"] = _dot(weights, _minus(Mp, h)) == 0
         checks["norm_squared is not |p|^2"] = _vector([c["norm_squared"]]) == [square]
         checks["margin_interval misses 1/|p|"] = (
-            low * square <= 1 <= high * square if square else low == math.inf
+            low * square <= 1 and (high == math.inf or high * square >= 1) if square else low == math.inf
         )
         return f"p is the minimum-norm solution, |p|^2 = {_shown(square)}", checks
     near, loose, again = p, [j for j, e in enumerate(equal) if e and any(space.row(j))], lower > 0

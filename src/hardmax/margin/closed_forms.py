@@ -202,8 +202,10 @@ class Classes:
 
     def __getitem__(self, token: int) -> int:
         """The token that represents its class."""
-        while self._parent.get(token, token) != token:
-            token = self._parent[token]
+        parent = self._parent
+        while (above := parent.get(token, token)) != token:
+            parent[token] = parent.get(above, above)  # halves the way for the next time
+            token = above
         return token
 
     def merge(self, a: int, b: int) -> bool:
@@ -274,7 +276,7 @@ class ImportantOnly:
 
     @property
     def norm_squared(self) -> Fraction:
-        """|M^+ 1|^2."""
+        """Squared length of the solution M^+ 1."""
         assert self.solution.exact is not None
         return self.solution.exact.norm_squared
 

@@ -111,11 +111,8 @@ class Constraints:
         [False, True]
         """
         rows = _finite("M", M, 2)
-        bounds = (
-            np.broadcast_to(_finite("h", h, np.ndim(h)), (len(rows),))
-            if np.ndim(h) == 0
-            else _finite("h", h, 1)
-        )
+        bounds = _finite("h", h, min(np.ndim(h), 1))
+        bounds = np.broadcast_to(bounds, len(rows)) if bounds.ndim == 0 else bounds
         if len(bounds) != len(rows):
             raise ValueError(f"h must have one bound per row of M ({len(rows)}), got {len(bounds)}")
         equal = np.zeros(len(rows), dtype=bool)
@@ -199,7 +196,7 @@ class Constraints:
         return (row,) if self.labels is None else self.labels[row]
 
     def subset(self, rows: NDArray[Any]) -> Constraints:
-        """The same tokens with some of the rows.
+        """Return the constraints with some of the rows, over the same tokens.
 
         >>> import numpy as np, hardmax as hm
         >>> hm.Constraints.dense([[1.0], [2.0]]).subset(np.array([1])).rows().tolist()
@@ -349,12 +346,12 @@ class Folded:
     right: Floats
 
     def whole(self, p: Floats) -> Floats:
-        """W of its coordinates, read row by row."""
+        """Return W, read row by row, from its coordinates."""
         inner = p.reshape(self.left.shape[1], self.right.shape[1])
         return (self.left @ inner @ self.right.T).reshape(-1)
 
     def inside(self, p: Floats) -> Floats:
-        """Coordinates of W."""
+        """Return the coordinates of W, which is read row by row."""
         W = p.reshape(self.left.shape[0], self.right.shape[0])
         return (self.left.T @ W @ self.right).reshape(-1)
 

@@ -251,7 +251,7 @@ class _System:
         return weights
 
     def refined(self, weights: Floats, tight: Bools) -> Floats:
-        """What the ridge changed, undone."""
+        """Undo the effect of the ridge on the weights of the tight rows."""
         if not self.ridge or not tight.any():
             return weights
         used, factor = self.factor(tight)

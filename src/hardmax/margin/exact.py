@@ -93,7 +93,7 @@ def decide(constraints: Constraints, start: Iterable[int] = ()) -> Exact:
 def _outer_sum(
     left: Any, right: Any, multipliers: Sequence[Fraction], scale: Fraction
 ) -> tuple[Fraction, ...]:
-    """scale sum_j l_j left_j right_j', read row by row; the outer products are not written out."""
+    """Return scale sum_j l_j left_j right_j', read row by row, without writing out the products."""
     common = math.lcm(*(weight.denominator for weight in multipliers))
     weighted = fmpz_mat(
         [

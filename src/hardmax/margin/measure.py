@@ -154,7 +154,7 @@ def enclose(A: Floats, h: Floats, equal: Bools, weights: Floats, p: Floats, blur
 
 
 def enclose_gram(G: Floats, h: Floats, equal: Bools, weights: Floats, blur: float) -> Tight:
-    """The same for one problem whose rows are known by their inner products G, each right up to ``blur``."""
+    """Tight rows of one problem whose rows are known by their inner products G, each right up to ``blur``."""
     with np.errstate(all="ignore"):
         norms = np.sqrt(np.maximum(np.diag(G), 0.0))
         idle, norms = norms == 0, np.where(norms > 0, norms, 1.0)

@@ -69,7 +69,7 @@ def integer_rows(constraints: Constraints) -> tuple[Any, Any, int]:
 
 
 def integer_factors(constraints: Constraints) -> tuple[Any, Any, Any, int]:
-    """The same for outer products, left and right factors of every row apart: left, right, Gram, -k."""
+    """Exact rows that are outer products, by their factors, times powers of two: left, right, Gram, -k."""
     assert constraints.right is not None
     assert constraints.right_of is not None
     left, power = _left(constraints)

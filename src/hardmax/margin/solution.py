@@ -30,54 +30,12 @@ if TYPE_CHECKING:
 LARGEST = 4_000_000  # numbers of a certificate whose tokens are not stored: what `certify` reads in a minute
 
 
-def certificate_of(best: MaxMargin) -> dict[str, Any]:
-    """Numbers are hexadecimal floats or fractions "a/b"; a digest tells a changed file."""
-    c, exact = best.constraints, best.exact
-    tokens = c.table
-    if c.entries is not None:
-        width = math.prod(c.entries)
-        if max(c.count, width) * width > LARGEST:
-            raise ValueError(
-                f"max_margin must have at most {LARGEST:,} numbers in its rows to be saved, got "
-                f"{c.count} rows of {width}; save a smaller part"
-            )
-        tokens = np.eye(width)
-    proof = None if best.multipliers is None else texts(best.multipliers)
-    p = None if best.p is None else texts(best.p)
-    if exact is not None:
-        weights = [str(x) for x in exact.multipliers]
-        proof, p = (weights, None if exact.p is None else [str(x) for x in exact.p])
-    infeasible = best.status == "infeasible"
-    content: dict[str, Any] = {
-        "schema": "hardmax.certificate/1",
-        "status": best.status,
-        "certificate": best.arithmetic,
-        "norm_name": best.norm,
-        "table": None if tokens is None else [texts(row) for row in tokens],
-        "gram": None if c.token_gram is None else [texts(row) for row in c.token_gram],
-        "plus": c.plus.tolist(),
-        "minus": c.minus.tolist(),
-        "right": None if c.right is None else [texts(row) for row in c.right],
-        "right_of": None if c.right_of is None else c.right_of.tolist(),
-        "h": texts(c.h),
-        "equal": c.equal.tolist(),
-        "labels": [str(c.label(j)) for j in range(c.count)],
-        "p": p,
-        "multipliers": None if infeasible else proof,
-        "farkas": proof if infeasible else None,
-        "norm_squared": None if exact is None or infeasible else str(exact.norm_squared),
-        "margin_interval": texts(best.margin_interval),
-    }
-    content |= norm(best.norm).certificate(best)
-    text = json.dumps(content, sort_keys=True, separators=(",", ":"))
-    return {**content, "digest": hashlib.sha256(text.encode()).hexdigest()}
-
-
 def texts(values: Any) -> list[str]:
     """Numbers as a certificate has them."""
     return [float(x).hex() for x in np.ravel(values)]
 
 
+LEAST = 1e-290  # floats below may have lost digits
 SHOWN = 8  # labels of the support in a notebook
 
 
@@ -136,7 +94,7 @@ class MaxMargin:
 
     @property
     def is_certified(self) -> bool:
-        """Optimality is proved."""
+        """Whether p is proved to be optimal."""
         return self.status == "certified"
 
     @property
@@ -187,28 +145,35 @@ class MaxMargin:
             return math.inf
         if self.exact is not None:
             return root(self.exact.norm_squared)
-        if self.p is not None:
-            return norm(self.norm).value(self.p.reshape(self.constraints.shape))
-        if self.multipliers is None:
+        solution = self.multipliers if self.p is None else self.p
+        if solution is None or (self.status == "undecided" and not solution.any()):
             return math.nan
+        if self.p is not None:
+            shaped = self.p.reshape(self.constraints.shape)
+            return norm(self.norm).value(shaped) if np.isfinite(shaped).all() else math.inf
         gram = self.constraints.gram()
-        return math.sqrt(max(float(self.multipliers @ gram @ self.multipliers), 0.0))
+        return math.sqrt(max(float(solution @ gram @ solution), 0.0))
 
     @property
     def margin(self) -> float:
         """1/|p|: inf if no row asks for anything, 0 if infeasible."""
+        if math.isinf(self.p_norm):  # it may be too long for a float where the margin is not too small
+            return self.margin_interval[0]
         return math.inf if self.p_norm == 0 else 1 / self.p_norm
 
     @cached_property
     def direction(self) -> Floats | None:
         """The unit vector p/|p|; None if p is not certified, 0, or only known by coefficients."""
-        if not self.is_certified or self.p is None or not self.p.any():
+        if not self.is_certified or self.p is None or self.p_norm == 0:
             return None
+        if self.exact is not None and self.exact.p and not LEAST < np.abs(self.p).max() < math.inf:
+            largest = max(map(abs, self.exact.p))
+            return polar(np.array([to_float(x / largest) for x in self.exact.p]))[1]
         return polar(self.p)[1]
 
     @property
     def W(self) -> Floats | None:
-        """p as the matrix that is unknown; None where p is, and refused where p is a vector.
+        """The solution as a matrix; None where p is, and refused where p is a vector.
 
         >>> import hardmax as hm
         >>> rows = hm.Constraints.pairs([[1.0], [3.0]], [1], [0], right=[[1.0, 1.0]], right_of=[0])
@@ -226,7 +191,7 @@ class MaxMargin:
         return self.multipliers if self.norm == "l2" else None
 
     def selecting(self, tokens: tuple[int, ...] | Selection) -> MaxMargin:
-        """The same solution as that of a selection; what it has found out about itself stays known.
+        """Return the solution marked as that of a selection; what it has computed so far is kept.
 
         >>> import hardmax as hm
         >>> hm.max_margin(hm.Constraints.dense([[1.0, 1.0]])).selecting((0,)).selection
@@ -262,12 +227,13 @@ class MaxMargin:
         0.25
         """
         asks = self.constraints.h > 0
-        direction = polar(np.asarray(u, dtype=np.float64).ravel())[1]
+        given = np.asarray(u, dtype=np.float64).ravel()
+        direction = polar(np.where(np.isfinite(given).all(), given, 0.0))[1]
         size = math.prod(self.constraints.shape)
         if direction.size != size or not direction.any() or self.margin in (0.0, math.inf):
             raise ValueError(
-                f"margin_gap needs a direction u of {size} numbers, not all zero, and a margin, "
-                f"got {direction.size} numbers and a margin of {self.margin:.6g}"
+                f"margin_gap needs a direction u of {size} numbers, finite and not all zero, and a margin, "
+                f"got {np.asarray(u)!s:.60} and a margin of {self.margin:.6g}"
             )
         reach = float((self.constraints.along(direction)[asks] / self.constraints.h[asks]).min())
         length = norm(self.norm).value(direction.reshape(self.constraints.shape))
@@ -330,8 +296,50 @@ class MaxMargin:
         >>> hm.max_margin(hm.Constraints.dense([[2.0]]), exact=True).to_dict()["p"]
         ['1/2']
         """
-
-        return certificate_of(self)
+        c, exact = self.constraints, self.exact
+        tokens = c.table
+        if c.entries is not None:
+            width = math.prod(c.entries)
+            if max(c.count, width) * width > LARGEST:
+                raise ValueError(
+                    f"max_margin must have at most {LARGEST:,} numbers in its rows to be saved, got "
+                    f"{c.count} rows of {width}; save a smaller part"
+                )
+            tokens = np.eye(width)
+        if exact is not None:
+            proof: list[str] | None = [str(x) for x in exact.multipliers]
+            p = None if exact.p is None else [str(x) for x in exact.p]
+        elif all(x is None or np.isfinite(x).all() for x in (self.p, self.multipliers)):
+            proof, p = (None if x is None else texts(x) for x in (self.multipliers, self.p))
+        else:
+            raise ValueError(
+                "max_margin must have a p within the floats to be saved, got numbers beyond 1.8e308; scale "
+                "the tokens"
+            )
+        infeasible = self.status == "infeasible"
+        content: dict[str, Any] = {
+            "schema": "hardmax.certificate/1",
+            "status": self.status,
+            "certificate": self.arithmetic,
+            "norm_name": self.norm,
+            "table": None if tokens is None else [texts(row) for row in tokens],
+            "gram": None if c.token_gram is None else [texts(row) for row in c.token_gram],
+            "plus": c.plus.tolist(),
+            "minus": c.minus.tolist(),
+            "right": None if c.right is None else [texts(row) for row in c.right],
+            "right_of": None if c.right_of is None else c.right_of.tolist(),
+            "h": texts(c.h),
+            "equal": c.equal.tolist(),
+            "labels": [str(c.label(j)) for j in range(c.count)],
+            "p": p,
+            "multipliers": None if infeasible else proof,
+            "farkas": proof if infeasible else None,
+            "norm_squared": None if exact is None or infeasible else str(exact.norm_squared),
+            "margin_interval": texts(self.margin_interval),
+        }
+        content |= norm(self.norm).certificate(self)
+        text = json.dumps(content, sort_keys=True, separators=(",", ":"))
+        return {**content, "digest": hashlib.sha256(text.encode()).hexdigest()}
 
 
 def from_exact(constraints: Constraints, exact: Exact) -> MaxMargin:

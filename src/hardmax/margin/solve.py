@@ -1,4 +1,4 @@
-"""The verb `solve`: constraints in, `MaxMargin` out; floats first, exact arithmetic for the last word."""
+"""Solve constraints for a `MaxMargin`: floats first, exact arithmetic for the last word."""
 
 from __future__ import annotations
 
@@ -37,12 +37,13 @@ FARKAS_ROWS = 600  # a contradiction among this many rows is still checked exact
 TOLERANCE = 1e-9
 TAME = 1e6  # rows and bounds within this factor of 1 need no scaling
 CHUNK = 64  # problems of a stack that a thread takes at a time
+TINY = float(np.finfo(np.float64).tiny)  # smaller floats have fewer digits
 SPREAD = 20  # rows whose sizes differ by at most this power of two are scaled together
 
 
 @dataclass(frozen=True)
 class Scaled:
-    """The same problem with rows and bounds near 1, by powers of two, so that no square over- or underflows.
+    """A problem with rows and bounds near 1, by powers of two, so that no square over- or underflows.
 
     ``row'_j = 2^-a_j row_j``, ``h'_j = 2^(b - a_j) h_j``, hence ``p' = 2^b p`` and ``l'_j = 2^(a_j + b)
     l_j``.
@@ -139,7 +140,7 @@ def _tame(rows: Floats) -> tuple[Floats, Ints]:
 
 
 def scale(constraints: Constraints, fold: bool = False) -> Scaled:
-    """The same problem with rows near 1; with ``fold`` very large outer products in few coordinates."""
+    """Scale a problem to rows near 1; with ``fold`` very large outer products get few coordinates."""
     gram, factors, few = None, None, None
     if constraints.token_gram is not None:
         half = exponent(constraints.token_gram) // 2
@@ -296,7 +297,7 @@ def _refute(constraints: Constraints, rows: Ints) -> rational.Exact | None:
 
 def kept(scaled: Floats, values: Floats) -> Any:
     """Whether undoing the scaling kept all digits: multipliers grow like 1/row^2 and may leave the floats."""
-    inside = np.isfinite(values) & (np.abs(values) >= np.finfo(np.float64).tiny)
+    inside = np.isfinite(values) & (np.abs(values) >= TINY)
     return np.all((scaled == 0) | inside, axis=-1)
 
 
@@ -307,10 +308,20 @@ def unscaled(
     with np.errstate(over="ignore", under="ignore"):
         vector = None if scaled.gram is not None else np.ldexp(p, -scaled.b)
         multipliers = np.ldexp(weights, -scaled.b - scaled.a)
-        lower, upper = (float(np.ldexp(x, scaled.b)) for x in (measured.lower, measured.upper))
-    return MaxMargin(
-        constraints, status, "float", vector, multipliers, (lower, upper), float(measured.kkt), None, None
-    )
+    lower, upper = shifted_outwards(measured.lower, measured.upper, scaled.b)
+    interval = float(lower) if scaled.faithful else 0.0, float(upper)  # a bound that became 0 asks for less
+    return MaxMargin(constraints, status, "float", vector, multipliers, interval, float(measured.kkt))
+
+
+def shifted_outwards(lower: Any, upper: Any, power: int) -> tuple[Any, Any]:
+    """Return an interval, or a stack of them, times 2^power; ends that are not floats move outwards."""
+    with np.errstate(over="ignore", under="ignore"):
+        low, high = np.ldexp(lower, power), np.ldexp(upper, power)
+        if np.all((low > TINY) & (high < np.inf)):
+            return low, high
+        low = np.where(np.ldexp(low, -power) > lower, np.nextafter(low, 0.0), low)
+        high = np.where(np.ldexp(high, -power) < upper, np.nextafter(high, np.inf), high)
+    return low, high
 
 
 def in_chunks(work: Callable[[slice], None], count: int, workers: int) -> None:
@@ -346,15 +357,15 @@ class Euclidean(Norm):
 
     @property
     def dual(self) -> Norm:
-        """Itself."""
+        """The dual of l2 is l2."""
         return self
 
     def value(self, p: ArrayLike) -> float:
-        """|p|."""
+        """Return the Euclidean length of p, whatever its size."""
         return length(np.asarray(p, dtype=np.float64))
 
     def step(self, g: ArrayLike) -> Floats:
-        """g/|g|."""
+        """Return the unit vector g/|g|, zero if g is zero."""
         slope = np.asarray(g, dtype=np.float64)
         return np.asarray(polar(slope.ravel())[1].reshape(slope.shape))
 
@@ -363,18 +374,18 @@ class Euclidean(Norm):
         return np.asarray(polar(np.asarray(rows, dtype=np.float64))[0])
 
     def over_l2(self, shape: tuple[int, ...]) -> float:
-        """1."""
+        """Return 1, as the norm is l2."""
         return 1.0
 
     def speed(self, F: Floats, parts: Callable[[], Floats] | None = None) -> tuple[Floats, Floats]:
-        """F itself."""
+        """Return F itself, and the identity as its derivative."""
         return F, np.eye(len(F))
 
     def refuse(self, constraints: Constraints, exact: bool = False) -> None:
-        """Nothing."""
+        """Accept every problem, Gram matrices included."""
 
     def solve(self, constraints: Constraints, exact: bool = False) -> MaxMargin:
-        """`solve`."""
+        """Return the certified p of least length, or a proof that there is none; see `solve`."""
         return solve(constraints, exact)
 
     def solve_many(

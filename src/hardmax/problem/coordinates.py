@@ -97,11 +97,11 @@ class Scale:
 
     @property
     def log(self) -> float:
-        """log of what the keys were divided by."""
+        """Log of what the keys were divided by."""
         return self.exponent * math.log(2.0)
 
     def point(self, p: np.ndarray, name: str = "p") -> np.ndarray:
-        """p as the scaled problem sees it; refused where its logits would overflow."""
+        """Return p as the scaled problem sees it; refused where its logits would overflow."""
         room = 1022 - self.problem.table.exponent - self.problem.d.bit_length() - self.exponent
         if exponent(p) > room and p.any():
             raise ValueError(
@@ -116,17 +116,17 @@ class Scale:
         self.point(points, "p after some steps")
         return points
 
-    def rates(self, rates: np.ndarray, normalized: bool, shift: int = 0, name: str = "lr") -> np.ndarray:
+    def rates(self, rates: np.ndarray, normalized: bool, shift: int = 0) -> np.ndarray:
         """Optimizer sizes times 2^shift, for the scaled problem."""
         power = self.exponent * (1 if normalized else 2) + shift
-        scaled = self.shift(rates, power, f"{name} is too large for keys of this size: the first step")
+        scaled = self.shift(rates, power, "lr is too large for keys of this size: the first step")
         if power and (scaled < np.finfo(float).tiny).any():
-            raise ValueError(f"{name} is too small for keys of this size: no step could be told from zero")
+            raise ValueError("lr is too small for keys of this size: no step could be told from zero")
         return scaled
 
     @staticmethod
     def shift(x: np.ndarray, power: int, what: str) -> np.ndarray:
-        """x 2^power, or a ValueError that says what would leave the range of float64."""
+        """Return x 2^power, or raise a ValueError that names what leaves the range of float64."""
         if power:
             with np.errstate(over="ignore", under="ignore"):
                 x = np.ldexp(x, power)
@@ -161,7 +161,7 @@ def divided(problem: Problem, power: int) -> Scale:
 
 
 def scaled_readout(problem: Problem, *, to_one: bool = False) -> tuple[Scale, LinearReadout]:
-    """The head with values of moderate size, or of size one: what keys are to p, values are to v."""
+    """The readout with values of moderate size, or of size one: what keys are to p, values are to v."""
     head = problem.readout.linear
     assert head is not None
     power = exponent(head.values)

@@ -76,7 +76,7 @@ def gather(table, tokens, offsets, tops, weights, log_scale, V):  # type: ignore
 
 @kernel(signature=lambda: types.void(INDEX, INDEX, VECTOR, OUT, OUT_INDEX))
 def one_hot_gaps(tokens, offsets, p, gaps, tops):  # type: ignore[no-untyped-def]
-    """The same for unit vectors as keys."""
+    """Top slot of each input and logit gaps p_t - p_top, for unit vectors as keys."""
     for i in range(offsets.size - 1):
         top, best = offsets[i], -np.inf
         for slot in range(offsets[i], offsets[i + 1]):
@@ -89,7 +89,7 @@ def one_hot_gaps(tokens, offsets, p, gaps, tops):  # type: ignore[no-untyped-def
 
 @kernel(signature=lambda: float64(INDEX, INDEX, INDEX, VECTOR, VECTOR, OUT))
 def one_hot_gather(tokens, offsets, tops, weights, log_scale, V):  # type: ignore[no-untyped-def]
-    """The same for unit vectors as keys; an input's weights sum to zero, so each goes to its own entry."""
+    """Fill V as `gather` does for unit vectors; an input's weights sum to zero, so each goes to its entry."""
     common = maximum(log_scale)
     V[:] = 0.0
     if common == -np.inf:
@@ -122,7 +122,7 @@ def gaps_along(left, rows, first, last, seen, gaps):  # type: ignore[no-untyped-
 
 @inlined()
 def pull_along(left, rows, first, last, top, weights, scale, pull):  # type: ignore[no-untyped-def]
-    """scale sum_t w_t (x_t - x_top) of one input."""
+    """Fill ``pull`` with scale sum_t w_t (x_t - x_top) of one input."""
     reference = rows[top]
     pull[:] = 0.0
     for slot in range(first, last):
@@ -135,7 +135,7 @@ def pull_along(left, rows, first, last, top, weights, scale, pull):  # type: ign
 
 @kernel(signature=lambda: types.void(TABLE, TABLE, INDEX, INDEX, INDEX, TABLE, OUT, OUT_INDEX))
 def product_gaps(left, right, rows, queries, offsets, W, gaps, tops):  # type: ignore[no-untyped-def]
-    """The same for outer products of tokens x and the queries z of their inputs: (x_t - x_top).Wz."""
+    """Top slot of each input and gaps (x_t - x_top).Wz, for products of tokens x and their queries z."""
     seen, before = np.empty(W.shape[0]), -1
     for i in range(offsets.size - 1):
         z = queries[i]
@@ -150,7 +150,7 @@ def product_gaps(left, right, rows, queries, offsets, W, gaps, tops):  # type: i
 def product_gather(  # type: ignore[no-untyped-def]
     left, right, rows, queries, offsets, tops, weights, log_scale, G
 ):
-    """The same for outer products: each input adds one matrix (sum_t w_t (x_t - x_top)) z'."""
+    """Fill G as `gather` does for outer products: each input adds (sum_t w_t (x_t - x_top)) z'."""
     common = maximum(log_scale)
     G[:] = 0.0
     if common == -np.inf:

@@ -20,12 +20,21 @@ from hardmax._lib.arrays import exponent, find_leaders, isometric_keys, lengths
 LARGEST = 100_000_000
 
 
+def _need_room(what: str, entries: int) -> None:
+    """Refuse a table that would be too large."""
+    if entries > LARGEST:
+        raise ValueError(
+            f"keys: {what} as a table would have {entries:.2g} entries, more than {LARGEST:.0e}; call a "
+            "function that needs no table (hm.gradient, hm.train, hm.loss), or take fewer tokens"
+        )
+
+
 class Keys:
     """A table of N keys of dimension d. Slots are rows of it, listed input by input (tokens, offsets)."""
 
     @property
     def shape(self) -> tuple[int, int]:
-        """(N, d)."""
+        """Number of keys and their dimension, (N, d)."""
         raise NotImplementedError
 
     @property
@@ -117,19 +126,19 @@ class Dense(Keys):
 
     @property
     def shape(self) -> tuple[int, int]:
-        """(N, d)."""
+        """Number of keys and their dimension, (N, d)."""
         return self.table.shape[0], self.table.shape[1]
 
     def dense(self) -> np.ndarray:
-        """The table."""
+        """Return the stored table."""
         return self.table
 
     def over(self, power: int) -> Dense:
-        """Over 2^power."""
+        """Return the keys divided by 2^power."""
         return self if power == 0 else Dense(np.ldexp(self.table, -power))
 
     def leaders(self, tokens: np.ndarray, offsets: np.ndarray, marks: np.ndarray) -> np.ndarray:
-        """Equal to the last bit."""
+        """Compare keys to the last bit."""
         return find_leaders(self.table, tokens, offsets, marks)
 
     def _gaps(self, tokens: Any, offsets: Any, p: Any, gaps: Any, tops: Any) -> None:
@@ -173,7 +182,7 @@ class Gram(Dense):
 
     @property
     def inner(self) -> np.ndarray | None:
-        """The inner products."""
+        """The inner products that are known."""
         return self.products
 
     def over(self, power: int) -> Gram:
@@ -196,35 +205,31 @@ class OneHot(Keys):
 
     @property
     def shape(self) -> tuple[int, int]:
-        """(N, N)."""
+        """Number of keys and their dimension, both N."""
         return self.size, self.size
 
     @property
     def exponent(self) -> int:
-        """Of 1."""
+        """The exponent of the entry 1."""
         return 1
 
     def dense(self) -> np.ndarray:
-        """The identity."""
+        """Return the identity matrix."""
         return self._identity
 
     @cached_property
     def _identity(self) -> np.ndarray:
-        if self.size**2 > LARGEST:
-            raise ValueError(
-                f"keys: {self.size} one-hot keys as a table would have {self.size**2:.2g} entries, more than "
-                f"{LARGEST:.0e}; use a verb that needs no table (gradient, descend, risk), or fewer tokens"
-            )
+        _need_room(f"{self.size} one-hot keys", self.size**2)
         table = np.eye(self.size)
         table.setflags(write=False)
         return table
 
     def over(self, power: int) -> Keys:
-        """Other than one is no longer one-hot."""
+        """Return the keys divided by 2^power, which are one-hot for power 0 only."""
         return self if power == 0 else Dense(np.ldexp(self.dense(), -power))
 
     def leaders(self, tokens: np.ndarray, offsets: np.ndarray, marks: np.ndarray) -> np.ndarray:
-        """Equal tokens, equal keys."""
+        """Compare token numbers, as equal tokens have equal keys."""
         return find_leaders(np.arange(float(self.size))[:, None], tokens, offsets, marks)
 
     def _gaps(self, tokens: Any, offsets: Any, p: Any, gaps: Any, tops: Any) -> None:
@@ -238,7 +243,7 @@ class OneHot(Keys):
         return float(one_hot_gather(tokens, offsets, tops, weights, log_scale, V))
 
     def gram(self, plus: np.ndarray, minus: np.ndarray) -> np.ndarray:
-        """Of these rows: 2, 1, 0, -1 or -2."""
+        """Return the inner products of the rows: 2, 1, 0, -1 or -2."""
         return (
             (plus[:, None] == plus).astype(float)
             + (minus[:, None] == minus)
@@ -247,11 +252,11 @@ class OneHot(Keys):
         )
 
     def along(self, plus: np.ndarray, minus: np.ndarray, p: np.ndarray) -> np.ndarray:
-        """p_plus - p_minus."""
+        """Return p_plus - p_minus of every row."""
         return np.asarray(p[plus] - p[minus])
 
     def combine(self, plus: np.ndarray, minus: np.ndarray, c: np.ndarray) -> np.ndarray:
-        """A scatter-add."""
+        """Return the sums of rows by adding each coefficient to two entries."""
         return np.stack([np.bincount(plus, x, self.size) - np.bincount(minus, x, self.size) for x in c])
 
     def lags(self, tokens: np.ndarray, q: np.ndarray) -> tuple[np.ndarray, float]:
@@ -278,12 +283,12 @@ class Products(Keys):
 
     @property
     def shape(self) -> tuple[int, int]:
-        """(N, d_x d_z)."""
+        """Number of keys and their dimension, (N, d_x d_z)."""
         return len(self.token), math.prod(self.unknown)
 
     @property
     def unknown(self) -> tuple[int, ...]:
-        """(d_x, d_z)."""
+        """Shape of W, (d_x, d_z)."""
         return self.left.shape[1], self.right.shape[1]
 
     @property
@@ -312,14 +317,9 @@ class Products(Keys):
 
     def _written(self, left: np.ndarray, right: np.ndarray) -> np.ndarray:
         """Outer products of the rows of both, (m, d_x d_z)."""
-        entries = len(left) * self.shape[1]
-        if entries > LARGEST:
-            raise ValueError(
-                f"keys: {len(left)} products of {self.unknown[0]} by {self.unknown[1]} numbers as a table "
-                f"would have {entries:.2g} entries, more than {LARGEST:.0e}; use a verb that needs no table "
-                "(gradient, descend, risk), or fewer tokens"
-            )
-        return (left[:, :, None] * right[:, None, :]).reshape(len(left), self.shape[1])
+        d_x, d_z = self.unknown
+        _need_room(f"{len(left)} products of {d_x} by {d_z} numbers", len(left) * d_x * d_z)
+        return (left[:, :, None] * right[:, None, :]).reshape(len(left), d_x * d_z)
 
     def over(self, power: int) -> Products:
         """The queries are brought to size one, the tokens take the rest."""
@@ -336,7 +336,7 @@ class Products(Keys):
         return find_leaders(self.left, self.token[np.where(silent, first, tokens)], offsets, marks)
 
     def _gaps(self, tokens: Any, offsets: Any, p: Any, gaps: Any, tops: Any) -> None:
-        """(x_t - x_top).Wz."""
+        """Gaps (x_t - x_top).Wz."""
         from hardmax.problem.kernels import product_gaps
 
         W = np.ascontiguousarray(p).reshape(self.unknown)

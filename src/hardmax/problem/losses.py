@@ -26,6 +26,7 @@ class CompiledSlope:
         self._compiled: Any = None
 
     def __call__(self, u: float) -> float:
+        """Return log|l'(u)| without the compiler."""
         return self.function(u)
 
     @cached_property
@@ -121,7 +122,7 @@ class LossFunction:
         return isinstance(self.log_slope, CompiledSlope)
 
     def log_slopes(self, u: np.ndarray) -> np.ndarray:
-        """log|l'(u)| of an array."""
+        """Return log|l'(u)| of an array."""
         return np.array([self.log_slope(x) for x in u.tolist()], dtype=float)
 
     def slope_rates(self, u: np.ndarray) -> np.ndarray:
@@ -130,7 +131,7 @@ class LossFunction:
         return np.array([rate(x) for x in u.tolist()], dtype=float)
 
     def log_mean_slope(self, score: float, fall: float) -> float:
-        """log of (l(score - fall) - l(score)) / fall, which tends to log|l'(score)| as the fall vanishes."""
+        """Log of (l(score - fall) - l(score)) / fall, which tends to log|l'(score)| as the fall vanishes."""
         if abs(fall) < 1e-7:  # the middle is the mean to the last digit, and nothing cancels
             return self.log_slope(score - 0.5 * fall)
         if self.log_mean is not None:

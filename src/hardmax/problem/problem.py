@@ -216,8 +216,9 @@ class Problem:
             tokens: n inputs with T_i tokens of d_x numbers each.
             queries: n vectors of d_z numbers, or "first" or "last" for the first or last token of each input;
                 an input that is seen with several queries is given once for each.
-            scores: one number per token, or
-            labels, readout: +1 or -1 per input and a vector v: the score of a token is Y v.x.
+            scores: one number per token; leave it out to give labels and a readout instead.
+            labels: +1 or -1 per input.
+            readout: a vector v: the score of a token is Y v.x.
             loss: a name, or a `LossFunction`.
 
         >>> import hardmax as hm
@@ -438,7 +439,7 @@ class Problem:
 
     @cached_property
     def log_weights(self) -> np.ndarray:
-        """log of every input's weight relative to `total`."""
+        """Log of every input's weight relative to `total`."""
         return np.zeros(self.n) if self.weights is None else np.log(self.weights)
 
     def average(self, x: np.ndarray) -> float:
@@ -450,7 +451,7 @@ class Problem:
         return np.split(flat, self.offsets[1:-1])
 
     def vector(self, name: str, p: Any) -> np.ndarray:
-        """p as a float64 vector of the keys' dimension; None is the origin.
+        """Return p as a float64 vector of the keys' dimension; None is the origin.
 
         A matrix with d entries is read row by row, as keys outer(x, z).ravel() of a query z per input are.
         """
@@ -496,7 +497,7 @@ class Problem:
 
     @cached_property
     def scores(self) -> np.ndarray:
-        """gamma of every slot; refused where the scores move with the attention."""
+        """Score gamma of every slot; refused where the scores move with the attention."""
         return self.readout.fixed_scores(self.tokens, self.offsets)
 
     @cached_property
@@ -541,7 +542,7 @@ class Problem:
         return groups
 
     def weighted(self, weights: Any = None, counts: Any = None) -> Problem:
-        """The same problem with weights of the inputs, multiplicities of the tokens (flat, by slot), or both.
+        """Return the problem with weights of inputs, multiplicities of tokens (flat, by slot), or both.
 
         With weights the risk is sum_i weight_i loss_i, not divided by n. Counts multiply the attention of a
         slot, as copies of it would.
@@ -560,7 +561,7 @@ class Problem:
         return changed
 
     def _tied(self, W: Any) -> Problem:
-        """The same problem with keys W x of its own values x."""
+        """Return the problem with the keys W x of its values x."""
         values = self.readout.values
         assert values is not None
         if W is None:

@@ -42,14 +42,14 @@ class OutputValue:
 
     @classmethod
     def aligned(cls, collocation: Any, margin: float) -> OutputValue:
-        """``margin`` times W_ov*."""
+        """Make the table ``margin`` times W_ov*."""
         if not (math.isfinite(margin) and margin >= 0.0):
             raise ValueError(f"margin must be a number >= 0, got {margin!r}")
         return cls(checked(collocation), float(margin))
 
     @classmethod
     def of_table(cls, collocation: Any, table: Any) -> OutputValue:
-        """Any table B[v, x]."""
+        """Make an output value of any table B[v, x]."""
         n = checked(collocation)
         return cls(n, None, expect.finite_array("table", table, (len(n), len(n))))
 
@@ -68,7 +68,7 @@ class OutputValue:
 
     @property
     def norm(self) -> float:
-        """Frobenius norm."""
+        """Frobenius norm of the table."""
         if self.margin is not None:
             return self.margin * star_norm(self.collocation)
         return float(np.linalg.norm(self.table))
@@ -217,7 +217,7 @@ class Readout:
         raise NotImplementedError("a readout whose scores move with the attention must have attend(at)")
 
     def vertex_predictions(self, tokens: np.ndarray, offsets: np.ndarray) -> np.ndarray:
-        """u of every slot's input if all its attention were on that slot: what makes a token the best."""
+        """Return u of every slot's input if all attention were on that slot: it makes a token the best."""
         if not self.moves:
             return self.fixed_scores(tokens, offsets)
         u, sizes = np.empty(len(tokens)), np.diff(offsets)
@@ -275,15 +275,15 @@ class Scores(Readout):
     moves = False
 
     def fixed_scores(self, tokens: np.ndarray, offsets: np.ndarray) -> np.ndarray:
-        """As given."""
+        """Return the given scores."""
         return self.scores
 
     def restricted(self, kept: np.ndarray) -> Scores:
-        """With the scores of these slots."""
+        """Return the readout with the scores of these slots."""
         return replace(self, scores=self.scores[kept])
 
     def arrays(self) -> dict[str, Any]:
-        """The scores."""
+        """Return the scores for a file."""
         return {"scores": self.scores}
 
 
@@ -306,7 +306,7 @@ class LinearReadout(Readout):
 
     @property
     def linear(self) -> LinearReadout:
-        """This one."""
+        """The readout itself."""
         return self
 
     def fixed_scores(self, tokens: np.ndarray, offsets: np.ndarray) -> np.ndarray:
@@ -317,7 +317,7 @@ class LinearReadout(Readout):
         return np.repeat(self.labels, np.diff(offsets)) * np.einsum("ij,j->i", self.values, self.v)[tokens]
 
     def arrays(self) -> dict[str, Any]:
-        """Values, labels and v."""
+        """Return values, labels and v for a file."""
         return {"values": self.values, "labels": self.labels, "head": self.v}
 
 
@@ -342,14 +342,14 @@ class NonlinearReadout(Readout):
     loss: LossFunction
 
     def attend(self, at: Attention) -> tuple[np.ndarray, np.ndarray]:
-        """Scores Y x.psi'(z) and Y psi(z)."""
+        """Return the scores Y x.psi'(z) and the predictions Y psi(z)."""
         values = at.rows(self.values)
         z = at.mean(values)
         lift = at.per_slot(self.labels[:, None] * self.psi_gradient(z))
         return (lift * values).sum(axis=1), self.labels * self.psi(z)
 
     def vertex_predictions(self, tokens: np.ndarray, offsets: np.ndarray) -> np.ndarray:
-        """Y psi(x)."""
+        """Return Y psi(x) of every slot."""
         return np.repeat(self.labels, np.diff(offsets)) * self.psi(self.values[tokens])
 
 
@@ -405,11 +405,11 @@ class CrossEntropy(Readout):
 
     @property
     def cross_entropy(self) -> CrossEntropy:
-        """This one."""
+        """The readout itself."""
         return self
 
     def attend(self, at: Attention) -> tuple[np.ndarray, np.ndarray]:
-        """h - h_top of every slot, and u."""
+        """Return h - h_top of every slot, and u of every input."""
         if at.slots is not None:  # tokens with one key may have several outputs: each has its share
             apart = Attention(at.tokens, self._own(at), at.slots.spread(at.shares), at.slots.leaders[at.tops])
             h, u = self.attend(apart)
@@ -444,7 +444,7 @@ class CrossEntropy(Readout):
         return column[self.words[tokens]][:, None].astype(float)
 
     def arrays(self) -> dict[str, Any]:
-        """W_ov, words and targets."""
+        """Return W_ov, words and targets for a file."""
         W_ov = self.W_ov
         kept = {"entries": W_ov.entries} if W_ov.margin is None else {"margin": np.array(W_ov.margin)}
         return (

@@ -11,7 +11,7 @@ from hardmax._lib import expect
 from hardmax._lib.arguments import check_arguments
 from hardmax._lib.arrays import exponent
 from hardmax._lib.notebook import table
-from hardmax.problem import Problem, need_problem
+from hardmax.problem import Problem
 
 
 class Selection(tuple[int | tuple[int, ...], ...]):
@@ -29,6 +29,7 @@ class Selection(tuple[int | tuple[int, ...], ...]):
     __slots__ = ()
 
     def __new__(cls, entries: Iterable[int | Iterable[int]]) -> Selection:
+        """Make a selection of tokens, or of sets of tokens that tie."""
         sets = (tuple(each) if isinstance(each, Iterable) else (each,) for each in entries)
         return super().__new__(cls, (tied[0] if len(tied) == 1 else tied for tied in sets))
 
@@ -73,7 +74,6 @@ def selected_tokens(problem: Problem, q: Any, tolerance: float = 1e-9) -> Select
     >>> hm.selected_tokens(problem, [1.0, 0.0]).sets
     ((0, 2),)
     """
-    need_problem(problem)
     q = problem.vector("q", q)
     q = np.ldexp(q, -exponent(q))  # the length of q does not matter here
     length, sets = np.linalg.norm(q), []
@@ -97,7 +97,6 @@ def best_tokens(problem: Problem) -> Selection:
     >>> hm.best_tokens(problem).sets
     ((0,), (0, 1))
     """
-    need_problem(problem)
     alone = problem.readout.vertex_predictions(problem.tokens, problem.offsets)
     largest = np.repeat(np.maximum.reduceat(alone, problem.offsets[:-1]), problem.sizes)
     best = (alone == largest) & (problem.groups == np.arange(len(alone)))
@@ -112,7 +111,6 @@ def is_best(problem: Problem, selection: Any) -> bool:
     >>> hm.directions.is_best(hm.data.example("B-FIG-8"), [0, 1])
     False
     """
-    need_problem(problem)
     tokens = chosen_tokens(selection)
     if tokens is None:
         raise ValueError("selection must be tokens, got a solution of Constraints, which names none")

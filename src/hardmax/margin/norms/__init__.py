@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from hardmax.margin.norms.matrices import OfMatrix
+from hardmax.margin.norms.matrices import Singular
 from hardmax.margin.norms.polyhedral import Polyhedral
 from hardmax.margin.norms.powers import Smooth, read_power
 from hardmax.margin.registry import FAMILIES, NORMS, Norm, norm, register
@@ -10,7 +10,7 @@ from hardmax.margin.solve import L2
 
 __all__ = ["NORMS", "Norm", "norm", "register"]
 
-for own in (Polyhedral(1.0), Polyhedral(float("inf")), OfMatrix(True), OfMatrix(False)):
+for own in (Polyhedral(1.0), Polyhedral(float("inf")), Singular(True), Singular(False)):
     register(own)
 NORMS["frobenius"] = L2
 

@@ -103,7 +103,7 @@ def _refined(B: Floats, X: Floats, b: Floats, z: Floats, r: Floats, error: float
 def solve_corner(
     A: Floats, h: Floats, is_l1: bool, p: Floats, tight: Bools, weights: Floats
 ) -> tuple[float, bool]:
-    """p and multipliers of a corner from its system; t, and whether it is proved to be the only optimum.
+    """Fill p and multipliers of a corner by its system; return t, and whether it is proved the only optimum.
 
     ``p`` comes as the signs of its shares in l1, and in linf as its entries of +-1, with 0 for the free ones.
     """

@@ -22,7 +22,6 @@ from hardmax._lib.arguments import check_arguments
 from hardmax.margin.att_svm import AttentionRows
 from hardmax.margin.constraints import Constraints, Floats
 from hardmax.margin.norms import norm
-from hardmax.margin.norms.solving import solve_in
 from hardmax.margin.solution import MaxMargin
 from hardmax.problem import Problem
 from hardmax.problem.selection import Selection, leaders, selected_tokens
@@ -63,12 +62,12 @@ class FactoredPoint:
 
     @property
     def W(self) -> Floats:
-        """K Q'."""
+        """The matrix W = K Q'."""
         return self.K @ self.Q.T
 
     @cached_property
     def M(self) -> Floats:
-        """sum_j l_j R_j."""
+        """The combination sum_j l_j R_j of the rows."""
         return combined(self.constraints, self.multipliers)
 
     @cached_property
@@ -118,7 +117,8 @@ def factored_point(
 
     Args:
         problem: one with queries, `Problem.from_queries`.
-        K, Q: the factors, (d_x, m) and (d_z, m), of any length, as a run has them.
+        K: the factor (d_x, m) of the tokens, of any length, as a run has it.
+        Q: the factor (d_z, m) of the queries.
         selection: one token per input; those that W = K Q' selects by default.
         tolerance: relative, of the residual and of the margin. A run is as near as its steps brought it.
 
@@ -141,7 +141,7 @@ def factored_point(
         )
     left, right = left / math.sqrt(reach), right / math.sqrt(reach)
     fit = fitted(rows, left, right)
-    return FactoredPoint(rows, left, right, *fit, solve_in(rows, "nuclear"), tolerance)
+    return FactoredPoint(rows, left, right, *fit, norm("nuclear").solve(rows), tolerance)
 
 
 def fitted(rows: Constraints, K: Floats, Q: Floats) -> tuple[Floats, float, bool]:

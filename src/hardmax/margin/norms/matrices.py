@@ -51,11 +51,12 @@ from hardmax.margin.solution import MaxMargin, texts
 from hardmax.margin.solve import Scaled
 
 ROUNDING = 1e-13  # singular values below this share of the largest are zero to a steepest step
+MOST_SIDE = 100  # rows or columns of a matrix whose solution is saved
 
 
 @dataclass(frozen=True)
 class Singular(Norm):
-    """l1 of the singular values if ``nuclear``, else the largest of them."""
+    """The nuclear norm, the sum of the singular values of W, or the spectral norm, the largest of them."""
 
     nuclear: bool
 
@@ -64,12 +65,12 @@ class Singular(Norm):
 
     @property
     def name(self) -> str:
-        """Nuclear or spectral."""
+        """Name of the norm, "nuclear" or "spectral"."""
         return "nuclear" if self.nuclear else "spectral"
 
     @property
     def dual(self) -> Singular:
-        """The other one."""
+        """The spectral norm for the nuclear one, and the other way round."""
         return type(self)(not self.nuclear)
 
     @property
@@ -100,13 +101,46 @@ class Singular(Norm):
         return np.asarray((U * along(kept, self._r)) @ Vt)
 
     def refuse(self, constraints: Constraints, exact: bool = False) -> None:
-        """Refuse vectors, too."""
+        """Refuse problems in which p is a vector, and those that every norm but l2 refuses."""
         if len(constraints.shape) != 2 and constraints.token_gram is None and constraints.origin is None:
             raise ValueError(
                 f"norm must be one of vectors for a p of shape {constraints.shape}, got {self.name!r}; "
                 'choose "l1", "l2", "linf" or a power such as "l1.5"'
             )
         super().refuse(constraints, exact)
+
+    def solve(self, constraints: Constraints, exact: bool = False) -> MaxMargin:
+        """By an interior-point method, whatever the rows are."""
+
+        def optimum(scaled: Scaled, _: Any) -> tuple[Floats, Floats] | None:
+            d, e = constraints.shape
+            found = by_interior(Rows(scaled.A, (d, e), scaled.h, scaled.equal, scaled.factors), self)
+            return None if found is None else found[:2]
+
+        return solve_by(self, constraints, optimum, exact)
+
+    def enclose(self, best: MaxMargin) -> Tight:
+        """By solving with and without the rows."""
+        return enclose_by(best)
+
+    def certificate(self, best: MaxMargin) -> dict[str, Any]:
+        """The shape, and factors K and Q whose product is near p or near what the multipliers combine.
+
+        They prove a bound of its nuclear norm, |KQ'| <= (|K|^2 + |Q|^2)/2, which is sharp for these.
+        """
+        c = best.constraints
+        if max(c.shape) > MOST_SIDE:
+            raise ValueError(
+                f"max_margin must be of a matrix of at most {MOST_SIDE} rows and columns to be saved in the "
+                f"norm {self.name}, got {c.shape[0]} x {c.shape[1]}; its margin_interval is what it proves"
+            )
+        if best.p is None or best.multipliers is None or not best.p.any():
+            return {"shape": [*c.shape], "factors": None}
+        matrix = best.p if self.nuclear else best.multipliers @ c.rows()
+        U, values, Vt = np.linalg.svd(np.reshape(matrix, c.shape), full_matrices=False)
+        roots = np.sqrt(values)
+        factors = {"left": [texts(row) for row in U * roots], "right": [texts(row) for row in Vt.T * roots]}
+        return {"shape": [*c.shape], "factors": factors}
 
 
 SHARPENINGS = 5  # steps of Newton's method
@@ -377,11 +411,11 @@ class Program(NamedTuple):
 
     @property
     def shape(self) -> tuple[int, int]:
-        """That of W."""
+        """Shape of W."""
         return self.rows.shape
 
     def block(self, x: Floats) -> Floats:
-        """G(x)."""
+        """Return the off-diagonal block G(x) of Z."""
         return np.asarray(x @ self.rows.A if self.nuclear else -x[:-1]).reshape(self.shape)
 
     def adjoint(self, corner: Floats) -> Floats:
@@ -594,43 +628,3 @@ def _better(best: Pair | None, found: Pair) -> tuple[Pair | None, bool]:
     if not math.isfinite(found.width) or (best is not None and found.width >= best.width):
         return best, best is None
     return found, best is None or found.width < 0.9 * best.width
-
-
-MOST_SIDE = 100  # rows or columns of a matrix whose solution is saved
-
-
-class OfMatrix(Singular):
-    """The nuclear or the spectral norm."""
-
-    def solve(self, constraints: Constraints, exact: bool = False) -> MaxMargin:
-        """By an interior-point method, whatever the rows are."""
-
-        def optimum(scaled: Scaled, _: Any) -> tuple[Floats, Floats] | None:
-            d, e = constraints.shape
-            found = by_interior(Rows(scaled.A, (d, e), scaled.h, scaled.equal, scaled.factors), self)
-            return None if found is None else found[:2]
-
-        return solve_by(self, constraints, optimum, exact)
-
-    def enclose(self, best: MaxMargin) -> Tight:
-        """By solving with and without the rows."""
-        return enclose_by(best)
-
-    def certificate(self, best: MaxMargin) -> dict[str, Any]:
-        """The shape, and factors K and Q whose product is near p or near what the multipliers combine.
-
-        They prove a bound of its nuclear norm, |KQ'| <= (|K|^2 + |Q|^2)/2, which is sharp for these.
-        """
-        c = best.constraints
-        if max(c.shape) > MOST_SIDE:
-            raise ValueError(
-                f"max_margin must be of a matrix of at most {MOST_SIDE} rows and columns to be saved in the "
-                f"norm {self.name}, got {c.shape[0]} x {c.shape[1]}; its margin_interval is what it proves"
-            )
-        if best.p is None or best.multipliers is None or not best.p.any():
-            return {"shape": [*c.shape], "factors": None}
-        matrix = best.p if self.nuclear else best.multipliers @ c.rows()
-        U, values, Vt = np.linalg.svd(np.reshape(matrix, c.shape), full_matrices=False)
-        roots = np.sqrt(values)
-        factors = {"left": [texts(row) for row in U * roots], "right": [texts(row) for row in Vt.T * roots]}
-        return {"shape": [*c.shape], "factors": factors}

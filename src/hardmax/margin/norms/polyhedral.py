@@ -218,7 +218,7 @@ class Face:
 
     @property
     def unique(self) -> bool:
-        """Whether it is one point."""
+        """Whether only one p is optimal."""
         return self.dim == 0
 
     @property
@@ -413,7 +413,7 @@ class Polyhedral(Power):
 
 
 def only_optimum(best: MaxMargin) -> MaxMargin:
-    """The same solution, which is proved to be the only one, and tight where it has multipliers."""
+    """Record that a solution is proved to be the only one, and tight where it has multipliers."""
     tight = np.asarray(best.multipliers) > 0
     best.__dict__.update(unique=True, enclosure=Tight(tight, tight))  # where cached_property looks
     return best
@@ -503,7 +503,7 @@ def tight_lines(scaled: Scaled, norm: Power, p: Floats, weights: Floats) -> list
 
 
 def by_highs(A: Floats, h: Floats, equal: Bools, norm: Power) -> tuple[Floats, Floats]:
-    """p and multipliers of one problem by scipy's solver, N*(A'l) = N(p); zeros if it has none."""
+    """Solve one problem by scipy: p and multipliers with N*(A'l) = N(p); zeros if it has none."""
     from scipy.optimize import linprog
 
     m, d = A.shape

@@ -41,7 +41,7 @@ class Power(Norm):
 
     @property
     def power(self) -> float:
-        """r."""
+        """The power r of l_r."""
         return self.r
 
     @property
@@ -195,7 +195,7 @@ class Smooth(Power):
 
 
 def newton(A: Floats, h: Floats, equal: Bools, power: float, p: Floats, weights: Floats) -> Pair:
-    """p and multipliers for l_r from those for l2, multipliers scaled to N*(A'l) = N(p)."""
+    """Find p and multipliers for l_r from those for l2, multipliers scaled to N*(A'l) = N(p)."""
     stages = max(1, math.ceil(abs(math.log2(power - 1)) / 1.5))
     best = _scored(A, h, equal, power, p, weights)
     for stage in range(1, stages + 1):

@@ -44,7 +44,8 @@ def scored(
     """
     reach, u = A @ p, A.T @ weights
     asks, fixed = h > 0, bool(h[equal].any())
-    t = 1.0 if fixed else float((reach[asks] / h[asks]).min(initial=np.inf))
+    with np.errstate(over="ignore"):
+        t = 1.0 if fixed else float((reach[asks] / h[asks]).min(initial=np.inf))
     size, other = norm.value(p.reshape(shape)), norm.dual.value(u.reshape(shape))
     gain = float(h @ weights)
     if not (t > 0 and size > 0 and other > 0 and gain > 0 and math.isfinite(size * other)):
@@ -54,17 +55,13 @@ def scored(
     width = abs(1 - gain / (size * other))
     if fixed:
         wrong = np.where(equal, np.abs(reach - h), np.maximum(h - reach, 0.0))
-        width += float((wrong / (np.abs(A) @ np.abs(p))).max())
+        with np.errstate(divide="ignore"):  # a row of zeros is met, or it never is
+            width += float((wrong[wrong > 0] / (np.abs(A) @ np.abs(p))[wrong > 0]).max(initial=0.0))
     return Pair(p, weights * (size / other), width if math.isfinite(width) else math.inf)
 
 
 Start = tuple[Floats, Floats]  # p and multipliers of the l2 solution, in the units of the scaled problem
 Optimum = Callable[[Scaled, Start], tuple[Floats, Floats] | None]
-
-
-def solve_in(constraints: Constraints, name: Norm | str | float, exact: bool = False) -> MaxMargin:
-    """The p of least norm, certified, or a proof that there is none: what the norm of this name answers."""
-    return norm(name).solve(constraints, exact)
 
 
 @check_arguments
