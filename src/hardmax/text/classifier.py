@@ -6,7 +6,7 @@ import time
 import warnings
 from collections.abc import Iterable
 from os import PathLike
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from scipy.sparse import csr_matrix, issparse
@@ -27,15 +27,13 @@ from hardmax._lib import expect
 from hardmax.data.corpora.corpus import Corpus
 from hardmax.dynamics.optim import AdamW
 from hardmax.embeddings.minibatch import train_embeddings
+from hardmax.text import explanations, model_file
 from hardmax.text import kernels as compiled
 from hardmax.text.counting.vectorizer import NgramVectorizer, mapped, workers
+from hardmax.text.explanations import Explanation, TokenRanking, TopKReport
 from hardmax.text.statistics import TextStatistics, corpus_of
 from hardmax.text.training import Report, State, TextRows, TrainedPasses, printed, train, usual
-
-if TYPE_CHECKING:
-    from hardmax.text.explanations import Explanation, TokenRanking, TopKReport
-    from hardmax.text.word_map import WordMap
-
+from hardmax.text.word_map import WordMap, word_map
 
 TEXTS = 4096  # whose scores one thread computes at a time
 EPOCHS, RATE = 20, 1e-3  # of the solver "embeddings"
@@ -521,10 +519,8 @@ class AttentionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
         The score is that of the predicted class, or of ``label``.
         """
-        from hardmax.text.explanations import explain
-
         check_is_fitted(self, "attention_")
-        return explain(self, text, label)
+        return explanations.explain(self, text, label)
 
     def top_tokens(self, n: int = 10, label: Any = None) -> TokenRanking:
         """Rank the tokens that the model selects for a class, or for each class.
@@ -536,10 +532,8 @@ class AttentionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         Returns:
             The ranking; its ``words`` are ordered by class and then by weight.
         """
-        from hardmax.text.explanations import top_tokens
-
         check_is_fitted(self, "attention_")
-        return top_tokens(self, n, label)
+        return explanations.top_tokens(self, n, label)
 
     def evaluate_top_k(self, X: Any, y: Any = None, k: int = 10, by: str = "contribution") -> TopKReport:
         """Predict from the k most important tokens of each text alone.
@@ -553,15 +547,11 @@ class AttentionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         Returns:
             The predictions, their accuracy and how often they agree with those from all tokens.
         """
-        from hardmax.text.explanations import evaluate_top_k
-
         check_is_fitted(self, "attention_")
-        return evaluate_top_k(self, X, y, k, by)
+        return explanations.evaluate_top_k(self, X, y, k, by)
 
     def word_map(self, label: Any = None) -> WordMap:
         """Value against attention of all tokens, as in paper A's first figure."""
-        from hardmax.text.word_map import word_map
-
         check_is_fitted(self, "attention_")
         return word_map(self, label)
 
@@ -573,17 +563,13 @@ class AttentionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the model as one file without code in it, for `load`."""
-        from hardmax.text.model_file import save
-
         check_is_fitted(self, "attention_")
-        save(self, path)
+        model_file.save(self, path)
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> AttentionClassifier:
         """Read a model that `save` wrote; whatever a file holds, no code of it is run."""
-        from hardmax.text.model_file import load
-
-        return load(path)
+        return model_file.load(AttentionClassifier, path)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -73,8 +73,11 @@ def _digest(head: np.ndarray, arrays: Arrays) -> bytes:
     return bytes.fromhex(digest(*parts))
 
 
-def load(path: str | PathLike[str]) -> AttentionClassifier:
-    """Read what `save` wrote; a damaged file, or one of another version, is refused with a message."""
+def load(kind: type[AttentionClassifier], path: str | PathLike[str]) -> AttentionClassifier:
+    """Read what `save` wrote, into a new object of a class.
+
+    A damaged file, or one of another version, is refused with a message.
+    """
     foreign = f"{path} must be a model that AttentionClassifier.save wrote, got another file"
     with refused(foreign):
         arrays = read_arrays(path)
@@ -90,18 +93,16 @@ def load(path: str | PathLike[str]) -> AttentionClassifier:
     if seal.tobytes() != _digest(coded, arrays):
         raise ValueError(f"checksum mismatch: {path} is corrupted; copy or train it again")
     with refused(foreign):
-        return _model(head, arrays)
+        return _model(kind, head, arrays)
 
 
-def _model(head: dict[str, Any], arrays: Arrays) -> AttentionClassifier:
-    from hardmax.text.classifier import AttentionClassifier
-
+def _model(kind: type[AttentionClassifier], head: dict[str, Any], arrays: Arrays) -> AttentionClassifier:
     params = dict(head["params"])
     params["ngram_range"] = tuple(params["ngram_range"])
     sparse = params.pop("sparse")  # a whole number is top_k, another number the entropy penalty
     params["entropy_penalty" if isinstance(sparse, float) else "top_k"] = sparse
     params |= {name: params.pop(old) for name, old in NAMES.items()}
-    model = AttentionClassifier(**params)
+    model = kind(**params)
     model.classes_ = _classes(head["classes"], head["kind"])
     model.attention_, model.values_ = arrays["attention"], arrays["values"]
     model.background_, model._counts, model._shares = arrays["background"], arrays["counts"], arrays["shares"]
