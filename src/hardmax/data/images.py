@@ -42,7 +42,7 @@ class Images:
 
 
 def cifar10(folder: str | Path, train: int = 50_000, test: int = 10_000) -> Images:
-    """The first images of CIFAR-10 in a folder, in any of its three formats.
+    """Read the first images of CIFAR-10 in a folder, in any of its three formats.
 
     A ValueError says what was looked for where there is none.
     """
@@ -105,9 +105,9 @@ def _archive(path: Path) -> Iterator[tuple[set[str], Read, str]]:
 
     def read(name: str) -> bytes:
         with tarfile.open(path) as archive:
-            held = archive.extractfile(members[name])
-            assert held is not None
-            content = held.read(LARGEST + 1)
+            member = archive.extractfile(members[name])
+            assert member is not None
+            content = member.read(LARGEST + 1)
         if len(content) > LARGEST:
             raise ValueError(f"{name} must be at most {size_of(LARGEST)}, got more; fetch it again")
         return content
@@ -142,13 +142,13 @@ def _from_binary(part: str, read: Read) -> tuple[np.ndarray, np.ndarray]:
 
 def _from_pickle(part: str, read: Read) -> tuple[np.ndarray, np.ndarray]:
     try:
-        held = _Plain(io.BytesIO(read(part)), encoding="bytes").load()
-        if type(held) is not dict or not {b"data", b"labels"} <= held.keys():
+        batch = _Plain(io.BytesIO(read(part)), encoding="bytes").load()
+        if type(batch) is not dict or not {b"data", b"labels"} <= batch.keys():
             raise ValueError("no dictionary of data and labels")
-        pixels = held[b"data"]
+        pixels = batch[b"data"]
         if type(pixels) is not _Array or pixels.rows is None:
             raise ValueError("data that are not an array")
-        return _planes(pixels.rows), _labels(held[b"labels"], len(pixels.rows))
+        return _planes(pixels.rows), _labels(batch[b"labels"], len(pixels.rows))
     except (ArithmeticError, AttributeError, EOFError, LookupError, MemoryError, TypeError) as broken:
         raise ValueError(f"{part} is not a batch of CIFAR-10: {broken!r}; fetch it again") from broken
     except (pickle.UnpicklingError, ValueError) as broken:
@@ -156,7 +156,7 @@ def _from_pickle(part: str, read: Read) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _labels(labels: Any, count: int) -> np.ndarray:
-    if type(labels) is not list or not all(type(each) is int and 0 <= each <= 9 for each in labels):
+    if type(labels) is not list or not all(type(label) is int and 0 <= label <= 9 for label in labels):
         raise ValueError("labels that are not a list of classes from 0 to 9")
     if len(labels) != count:
         raise ValueError(f"{len(labels)} labels for {count} images")

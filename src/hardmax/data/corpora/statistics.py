@@ -91,8 +91,8 @@ def _witness(corpus: Corpus, k: int, decided: np.ndarray, relevant: np.ndarray) 
     if mixed.size:
         s = int(mixed[0])
         signed, total = corpus.signed[s], corpus.total[s]
-        seen = f"signed count {signed} of {total}"
-        text = f"{corpus.word(s)!r} is neither irrelevant nor in sequences of one label only ({seen})"
+        share = f"signed count {signed} of {total}"
+        text = f"{corpus.word(s)!r} is neither irrelevant nor in sequences of one label only ({share})"
         return Assumption4Witness("relevant", k, (s,), f"sequence {k}: {text}")
     stars = tokens[decided[tokens]]
     names = " and ".join(repr(corpus.word(s)) for s in stars.tolist())
