@@ -14,7 +14,7 @@ _NAMES = {
     "TextStatistics": "statistics",
     "TokenRanking": "explanations",
     "TopKReport": "explanations",
-    "WordMap": "word_map",
+    "WordMap": "explanations",
     "explain": ".app.results.text",
     "important": ".app.results.text",
     "train_classifier": ".app.results.text",
