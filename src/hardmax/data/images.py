@@ -44,7 +44,7 @@ class Images:
 def cifar10(folder: str | Path, train: int = 50_000, test: int = 10_000) -> Images:
     """Read the first images of CIFAR-10 in a folder, in any of its three formats.
 
-    A ValueError says what was looked for where there is none.
+    A ValueError names the files that were expected.
     """
     for number, at_most, name in ((train, 50_000, "train"), (test, 10_000, "test")):
         if not 1 <= number <= at_most:
@@ -164,18 +164,18 @@ def _labels(labels: Any, count: int) -> np.ndarray:
 
 
 class _Type:
-    """What stands for numpy.dtype in a batch: bytes, and nothing else."""
+    """A replacement for numpy.dtype in a batch; it accepts bytes only."""
 
     def __init__(self, name: Any = None, *_: Any) -> None:
         if name not in ("u1", b"u1"):
             raise pickle.UnpicklingError(f"an array of type {name!r:.40} instead of bytes")
 
     def __setstate__(self, state: Any) -> None:
-        """What numpy adds to the name of a type says nothing of bytes."""
+        """Ignore what numpy adds to the name of a type; it does not matter for bytes."""
 
 
 class _Array:
-    """What stands for an array in a batch: rows of 3,072 bytes, made here and not by the pickle."""
+    """A replacement for an array in a batch: rows of 3,072 bytes, made here and not by the pickle."""
 
     rows: np.ndarray | None = None
 
@@ -196,7 +196,7 @@ def _encode(text: Any, encoding: Any) -> bytes:
 
 
 class _Plain(pickle._Unpickler):  # type: ignore[misc, name-defined, unused-ignore]  # its memo is a dictionary
-    """A reader of the layout of a batch: of no name that a pickle asks for is anything run but these."""
+    """An unpickler for the layout of a batch; names other than these are refused."""
 
     ALLOWED = {  # noqa: RUF012
         ("numpy.core.multiarray", "_reconstruct"): lambda *_: _Array(),

@@ -554,7 +554,7 @@ class AttentionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     @property
     def statistics_(self) -> TextStatistics:
-        """How the fitted logits and values follow the posterior difference of each token."""
+        """Comparison of the fitted logits and values with the posterior difference of each token."""
         check_is_fitted(self, "attention_")
         return TextStatistics(self)
 

@@ -45,7 +45,7 @@ pre {{ overflow-x: auto }} h1 {{ font-size: 1.3rem }} img {{ max-width: 100% }}<
 
 
 class PageOfText(Shown):
-    """What can be written as a page of HTML."""
+    """A result that can be written as a page of HTML."""
 
     def _title(self) -> str:
         return type(self).__name__

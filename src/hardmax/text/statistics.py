@@ -1,4 +1,4 @@
-"""How what the classifier learned of the tokens follows theory (paper A's observables)."""
+"""Comparison of a trained classifier with theory (paper A's observables)."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class TextStatistics:
     """Posterior difference of each token for each class, and how the fitted model follows it.
 
     For a class, the posterior difference of a token is +1 if it occurs in texts of this class only and -1 if
-    in others only; ``of(label)`` compares logits and values with it. ``assumption_4`` says whether the texts
+    in others only; ``of(label)`` compares logits and values with it. ``assumption_4`` tests whether the texts
     are as paper A's Theorem 5 needs them; where they are, ``max_margin`` is the direction of the selection
     that the fitted logits make, with its certificate.
 

@@ -109,7 +109,7 @@ class TextRows:
 
 @dataclass(frozen=True)
 class Settings:
-    """How training goes: the rule, its rates, passes, and what is left out."""
+    """Settings of a training: the rule, its rates, passes, and dropout."""
 
     rule: int
     rate: float  # of values
@@ -122,7 +122,7 @@ class Settings:
 
     @property
     def passes(self) -> int:
-        """All passes, those that are truncated too."""
+        """Number of all passes, including truncated ones."""
         return self.epochs + (TRUNCATED if self.top else 0)
 
     def of_pass(self, k: int) -> tuple[float, float, float, float, int]:
@@ -145,7 +145,7 @@ USUAL = {
 
 @dataclass(eq=False)
 class State:
-    """What training changes, in place; the last row is the background, which every text holds."""
+    """The arrays that training changes in place; the last row is the background, a token of every text."""
 
     table: np.ndarray  # (columns + 1, 1 + values): mass, values
     squares: np.ndarray  # as table for Adagrad, else empty
@@ -175,7 +175,7 @@ class State:
 
     @property
     def arrays(self) -> tuple[np.ndarray, np.ndarray]:
-        """All of it."""
+        """Both arrays."""
         return self.table, self.squares
 
 
@@ -194,7 +194,7 @@ def log_count_ratios(counts: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True, eq=False)
 class TrainedPasses:
-    """Where training ended, and the loss of each pass; ``scores`` on the held-out part, if there was one."""
+    """The final state and the loss of each pass; ``scores`` on the held-out part, if there was one."""
 
     state: State
     losses: tuple[float, ...]

@@ -107,7 +107,7 @@ class AuditResult(Result):
 
     @property
     def headline(self) -> str:
-        """How many cases pass."""
+        """Number of cases that pass."""
         return f"{self.attention}, level {self.level}: {self._summary()}"
 
     def fields(self) -> dict[str, Any]:
@@ -395,7 +395,7 @@ def _compared(found: Any, true: _Truth) -> tuple[Numbers, str]:
 
 
 def _truth(given: RegimeInputs) -> tuple[dict[str, _Truth], float]:
-    """All quantities from the zero-sum form in float64, and the largest logit."""
+    """Compute all quantities from the zero-sum form in float64, and the largest logit."""
     mask = given.options.get("attn_mask")
     mask = None if mask is None else mask[None, None]
     if mask is not None and mask.dtype != torch.bool:

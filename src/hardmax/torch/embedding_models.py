@@ -51,7 +51,7 @@ def padded(
 
 
 class _OfCorpus(nn.Module):  # type: ignore[misc]
-    """What the three models share."""
+    """Base class of the models of paper A."""
 
     def loss(self, corpus: Corpus) -> torch.Tensor:
         """Return the mean logistic loss over all sequences."""

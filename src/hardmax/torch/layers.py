@@ -121,12 +121,12 @@ class AttentionLayer:
 
     @property
     def heads(self) -> int:
-        """How many queries a token has."""
+        """Number of queries of a token."""
         return self.query.heads
 
     @property
     def key_heads(self) -> int:
-        """How many keys a token has; each serves `heads / key_heads` queries."""
+        """Number of keys of a token; each is shared by `heads / key_heads` queries."""
         return self.key.heads
 
     @property
@@ -242,7 +242,7 @@ def _refuse_uncounted(name: str, module: nn.Module, heads: int | None) -> None:
 
 
 def _turns(model: nn.Module) -> bool:
-    """Whether positions are rotations: such models have a module, or a setting, that says so."""
+    """Return whether positions are rotations: such models have a module or a setting for them."""
     named = any("rotary" in type(module).__name__.lower() for module in model.modules())
     return named or getattr(getattr(model, "config", None), "position_embedding_type", None) == "rotary"
 

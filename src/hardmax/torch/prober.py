@@ -125,7 +125,7 @@ def _run(
 
 
 def _seen(model: nn.Module, layers: list[AttentionLayer], items: list[Any]) -> list[list[Any]]:
-    """What each layer saw of each item; what a model cannot compute, or not finitely, is one sentence."""
+    """Record what each layer saw of each item; errors of the model and nan become a ValueError."""
     try:
         record: list[list[Any]] = see(model, layers, items)
     except Exception as error:  # the model's own code
@@ -179,7 +179,7 @@ def default_texts() -> list[str]:
 def _items(
     model: nn.Module, texts: Any, tokenizer: Any, length: int
 ) -> tuple[list[Any], list[list[str]], list[Any] | None]:
-    """What goes through the model one by one, the tokens as words, and their numbers if they have some."""
+    """Return the inputs of the model one by one, their tokens as words, and token numbers if any."""
     inputs = default_texts() if texts is None else texts
     if isinstance(inputs, str):
         inputs = [inputs]
@@ -210,7 +210,7 @@ def _items(
 
 
 def _inputs_first(model: nn.Module, given: Any) -> Any:
-    """Refuse tensors with positions along the first axis, which PyTorch takes unless told otherwise."""
+    """Refuse tensors with positions along the first axis, which is PyTorch's default."""
     first = [m.batch_first for m in model.modules() if isinstance(m, nn.MultiheadAttention)]
     if isinstance(given, torch.Tensor) and given.dim() == 3 and first and not all(first):
         raise ValueError(
@@ -267,7 +267,7 @@ def _padded_ids(ids: list[Any] | None) -> Any:
 def _said_twice(
     model: nn.Module, layers: list[AttentionLayer], ids: list[Any] | None, seen: Any, usable: list[int]
 ) -> tuple[list[list[Sight]], Any] | None:
-    """The same texts twice in a row, where tokens have numbers and no layer looks ahead."""
+    """Run texts that are repeated once, where tokens have numbers and no layer looks ahead."""
     if ids is None or not layers:
         return None
     for of_text in seen:

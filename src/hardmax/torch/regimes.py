@@ -15,7 +15,7 @@ DRAWS = 16  # inputs of a regime: keys and values are shared, queries and output
 
 @dataclass(frozen=True)
 class Regime:
-    """How inputs are made: random, except for what the fields say.
+    """Recipe for inputs: random, except for the fields.
 
     Args:
         name: Name in tables.

@@ -177,7 +177,7 @@ class KLevel:
 
     @property
     def equal_frequency_delta_tilde(self) -> Fraction:
-        """The delta_tilde that would make all tokens equally frequent, as the paper says (A-ERR-3)."""
+        """The delta_tilde that would make all tokens equally frequent, as the paper states (A-ERR-3)."""
         return Fraction(2 * self.N, self.S)
 
     # -- tokens -------------------------------------------------------------------------------------------

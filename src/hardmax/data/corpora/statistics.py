@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Assumption4Witness:
-    """Why Assumption 4 fails: a sequence, the tokens of it that are at odds with it, and what they do.
+    """Why Assumption 4 fails: a sequence, its tokens that violate the assumption, and how.
 
     ``reason`` is "length" (sequences of different lengths), "none" (no completely positive or negative
     token), "several" (two of them), "repeated" (one, more than once) or "relevant" (a token with alpha != 0
@@ -53,7 +53,7 @@ class Assumption4:
 
     @property
     def holds(self) -> bool:
-        """Whether every sequence is as Assumption 4 says."""
+        """Whether every sequence satisfies Assumption 4."""
         return self.witness is None
 
 

@@ -113,7 +113,7 @@ class Opened:
 
     @property
     def share(self) -> float:
-        """How much of the path has been read, from 0 to 1: bytes of a file, files of a folder."""
+        """Share of the path that has been read, from 0 to 1: bytes of a file, files of a folder."""
         done = self._done if self._file is None or self._file.closed else self._file.tell()
         return min(1.0, done / self._size) if self._size else 0.0
 

@@ -39,7 +39,7 @@ _ENDINGS = (".csv", ".tsv", ".json", ".jsonl", ".ndjson", ".parquet")
 
 
 class ReviewRow(NamedTuple):
-    """A text, its label as written, and where they stand."""
+    """A text, its label as written, and the line on which they end."""
 
     line: int
     text: str
@@ -330,7 +330,7 @@ class LabelColumn:
 
 
 def _scale_of(column: str, values: Sequence[Any]) -> Scale:
-    """What labels mean, by their column's name and their values.
+    """Decide what labels mean by the name of their column and their values.
 
     They are stars by the name of the column or if the highest star is among them: 1 to 3 and 0 to 2 are more
     often classes, with the neutral one in the middle.
@@ -405,7 +405,7 @@ class ReviewReader(Iterator[Review]):
 
     @property
     def share(self) -> float:
-        """How much of the path has been read, from 0 to 1."""
+        """Share of the path that has been read, from 0 to 1."""
         return self._opened.share
 
 
@@ -487,8 +487,8 @@ def read_reviews(
 ) -> ReviewReader:
     r"""Read the reviews of a file, a folder or an archive, one at a time.
 
-    CSV, JSON lines, Parquet and the Stanford folders are told apart by their content and names, also inside
-    tar and zip archives, and unpacked from gzip, bzip2 or xz on the way. ``text`` and ``label`` name the
+    CSV, JSON lines, Parquet and the Stanford folders are recognized by content and names, also inside tar
+    and zip archives, and unpacked from gzip, bzip2 or xz on the way. ``text`` and ``label`` name the
     columns where they are not the usual ones (review or text; sentiment, label or stars). LabelColumn may be
     words, 0 and 1, signs, or stars: 1 and 2 are -1, 4 and 5 are +1, 3 is None. ``label_map`` says what other
     labels mean, such as ``{"good": 1, "bad": -1, "mixed": None}``. A broken row is a ValueError that names

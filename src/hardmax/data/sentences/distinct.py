@@ -26,8 +26,8 @@ class Distinct:
 
     Sentence s is packed (see `counting`) in ``rows[starts[s]:starts[s+1]]``; ``counts[s]`` raw sentences are
     like it, of which number ``firsts[s]`` is the first. There are ``n`` raw sentences in all, of which
-    ``cut`` lost ``cut_tokens`` tokens behind ``max_length``; ``odd`` spaces were unusual, and ``marked``
-    files began with a byte order mark. ``notes`` says what should be known about the text.
+    ``cut`` lost ``cut_tokens`` tokens beyond ``max_length``; ``odd`` spaces were unusual, and ``marked``
+    files began with a byte order mark. ``notes`` are remarks about the text.
 
     >>> from hardmax.nexttoken import Sentences
     >>> from hardmax.data.sentences.distinct import Distinct

@@ -27,7 +27,7 @@ _ODD_SPACES = re.compile("[\x1c-\x1f\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202
 class Decoded(Iterator[str]):
     r"""Pieces of bytes as text with line ends \n, whatever system wrote them, without a byte order mark.
 
-    ``marked`` says whether there was one, ``odd`` counts the unusual spaces so far.
+    ``marked`` is true if there was one, ``odd`` counts the unusual spaces so far.
     """
 
     def __init__(self, pieces: Iterator[bytes]) -> None:
@@ -79,7 +79,7 @@ def line_ends(content: bytes) -> int:
 
 
 def line_parts(pieces: Iterable[str], punctuation: str = KEEP) -> Iterator[tuple[list[str], bool]]:
-    """Yield the words of a text part by part, and whether a line ends behind each; no line is held whole."""
+    """Yield the words of a text part by part, and whether a line ends after each; no line is held whole."""
     word = ""
     for piece in chain(pieces, ["\n"]):
         text = word + piece

@@ -1,4 +1,4 @@
-"""All prefixes of raw sentences, and the samples that they are, in token-index space."""
+"""Prefixes of raw sentences as samples, in token-index space."""
 
 from __future__ import annotations
 
@@ -320,7 +320,7 @@ class Samples:
 
         n is an array over the tokens; by default every token leads to itself, and the next token has to be
         found in the sentence. Samples without a label are left out. Keys are as in `problem`, one for each
-        pair (token, query), by query and token. `hm.decompose` tells what of it stays finite.
+        pair (token, query), by query and token. `hm.decompose` finds the part that stays finite.
 
         >>> import hardmax as hm
         >>> from hardmax.nexttoken import Samples

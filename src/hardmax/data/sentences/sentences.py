@@ -1,4 +1,4 @@
-"""Raw sentences as one flat array of token numbers, with the words they stand for."""
+"""Raw sentences as one flat array of token numbers, with their words."""
 
 from __future__ import annotations
 

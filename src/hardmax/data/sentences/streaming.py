@@ -60,7 +60,7 @@ def blocks(
 ) -> Iterator[FileBlock]:
     """Yield the lines of a file in blocks about as large as its pieces; cut a longer line between words.
 
-    Only where a file ``begins`` may a byte order mark stand; ``largest`` is the most that is read.
+    A byte order mark may occur only where a file ``begins``; ``largest`` is the most that is read.
     """
     lines = place = 0
     rest, goes_on, started = b"", False, not begins
@@ -101,7 +101,7 @@ def blocks(
 
 
 def _cuts(buffer: bytes, goes_on: bool, ended: bool) -> Iterator[tuple[int, bool]]:
-    """Where to cut a buffer, and whether its line goes on behind the cut."""
+    """Yield where to cut a buffer, and whether its line continues after the cut."""
     start = 0
     if goes_on:
         ends = [at for end in _LINE_ENDS if (at := buffer.find(end)) >= 0]
@@ -211,8 +211,8 @@ def gather_distinct(
 ) -> Making:
     """Join the sentences of blocks, which come in the order of the text.
 
-    A text may also come as its distinct sentences. ``tell`` hears the size of each block that is done, and
-    if ``enough`` says so, what follows is left out.
+    A text may also come as its distinct sentences. ``tell`` is called with the size of each finished
+    block; if ``enough`` returns True, the rest is left out.
     """
     making = Making(max_length)
     line: Distinct | None = None
@@ -246,7 +246,7 @@ def read_distinct(
         size: of a block in bytes, which changes nothing but the time.
         punctuation: keep marks at the ends of words, split them off as tokens, or strip them.
         workers: threads, one for each core by default.
-        tell: hears how many bytes are done each time.
+        tell: called with the number of bytes of each finished block.
         enough: whether to leave out what follows.
     """
     texts = (text for path in paths for text in texts_of(Path(path), max_length, size, punctuation))
@@ -343,7 +343,7 @@ def parts_of(
 
 
 def _line_start(stream: IO[bytes], at: int) -> int:
-    """The first beginning of a line at or behind a byte."""
+    """Return the first beginning of a line at or after a byte."""
     if at == 0:
         return 0
     at = stream.seek(at - 1)
@@ -356,7 +356,7 @@ def _line_start(stream: IO[bytes], at: int) -> int:
 
 
 def _span(stream: IO[bytes], start: int, stop: int) -> Iterator[bytes]:
-    """Some bytes of a file, in pieces."""
+    """Yield the bytes of a file from start to stop, in pieces."""
     stream.seek(start)
     while start < stop and (piece := stream.read(min(BLOCK, stop - start))):
         start += len(piece)

@@ -1,4 +1,4 @@
-"""Finished work on disk, found by content: whoever asks the same of the same files gets it back.
+"""Finished work on disk, found by content: the same request for the same files is answered from here.
 
 An entry is written under another name and put in place at once, so that a process may be killed at any time
 and several may work side by side. It begins with its own digest: a damaged one is not believed.
@@ -56,7 +56,7 @@ def digest_of_path(path: Path) -> str:
 
 
 class Cache:
-    """The entries of one key; ``trouble`` says why they are not kept, if they are not."""
+    """The entries of one key; ``trouble`` is the reason if they cannot be written."""
 
     def __init__(self, key: str) -> None:
         self.trouble: str | None = None

@@ -1,6 +1,6 @@
 """Reviews to numbers of words: read, filtered, and split on all cores; each chunk is kept when done.
 
-Every step says what it left out: `TextReport`.
+`TextReport` counts what each step left out.
 """
 
 from __future__ import annotations
@@ -162,7 +162,7 @@ class Taken(NamedTuple):
 
 
 class Chunk(NamedTuple):
-    """Some reviews in order: review k holds the next ``sizes[k]`` of ``numbers``, places in ``words``."""
+    """Consecutive reviews: review k has the next ``sizes[k]`` of ``numbers``, places in ``words``."""
 
     words: list[str]
     numbers: np.ndarray

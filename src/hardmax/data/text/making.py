@@ -291,7 +291,7 @@ class TextCorpus:
 
 @dataclass(frozen=True)
 class WordRecipe:
-    """What is done with the words."""
+    """How words become tokens."""
 
     stopped: frozenset[str]
     stem: bool
@@ -558,8 +558,8 @@ def imdb_corpus(folder: str | PathLike[str], **settings: Any) -> TextCorpus:
     r"""Read IMDB as in paper A: all 50,000 reviews of the file in ``folder``, tokens of bert-base-uncased.
 
     The WordPiece vocabulary bert-base-uncased-vocab.txt is looked for in the folder too; without it the
-    tokens are stems, and the report says so. ``settings`` are those of `text_corpus`: ``max_tokens=512`` for
-    the two-layer model.
+    tokens are stems, and the report notes that. ``settings`` are those of `text_corpus`: ``max_tokens=512``
+    for the two-layer model.
 
     >>> import pathlib, tempfile
     >>> import hardmax as hm

@@ -51,7 +51,7 @@ def plain(text: str) -> str:
 
 
 class _Kept(dict[int, int | None]):
-    """What becomes of a character, found when it is first met: itself or nothing."""
+    """A table of what replaces each character, itself or nothing; it is filled on first use."""
 
     def __missing__(self, code: int) -> int | None:
         self[code] = None if _is_removed(chr(code)) else code

@@ -68,7 +68,7 @@ def by_gram(gram: Floats, span: Span | None = None) -> Margin:
 
 
 def _measured(gram: Floats, weights: Floats) -> Margin:
-    """What weights prove about the margin, rounding of the Gram matrix allowed for."""
+    """Bound the margin by weights, including rounding of the Gram matrix."""
     if not weights.any():
         return Margin("undecided", weights, (0.0, np.inf))
     along, norm, lengths, terms = seen_by(gram, weights, np.sqrt(np.diag(gram)))

@@ -1,4 +1,4 @@
-"""What a head sees and selects: tokens, queries and the factors of W; hard queries and their rows.
+"""Inputs and choices of a head: tokens, queries, factors of W, hard queries and their rows.
 
 The logit of token t is x_t . W z_i. A batch holds S texts of at most T tokens. The key bias adds the same to
 all logits of a query and drops out; the query bias enters by z -> (z, 1). Nothing here forms W: logits need
@@ -38,7 +38,7 @@ class Inputs:
 
     @cached_property
     def inner(self) -> Inputs:
-        """The same without the first token and without the query's own: what a head does besides."""
+        """The inputs without the first token and without the query's own."""
         place = np.arange(self.length)
         visible = self.visible & (place > 0) & (place[:, None] != place)
         inner = replace(self, visible=visible)
@@ -48,7 +48,7 @@ class Inputs:
 
     @property
     def texts(self) -> int:
-        """How many texts S."""
+        """Number of texts S."""
         return len(self.x)
 
     @property
@@ -101,7 +101,7 @@ class Inputs:
 
     @cached_property
     def whitened(self) -> tuple[Floats, Floats, Floats, Bools]:
-        """Z = 1 mean' + U B over all queries: mean, orthonormal U (N, r), B (r, e), and where they stand."""
+        """Z = 1 mean' + U B over all queries: mean, orthonormal U (N, r), B (r, e), and where queries are."""
         there = np.asarray(self.visible.any(axis=2))
         flat = self.z[there]
         mean = flat.mean(axis=0)
@@ -203,7 +203,7 @@ QUERIES = 64
 
 @dataclass(frozen=True, eq=False)
 class Choices:
-    """What every query looks at: the top token, the gap to the next in nats, its weight, the entropy.
+    """The choice of every query: its top token, the gap to the next in nats, its weight, the entropy.
 
     Twins count as one token. Arrays are (S, T); a query that sees fewer than two different tokens has a gap
     of nan.
@@ -257,7 +257,7 @@ class QueryRows:
 
     @property
     def count(self) -> int:
-        """How many rows."""
+        """Number of rows."""
         return len(self.query)
 
     def gram(self) -> Floats:

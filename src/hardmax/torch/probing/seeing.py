@@ -24,7 +24,7 @@ from hardmax.torch.probing.inputs import Bools, Floats, HeadWeights, Inputs, sof
 
 @dataclass(frozen=True, eq=False)
 class Sight:
-    """What one layer did with one text: inputs of the key and query projections, (T, d) and (T, e).
+    """A record of one layer on one text: inputs of the key and query projections, (T, d) and (T, e).
 
     ``weights`` (H, T, T) is its attention, None if the layer keeps it to itself; ``turns`` the cosines and
     sines (T, r) that rotate queries and keys, if they were passed to it.
@@ -225,7 +225,7 @@ def _attention(layer: AttentionLayer, sights: Sequence[Sight]) -> Floats | None:
 
 
 def _visible(sizes: Any, weights: Floats | None, causal: bool | None) -> Bools:
-    """What some head of the layer gives weight to; by position alone where the weights are hidden."""
+    """Return the tokens that some head of the layer gives weight to; by position if weights are hidden."""
     if weights is not None:
         return np.asarray((weights > 0).any(axis=1))
     place = np.arange(sizes.max())

@@ -43,7 +43,7 @@ class Heads:
 
     @property
     def texts(self) -> int:
-        """How many texts were looked at."""
+        """Number of texts."""
         return len(self.words)
 
     @property
