@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import io
 from contextlib import contextmanager
 from itertools import pairwise
 
@@ -249,7 +248,7 @@ def test_line_ends_that_are_cut_in_two_count_once(size):
     with pytest.raises(ValueError, match=r"^line 8 must be in UTF-8"):
         list(Decoded(iter(pieces)))
     with pytest.raises(ValueError, match=r"^text: line 8 must be in UTF-8"):
-        [streaming.count(block, 64) for block in streaming.blocks(io.BytesIO(content), size=size)]
+        [streaming.count(block, 64) for block in streaming.blocks(pieces)]
 
 
 def test_packed_and_json_files_join_in(tmp_path):

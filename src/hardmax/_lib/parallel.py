@@ -1,11 +1,14 @@
-"""How many cores this process may use, and one BLAS thread where linear algebra is small."""
+"""How many cores this process may use, results in order, and one BLAS thread where matrices are small."""
 
 from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future
 from contextlib import ExitStack, contextmanager
+from typing import TypeVar
 
 from threadpoolctl import ThreadpoolController
 
@@ -18,6 +21,25 @@ def cores() -> int:
     found = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     asked = os.environ.get("NUMBA_NUM_THREADS", "")
     return min(found, max(1, int(asked))) if asked.isdecimal() else found
+
+
+Job = TypeVar("Job")
+Result = TypeVar("Result")
+
+
+def in_order(submit: Callable[[Job], Future[Result]], jobs: Iterable[Job], ahead: int) -> Iterator[Result]:
+    """Yield the results of jobs in their order, with at most ``ahead`` of them submitted in advance."""
+    waiting: deque[Future[Result]] = deque()
+    try:
+        for job in jobs:
+            waiting.append(submit(job))
+            if len(waiting) > ahead:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
+    finally:
+        for future in waiting:
+            future.cancel()
 
 
 _lock = threading.Lock()

@@ -1,4 +1,4 @@
-"""Where data comes from: generators, the figures' data sets, files."""
+"""Data: generators, the data sets of the figures, readers of files."""
 
 from hardmax._lib.lazy import attach_stub
 

@@ -42,9 +42,9 @@ class Images:
 
 
 def cifar10(folder: str | Path, train: int = 50_000, test: int = 10_000) -> Images:
-    """The first images of CIFAR-10 in a folder, in any of its three formats.
+    """Read the first images of CIFAR-10 in a folder, in any of its three formats.
 
-    A ValueError says what was looked for where there is none.
+    A ValueError names the files that were expected.
     """
     for number, at_most, name in ((train, 50_000, "train"), (test, 10_000, "test")):
         if not 1 <= number <= at_most:
@@ -105,9 +105,9 @@ def _archive(path: Path) -> Iterator[tuple[set[str], Read, str]]:
 
     def read(name: str) -> bytes:
         with tarfile.open(path) as archive:
-            held = archive.extractfile(members[name])
-            assert held is not None
-            content = held.read(LARGEST + 1)
+            member = archive.extractfile(members[name])
+            assert member is not None
+            content = member.read(LARGEST + 1)
         if len(content) > LARGEST:
             raise ValueError(f"{name} must be at most {size_of(LARGEST)}, got more; fetch it again")
         return content
@@ -142,13 +142,13 @@ def _from_binary(part: str, read: Read) -> tuple[np.ndarray, np.ndarray]:
 
 def _from_pickle(part: str, read: Read) -> tuple[np.ndarray, np.ndarray]:
     try:
-        held = _Plain(io.BytesIO(read(part)), encoding="bytes").load()
-        if type(held) is not dict or not {b"data", b"labels"} <= held.keys():
+        batch = _Plain(io.BytesIO(read(part)), encoding="bytes").load()
+        if type(batch) is not dict or not {b"data", b"labels"} <= batch.keys():
             raise ValueError("no dictionary of data and labels")
-        pixels = held[b"data"]
+        pixels = batch[b"data"]
         if type(pixels) is not _Array or pixels.rows is None:
             raise ValueError("data that are not an array")
-        return _planes(pixels.rows), _labels(held[b"labels"], len(pixels.rows))
+        return _planes(pixels.rows), _labels(batch[b"labels"], len(pixels.rows))
     except (ArithmeticError, AttributeError, EOFError, LookupError, MemoryError, TypeError) as broken:
         raise ValueError(f"{part} is not a batch of CIFAR-10: {broken!r}; fetch it again") from broken
     except (pickle.UnpicklingError, ValueError) as broken:
@@ -156,7 +156,7 @@ def _from_pickle(part: str, read: Read) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _labels(labels: Any, count: int) -> np.ndarray:
-    if type(labels) is not list or not all(type(each) is int and 0 <= each <= 9 for each in labels):
+    if type(labels) is not list or not all(type(label) is int and 0 <= label <= 9 for label in labels):
         raise ValueError("labels that are not a list of classes from 0 to 9")
     if len(labels) != count:
         raise ValueError(f"{len(labels)} labels for {count} images")
@@ -164,18 +164,18 @@ def _labels(labels: Any, count: int) -> np.ndarray:
 
 
 class _Type:
-    """What stands for numpy.dtype in a batch: bytes, and nothing else."""
+    """A replacement for numpy.dtype in a batch; it accepts bytes only."""
 
     def __init__(self, name: Any = None, *_: Any) -> None:
         if name not in ("u1", b"u1"):
             raise pickle.UnpicklingError(f"an array of type {name!r:.40} instead of bytes")
 
     def __setstate__(self, state: Any) -> None:
-        """What numpy adds to the name of a type says nothing of bytes."""
+        """Ignore what numpy adds to the name of a type; it does not matter for bytes."""
 
 
 class _Array:
-    """What stands for an array in a batch: rows of 3,072 bytes, made here and not by the pickle."""
+    """A replacement for an array in a batch: rows of 3,072 bytes, made here and not by the pickle."""
 
     rows: np.ndarray | None = None
 
@@ -196,7 +196,7 @@ def _encode(text: Any, encoding: Any) -> bytes:
 
 
 class _Plain(pickle._Unpickler):  # type: ignore[misc, name-defined, unused-ignore]  # its memo is a dictionary
-    """A reader of the layout of a batch: of no name that a pickle asks for is anything run but these."""
+    """An unpickler for the layout of a batch; names other than these are refused."""
 
     ALLOWED = {  # noqa: RUF012
         ("numpy.core.multiarray", "_reconstruct"): lambda *_: _Array(),

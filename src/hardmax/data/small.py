@@ -98,12 +98,12 @@ def example(name: str, loss: str | None = None) -> Problem:
     >>> float(hm.max_margin(hm.data.example("skew"), norm="linf").margin), hm.data.example("cycle").loss.name
     (3.0, 'log')
     """
-    own = _OLDER.get(name, name)
-    if own not in _EXAMPLES:
+    key = _OLDER.get(name, name)
+    if key not in _EXAMPLES:
         near = difflib.get_close_matches(name, [*_EXAMPLES, *_OLDER], 1)
         hint = f" Did you mean {near[0]!r}?" if near else ""
         raise ValueError(f"unknown example {name!r}.{hint} hm.data.examples() lists all names")
-    content = json.loads((FILES / f"{own}.json").read_text())
+    content = json.loads((FILES / f"{key}.json").read_text())
     content["loss"] = loss or content.get("loss", "logistic")
     if "readout" in content:
         return Problem.from_tokens(**content)

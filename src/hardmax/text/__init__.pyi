@@ -8,5 +8,5 @@ from .counting.vectorizer import NgramVectorizer as NgramVectorizer
 from .explanations import Explanation as Explanation
 from .explanations import TokenRanking as TokenRanking
 from .explanations import TopKReport as TopKReport
+from .explanations import WordMap as WordMap
 from .statistics import TextStatistics as TextStatistics
-from .word_map import WordMap as WordMap

@@ -6,7 +6,7 @@ import time
 import warnings
 from collections.abc import Iterable
 from os import PathLike
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from scipy.sparse import csr_matrix, issparse
@@ -27,31 +27,28 @@ from hardmax._lib import expect
 from hardmax.data.corpora.corpus import Corpus
 from hardmax.dynamics.optim import AdamW
 from hardmax.embeddings.minibatch import train_embeddings
+from hardmax.text import explanations, model_file
 from hardmax.text import kernels as compiled
 from hardmax.text.counting.vectorizer import NgramVectorizer, mapped, workers
+from hardmax.text.explanations import Explanation, TokenRanking, TopKReport, WordMap
 from hardmax.text.statistics import TextStatistics, corpus_of
 from hardmax.text.training import Report, State, TextRows, TrainedPasses, printed, train, usual
-
-if TYPE_CHECKING:
-    from hardmax.text.explanations import Explanation, TokenRanking, TopKReport
-    from hardmax.text.word_map import WordMap
-
 
 TEXTS = 4096  # whose scores one thread computes at a time
 EPOCHS, RATE = 20, 1e-3  # of the solver "embeddings"
 
 
 def holds_texts(X: Any) -> bool:
-    """Whether X is a list of texts, or of lists of words; counts otherwise."""
+    """Return whether X holds texts or lists of words, and not counts."""
     if isinstance(X, str):
         raise ValueError("X must be a list of texts or a matrix of counts, got one text; put it into a list")
     if issparse(X) or not isinstance(X, Iterable):
         return False
     if hasattr(X, "columns") and hasattr(X, "iloc"):
-        return len(X.columns) == 1 and any(isinstance(each, str) for each in X.iloc[:, 0])
+        return len(X.columns) == 1 and any(isinstance(item, str) for item in X.iloc[:, 0])
     if getattr(X, "ndim", 1) != 1 or getattr(getattr(X, "dtype", None), "kind", "O") not in "OUT":
         return False
-    return any(isinstance(each, str) or _holds_words(each) for each in X)
+    return any(isinstance(item, str) or _holds_words(item) for item in X)
 
 
 def _holds_words(each: Any) -> bool:
@@ -66,13 +63,13 @@ class ClassLabels(NamedTuple):
 
 
 def read_labels(y: Any, n: int) -> ClassLabels:
-    """Labels of two or more classes."""
+    """Check labels of two or more classes."""
     y = column_or_1d(y, warn=True)
     if len(y) != n:
         raise ValueError(f"y must have {n} labels, one per text, got {len(y)}")
     if y.dtype == object:
-        kinds = sorted({type(each).__name__ for each in y})
-        missing = next((k for k, each in enumerate(y) if each is None or each != each), None)
+        kinds = sorted({type(label).__name__ for label in y})
+        missing = next((k for k, label in enumerate(y) if label is None or label != label), None)
         if missing is not None:
             raise ValueError(
                 f"y must have a label for each text, got {y[missing]!r} at {missing}; drop that text"
@@ -91,7 +88,7 @@ def read_labels(y: Any, n: int) -> ClassLabels:
 
 
 def read_weights(X: Any, n: int, sample_weight: Any, class_weight: Any, labels: ClassLabels) -> np.ndarray:
-    """The weight of each text: its own times that of its class, in units of their mean."""
+    """Return the weight of each text: its own times that of its class, in units of their mean."""
     placeholder = np.empty((n, 1))
     weights = np.array(_check_sample_weight(sample_weight, placeholder, dtype=np.float64))
     if (weights < 0).any():
@@ -110,10 +107,10 @@ def read_weights(X: Any, n: int, sample_weight: Any, class_weight: Any, labels: 
 
 def _canonical(X: Any) -> Any:
     """A matrix as CSR with each token once in a row, and no zeros; a user's own is left as it is."""
-    made = csr_matrix(X, copy=issparse(X))
-    made.sum_duplicates()
-    made.eliminate_zeros()
-    return made
+    matrix = csr_matrix(X, copy=issparse(X))
+    matrix.sum_duplicates()
+    matrix.eliminate_zeros()
+    return matrix
 
 
 SOLVERS = ("auto", "sgd", "adagrad", "embeddings")
@@ -224,7 +221,7 @@ class AttentionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _fit(self, X: Any, y: Any, sample_weight: Any, report: Report | None) -> Self:
         before = self._state if self.warm_start and hasattr(self, "_state") else None
-        given = self._options()
+        options = self._options()
         rows = self._rows(X, learn=before is None)
         labels = read_labels(y, len(rows))
         if before is not None and not np.array_equal(labels.classes, self.classes_):
@@ -238,7 +235,7 @@ class AttentionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self._corpus = corpus_of(rows, labels.codes, len(labels.classes))
         if self._chosen_solver == "embeddings":
             return self._fit_embeddings(rows, labels, seed, report)
-        settings = usual(self._chosen_solver, rows, weights, **given)
+        settings = usual(self._chosen_solver, rows, weights, **options)
         state = before or State.begin(settings.rule, self._counts, self._shares)
         chosen, part, score = np.arange(len(rows)), rows, None
         if self.early_stopping:
@@ -246,8 +243,8 @@ class AttentionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             part, aside = rows.take(chosen), rows.take(held)
 
             def score(state: State) -> float:
-                found = self._labels(self._scores(aside, state.table, settings.top)[0])
-                return float(np.average(found == labels.codes[held], weights=weights[held]))
+                predicted = self._labels(self._scores(aside, state.table, settings.top)[0])
+                return float(np.average(predicted == labels.codes[held], weights=weights[held]))
 
         done = train(
             part,
@@ -264,7 +261,7 @@ class AttentionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return self._finish(done)
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
-        """One pass at a constant rate over more texts; the first call names all classes.
+        """Train one pass at a constant rate on more texts; the first call names all classes.
 
         The first call decides the vocabulary, too: later texts are read with it. Counts, or a vectorizer
         that learns nothing (such as HashingVectorizer with alternate_sign=False), have no such limit.
@@ -274,28 +271,28 @@ class AttentionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             raise ValueError(
                 "classes must be all labels that will come, got None; give them in the first call"
             )
-        known = np.unique(np.asarray(classes)) if first else self.classes_
-        if not first and classes is not None and not np.array_equal(np.unique(np.asarray(classes)), known):
-            raise ValueError(f"classes must be those of the first call, {known.tolist()}, got others")
-        if len(known) < 2:
-            raise ValueError(f"classes must be at least two classes, got {known.tolist()}")
-        given = self._options()
+        names = np.unique(np.asarray(classes)) if first else self.classes_
+        if not first and classes is not None and not np.array_equal(np.unique(np.asarray(classes)), names):
+            raise ValueError(f"classes must be those of the first call, {names.tolist()}, got others")
+        if len(names) < 2:
+            raise ValueError(f"classes must be at least two classes, got {names.tolist()}")
+        options = self._options()
         rows = self._rows(X, learn=first)
         y = np.asarray(y)
         if len(y) != len(rows):
             raise ValueError(f"y must have {len(rows)} labels, one per text, got {len(y)}")
-        odd = next((each for each in y.tolist() if each not in known), None)
+        odd = next((label for label in y.tolist() if label not in names), None)
         if odd is not None:
-            raise ValueError(f"y must hold labels of classes, {known.tolist()}, got {odd!r}")
-        labels = ClassLabels(known, np.searchsorted(known, y).astype(np.int64))
+            raise ValueError(f"y must hold labels of classes, {names.tolist()}, got {odd!r}")
+        labels = ClassLabels(names, np.searchsorted(names, y).astype(np.int64))
         weights = np.ones(len(rows)) if sample_weight is None else np.array(sample_weight, float)
         if first:
-            self.classes_ = known
+            self.classes_ = names
         self._corpus = "the texts came in parts, and are not kept"
         self._count(rows, labels, weights, more=not first)
-        given = {**given, "epochs": 1, "constant": True}
+        options = {**options, "epochs": 1, "constant": True}
         solver = "adagrad" if self.solver == "auto" else self._chosen_solver
-        settings = usual(solver, rows, weights, **given)
+        settings = usual(solver, rows, weights, **options)
         state = State.begin(settings.rule, self._counts, self._shares) if first else self._state
         seed = int(check_random_state(self.random_state).randint(2**31 - 1)) + getattr(self, "_calls", 0)
         self._calls = getattr(self, "_calls", 0) + 1
@@ -304,11 +301,8 @@ class AttentionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _finish(self, done: TrainedPasses) -> Self:
         self._state = done.state
         table = done.state.table
-        self.attention_, self.values_, self.background_ = (
-            np.log(table[:-1, 0]),
-            table[:-1, 1:].copy(),
-            table[-1, 1:].copy(),
-        )
+        self.attention_ = np.log(table[:-1, 0])
+        self.values_, self.background_ = table[:-1, 1:].copy(), table[-1, 1:].copy()
         self.n_iter_ = len(done.losses)
         self.loss_curve_ = list(done.losses)
         self.validation_scores_ = list(done.scores)
@@ -317,7 +311,8 @@ class AttentionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _ready(self) -> Self:
         """Put together what predictions read; also the end of loading a model."""
         weights = (self.attention_, LARGEST_LOGIT), (self.values_, LARGEST), (self.background_, LARGEST)
-        if not all(np.abs(each).max(initial=0.0) <= largest for each, largest in weights):  # nan is not, too
+        # nan is not within a bound either
+        if not all(np.abs(array).max(initial=0.0) <= largest for array, largest in weights):
             raise ValueError(
                 f"attention must stay within {LARGEST_LOGIT:g} and values within {LARGEST:g}, the model has "
                 "larger weights; train it with smaller rates"
@@ -333,9 +328,9 @@ class AttentionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 f'solver="embeddings" must have labels of two classes, got {len(labels.classes)}; take "sgd"'
             )
         matrix = csr_matrix(rows.arrays, shape=(len(rows), rows.columns))
-        held = matrix.getnnz(axis=1) > 0
+        nonempty = matrix.getnnz(axis=1) > 0
         self.embeddings_ = train_embeddings(
-            Corpus.from_counts(matrix[held], 2 * labels.codes[held] - 1),
+            Corpus.from_counts(matrix[nonempty], 2 * labels.codes[nonempty] - 1),
             expect.whole("dimension", self.dimension, 1),
             AdamW(RATE if self.lr is None else self.lr),
             epochs=EPOCHS if self.epochs is None else self.epochs,
@@ -350,25 +345,25 @@ class AttentionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _options(self) -> dict[str, Any]:
         """Settings as they are given, each looked at."""
         expect.one_of("solver", self.solver, SOLVERS)
-        given: dict[str, Any] = {}
+        options: dict[str, Any] = {}
         if self.epochs is not None:
-            given["epochs"] = expect.whole("epochs", self.epochs, 1)
+            options["epochs"] = expect.whole("epochs", self.epochs, 1)
         for name, setting in (
             ("lr", "rate"),
             ("attention_lr", "attention_rate"),
             ("entropy_penalty", "entropy"),
         ):
             if getattr(self, name) is not None:
-                given[setting] = expect.nonnegative(name, getattr(self, name))
+                options[setting] = expect.nonnegative(name, getattr(self, name))
         if self.dropout is not None:
-            given["dropout"] = expect.nonnegative("dropout", self.dropout)
-            if given["dropout"] >= 1.0:
+            options["dropout"] = expect.nonnegative("dropout", self.dropout)
+            if options["dropout"] >= 1.0:
                 raise ValueError(f"dropout must be a share below 1, got {self.dropout!r}")
         if self._top:
-            given["top"] = self._top
+            options["top"] = self._top
             if self.entropy_penalty is not None:
                 raise ValueError("top_k and entropy_penalty must not be given together; choose one of them")
-        return given
+        return options
 
     @property
     def _top(self) -> int:
@@ -392,7 +387,7 @@ class AttentionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _held_out(self, rows: TextRows, labels: ClassLabels, seed: int) -> tuple[np.ndarray, np.ndarray]:
         every = np.arange(len(rows))
         try:
-            own, held = train_test_split(
+            rest, held = train_test_split(
                 every, test_size=self.validation_fraction, random_state=seed, stratify=labels.codes
             )
         except ValueError as error:
@@ -400,12 +395,12 @@ class AttentionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 f"validation_fraction must leave texts of each class in both parts, got "
                 f"{self.validation_fraction!r} ({error}); give early_stopping=False or more texts"
             ) from None
-        return np.sort(own), np.sort(held)
+        return np.sort(rest), np.sort(held)
 
     # -- predictions --------------------------------------------------------------------------------------
 
     def decision_function(self, X: Any) -> np.ndarray:
-        """Scores: log-odds (n,) of the second of two classes, or one column per class."""
+        """Return scores: log-odds (n,) of the second of two classes, or one column per class."""
         check_is_fitted(self, "attention_")
         rows = self._rows(X)
         if hasattr(self, "vectorizer_"):
@@ -414,19 +409,19 @@ class AttentionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return scores[:, 0] if scores.shape[1] == 1 else scores
 
     def predict(self, X: Any) -> np.ndarray:
-        """The class of each text."""
+        """Predict the class of each text."""
         scores = self.decision_function(X)
         return self.classes_[self._labels(scores[:, None] if scores.ndim == 1 else scores)]
 
     def predict_proba(self, X: Any) -> np.ndarray:
-        """Probabilities of the classes, (n, classes)."""
+        """Return the probabilities of the classes, (n, classes)."""
         scores = self.decision_function(X)
         if scores.ndim == 1:
             return np.column_stack([expit(-scores), expit(scores)])
         return softmax(scores, axis=1)
 
     def predict_log_proba(self, X: Any) -> np.ndarray:
-        """Their logarithms."""
+        """Return the logarithms of the probabilities of the classes, (n, classes)."""
         scores = self.decision_function(X)
         if scores.ndim == 1:
             return -np.logaddexp(0.0, np.column_stack([scores, -scores]))
@@ -506,7 +501,7 @@ class AttentionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return TextRows.of(counts)
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
-        """The tokens: those of the vectorizer, names of columns, or x0, x1, ..."""
+        """Return the tokens: those of the vectorizer, names of columns, or x0, x1, ..."""
         check_is_fitted(self, "attention_")
         if hasattr(self, "vectorizer_"):
             return self.vectorizer_.get_feature_names_out()
@@ -517,14 +512,12 @@ class AttentionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     # -- what it learned ----------------------------------------------------------------------------------
 
     def explain(self, text: Any, label: Any = None) -> Explanation:
-        """The tokens of one text with their share of attention, value and contribution to its score.
+        """Explain a score by the tokens of the text: share of attention, value and contribution.
 
         The score is that of the predicted class, or of ``label``.
         """
-        from hardmax.text.explanations import explain
-
         check_is_fitted(self, "attention_")
-        return explain(self, text, label)
+        return explanations.explain(self, text, label)
 
     def top_tokens(self, n: int = 10, label: Any = None) -> TokenRanking:
         """Rank the tokens that the model selects for a class, or for each class.
@@ -536,10 +529,8 @@ class AttentionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         Returns:
             The ranking; its ``words`` are ordered by class and then by weight.
         """
-        from hardmax.text.explanations import top_tokens
-
         check_is_fitted(self, "attention_")
-        return top_tokens(self, n, label)
+        return explanations.top_tokens(self, n, label)
 
     def evaluate_top_k(self, X: Any, y: Any = None, k: int = 10, by: str = "contribution") -> TopKReport:
         """Predict from the k most important tokens of each text alone.
@@ -553,37 +544,29 @@ class AttentionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         Returns:
             The predictions, their accuracy and how often they agree with those from all tokens.
         """
-        from hardmax.text.explanations import evaluate_top_k
-
         check_is_fitted(self, "attention_")
-        return evaluate_top_k(self, X, y, k, by)
+        return explanations.evaluate_top_k(self, X, y, k, by)
 
     def word_map(self, label: Any = None) -> WordMap:
-        """Value against attention of all tokens, as in paper A's first figure."""
-        from hardmax.text.word_map import word_map
-
+        """Return value and attention of all tokens, as in paper A's first figure."""
         check_is_fitted(self, "attention_")
-        return word_map(self, label)
+        return explanations.word_map(self, label)
 
     @property
     def statistics_(self) -> TextStatistics:
-        """How the fitted logits and values follow the posterior difference of each token."""
+        """Comparison of the fitted logits and values with the posterior difference of each token."""
         check_is_fitted(self, "attention_")
         return TextStatistics(self)
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the model as one file without code in it, for `load`."""
-        from hardmax.text.model_file import save
-
         check_is_fitted(self, "attention_")
-        save(self, path)
+        model_file.save(self, path)
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> AttentionClassifier:
         """Read a model that `save` wrote; whatever a file holds, no code of it is run."""
-        from hardmax.text.model_file import load
-
-        return load(path)
+        return model_file.load(AttentionClassifier, path)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -1,4 +1,4 @@
-"""Why a text got its class, which tokens a model selects, and what is lost if only a few are read.
+"""Explain a classifier: one prediction, the tokens it selects, the cost of few tokens, a map of all tokens.
 
 Attention is shown with what it is worth: contributions that sum to the score, and the accuracy that is left
 when only the most telling tokens are kept.
@@ -10,6 +10,7 @@ import math
 from dataclasses import dataclass
 from html import escape
 from os import PathLike
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -18,12 +19,14 @@ from scipy.special import expit, softmax
 
 from hardmax._lib import expect
 from hardmax._lib.files import whole_text
+from hardmax._lib.notebook import Pictured, picture, save_picture
 from hardmax._lib.result import Shown
 from hardmax.text import kernels as compiled
 from hardmax.text.counting.vectorizer import read_documents, tokens_of
 from hardmax.text.statistics import class_number, column_for
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
     from rich.table import Table
 
     from hardmax.text.classifier import AttentionClassifier
@@ -42,7 +45,7 @@ pre {{ overflow-x: auto }} h1 {{ font-size: 1.3rem }} img {{ max-width: 100% }}<
 
 
 class PageOfText(Shown):
-    """What can be written as a page of HTML."""
+    """A result that can be written as a page of HTML."""
 
     def _title(self) -> str:
         return type(self).__name__
@@ -61,24 +64,24 @@ class PageOfText(Shown):
 
 
 def bar(share: float, width: int = 12) -> str:
-    """A number from -1 to 1 as a bar of signs."""
+    """Show a number from -1 to 1 as a bar of signs."""
     return ("+" if share > 0 else "-") * round(abs(share) * width)
 
 
 def number(count: float) -> str:
-    """A count with commas; weighed ones are not whole."""
+    """Format a count with commas; weighted counts are not whole."""
     return f"{count:,.0f}" if count == round(count) else f"{count:,.1f}"
 
 
 def marked(words: tuple[tuple[str, float], ...]) -> str:
-    """Words as HTML, green where they speak for the class and red where against it."""
+    """Mark words as HTML: green where they support the class, red where they oppose it."""
     if not words:
         return ""
-    most = max(abs(each) for _, each in words) or 1.0
+    most = max(abs(weight) for _, weight in words) or 1.0
     spans = [
-        f'<span style="background: rgba({GREEN if each > 0 else RED}, {abs(each) / most * 0.6:.2f})" '
-        f'title="{each:+.3f}">{escape(word)}</span>'
-        for word, each in words
+        f'<span style="background: rgba({GREEN if weight > 0 else RED}, {abs(weight) / most * 0.6:.2f})" '
+        f'title="{weight:+.3f}">{escape(word)}</span>'
+        for word, weight in words
     ]
     return f"<p>{' '.join(spans)}</p>"
 
@@ -122,7 +125,7 @@ class Explanation(PageOfText):
     predicted: Any
 
     def table(self) -> Table:
-        """The tokens that count most, for a terminal."""
+        """Return a table of the tokens that contribute most."""
         from rich import markup
         from rich.table import Table
 
@@ -212,9 +215,9 @@ def _shares(model: AttentionClassifier, rows: Any) -> tuple[np.ndarray, np.ndarr
     if model._top:
         strength = np.array([compiled.telling(model._model, int(j)) for j in columns]) * amounts
         strength[-1] = np.inf
-        kept = np.empty(len(columns), np.int64)
-        found = compiled.keep(strength, len(columns), model._top + 1, kept)
-        left = np.setdiff1d(np.arange(len(columns)), kept[:found])
+        places = np.empty(len(columns), np.int64)
+        count = compiled.keep(strength, len(columns), model._top + 1, places)
+        left = np.setdiff1d(np.arange(len(columns)), places[:count])
         amounts[left] = 0.0
     return columns, amounts / amounts.sum()
 
@@ -227,16 +230,16 @@ def _words(
     spelled = tokens.spell(np.arange(len(tokens.hashes)))
     if not hasattr(model.vectorizer_, "columns_of"):
         return tuple((word, 0.0) for word in spelled), 0
-    found, names = model.vectorizer_.columns_of(text), model.get_feature_names_out()
+    columns, names = model.vectorizer_.columns_of(text), model.get_feature_names_out()
     times: dict[int, int] = {}
-    for j, _ in found:
+    for j, _ in columns:
         times[j] = times.get(j, 0) + 1
-    each, covered = np.zeros(len(spelled)), np.zeros(len(spelled), bool)
-    for j, at in found:
+    contributions, covered = np.zeros(len(spelled)), np.zeros(len(spelled), bool)
+    for j, at in columns:
         length = names[j].count(" ") + 1 if isinstance(text, str) else _length(model.vectorizer_, j)
-        each[at : at + length] += by_column[j] / times[j] / length
+        contributions[at : at + length] += by_column[j] / times[j] / length
         covered[at : at + length] = True
-    return tuple(zip(spelled, each.tolist(), strict=True)), int((~covered).sum())
+    return tuple(zip(spelled, contributions.tolist(), strict=True)), int((~covered).sum())
 
 
 def _length(vectorizer: Any, column: int) -> int:
@@ -272,10 +275,10 @@ class TokenRanking(PageOfText):
     @property
     def headline(self) -> str:
         """The number of tokens and of classes."""
-        return f"{len(self.words)} tokens of {len({each.label for each in self.words})} classes"
+        return f"{len(self.words)} tokens of {len({word.label for word in self.words})} classes"
 
     def table(self) -> Table:
-        """The tokens class by class, for a terminal."""
+        """Return a table of the tokens, class by class."""
         from rich.markup import escape
         from rich.table import Table
 
@@ -298,18 +301,18 @@ class TokenRanking(PageOfText):
 
 
 def top_tokens(model: AttentionClassifier, n: int = 10, label: Any = None) -> TokenRanking:
-    """The n tokens with the largest attention times value for a class, or for each class."""
+    """Rank the n tokens with the largest attention times value for a class, or for each class."""
     n = expect.whole("n", n, 1)
     classes = range(len(model.classes_)) if label is None else [class_number(model, label)]
     names, mass = model.get_feature_names_out(), model._model[:-1, 0]
-    total, found = model._counts.sum(axis=1), []
+    total, words = model._counts.sum(axis=1), []
     for k in classes:
         values = column_for(model.values_, k)
         if model.values_.shape[1] > 1:
             values = values - model.values_.mean(axis=1)
         pull = np.where(values > 0, mass * values, -np.inf)
         best = np.argsort(-pull, kind="stable")[:n]
-        found += [
+        words += [
             Word(
                 str(names[j]),
                 model.classes_.tolist()[k],
@@ -321,7 +324,7 @@ def top_tokens(model: AttentionClassifier, n: int = 10, label: Any = None) -> To
             for j in best.tolist()
             if np.isfinite(pull[j])
         ]
-    return TokenRanking(tuple(found))
+    return TokenRanking(tuple(words))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -359,7 +362,7 @@ class TopKReport(PageOfText):
         )
 
     def table(self) -> Table:
-        """The numbers, for a terminal."""
+        """Return a table of the numbers."""
         from rich.table import Table
 
         table = Table(box=None, pad_edge=False, show_header=False)
@@ -388,13 +391,13 @@ def evaluate_top_k(
     short = model._labels(scores)
     needed = np.empty(len(rows))
     compiled.needed(*rows.arrays, model._model, 0.9, needed)
-    found: dict[str, float] = {}
+    accuracies: dict[str, float] = {}
     if y is not None:
         truth = np.asarray(y)
         if len(truth) != len(rows):
             raise ValueError(f"y must have {len(rows)} labels, one per text, got {len(truth)}")
-        found["accuracy"] = float(np.mean(model.classes_[short] == truth))
-        found["full_accuracy"] = float(np.mean(model.classes_[full] == truth))
+        accuracies["accuracy"] = float(np.mean(model.classes_[short] == truth))
+        accuracies["full_accuracy"] = float(np.mean(model.classes_[full] == truth))
     return TopKReport(
         k,
         by,
@@ -402,5 +405,98 @@ def evaluate_top_k(
         float(np.mean(short == full)),
         float(attended.mean()),
         float(needed.mean()),
-        **found,
+        **accuracies,
+    )
+
+
+DRAWN = 20_000  # dots; of more tokens the most frequent ones
+NAMED = 8  # tokens with their name, on each side
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class WordMap(Pictured):
+    """Value and logit of every token for one class, with its posterior difference and count.
+
+    >>> import hardmax as hm
+    >>> texts, labels = ["good film", "a good one", "bad film", "a bad one"] * 5, ["+", "+", "-", "-"] * 5
+    >>> model = hm.text.AttentionClassifier(ngram_range=(1, 1)).fit(texts, labels)
+    >>> found = model.word_map("+")
+    >>> str(found.tokens[found.value.argmax()])
+    'good'
+    """
+
+    label: Any
+    tokens: np.ndarray
+    value: np.ndarray
+    logit: np.ndarray
+    posterior_difference: np.ndarray
+    count: np.ndarray
+
+    def __repr__(self) -> str:
+        return f"WordMap(label={self.label!r}, tokens={len(self.tokens):,})"
+
+    def plot(self) -> Figure:
+        """Draw a dot per token in the color of its posterior difference, and name the strongest."""
+        figure = picture((7.0, 5.0))
+        self.draw(figure)
+        return figure
+
+    def draw(self, figure: Figure) -> None:
+        """Draw it into a given figure."""
+        axes = figure.add_subplot()
+        often = np.argsort(-self.count, kind="stable")[:DRAWN][::-1]
+        dots = axes.scatter(
+            self.value[often],
+            self.logit[often],
+            c=self.posterior_difference[often],
+            s=6,
+            cmap="RdYlGn",
+            vmin=-1,
+            vmax=1,
+            alpha=0.6,
+            linewidths=0,
+            rasterized=True,
+        )
+        figure.colorbar(dots, label=f"posterior difference for {self.label}")
+        pull = np.exp(self.logit[often]) * self.value[often] * np.log1p(self.count[often])
+        order = np.argsort(pull, kind="stable")
+        for side, chosen in ((-1, order[:NAMED]), (1, order[::-1][:NAMED])):
+            self._name(axes, often[chosen], side)
+        axes.set(xlabel=f"value: evidence for {self.label}", ylabel="attention logit")
+        axes.axvline(0, color="0.8", linewidth=0.8, zorder=0)
+        axes.margins(x=0.4)
+        # a few tokens that say nothing lie far below
+        low, high = np.quantile(self.logit[often], [0.001, 1.0])
+        axes.set_ylim(low - 0.05 * (high - low), high + 0.1 * (high - low) + 1e-9)
+
+    def _name(self, axes: Any, chosen: np.ndarray, side: int) -> None:
+        """Names in a column at the side, the highest token first, each with a line to its dot."""
+        for place, j in enumerate(chosen[np.argsort(-self.logit[chosen], kind="stable")].tolist()):
+            axes.annotate(
+                str(self.tokens[j]),
+                (self.value[j], self.logit[j]),
+                xytext=(0.5 + 0.485 * side, 0.96 - 0.045 * place),
+                textcoords="axes fraction",
+                fontsize=8,
+                ha="right" if side > 0 else "left",
+                va="center",
+                parse_math=False,
+                arrowprops={"arrowstyle": "-", "color": "0.6", "linewidth": 0.5},
+            )
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write the picture as .svg, .png or .pdf."""
+        save_picture(self.plot(), Path(path))
+
+
+def word_map(model: AttentionClassifier, label: Any = None) -> WordMap:
+    """Return the map for a class; by default the last one."""
+    k = len(model.classes_) - 1 if label is None else class_number(model, label)
+    return WordMap(
+        model.classes_.tolist()[k],
+        model.get_feature_names_out(),
+        column_for(model.values_, k),
+        model.attention_,
+        model.statistics_.posterior_difference[:, k],
+        model._counts.sum(axis=1),
     )

@@ -29,11 +29,11 @@ def save(model: AttentionClassifier, path: str | PathLike[str]) -> None:
             f"vectorizer must be an NgramVectorizer to be saved without pickles, got "
             f"{type(vectorizer).__name__}; use joblib.dump, and load only files that you trust"
         )
-    params = {NAMES.get(name, name): each for name, each in model.get_params(deep=False).items()}
+    params = {NAMES.get(name, name): value for name, value in model.get_params(deep=False).items()}
     del params["vectorizer"], params["top_k"], params["entropy_penalty"]
     params["sparse"] = model.top_k if model.entropy_penalty is None else float(model.entropy_penalty)
     head: dict[str, Any] = {"format": FORMAT, "version": __version__}
-    head["params"] = {name: _plain(each) for name, each in params.items()}
+    head["params"] = {name: _plain(value) for name, value in params.items()}
     classes = model.classes_.tolist()
     head |= {"classes": classes, "kind": model.classes_.dtype.str if model.classes_.dtype != object else "O"}
     head["passes"], head["losses"] = model.n_iter_, model.loss_curve_
@@ -45,9 +45,9 @@ def save(model: AttentionClassifier, path: str | PathLike[str]) -> None:
         "shares": model._shares,
     }
     if vectorizer is not None:
-        own = vectorizer.get_params(deep=False)
-        own |= {"ngram_range": list(own["ngram_range"]), "dtype": np.dtype(own["dtype"]).str}
-        head["vectorizer"] = own
+        settings = vectorizer.get_params(deep=False)
+        settings |= {"ngram_range": list(settings["ngram_range"]), "dtype": np.dtype(settings["dtype"]).str}
+        head["vectorizer"] = settings
         head["words"] = vectorizer.words_
         for k, level in enumerate(vectorizer.levels_):
             arrays |= {f"keys{k}": level.keys, f"frequency{k}": level.frequency}
@@ -68,13 +68,16 @@ def _plain(setting: Any) -> Any:
 
 def _digest(head: np.ndarray, arrays: Arrays) -> bytes:
     parts: list[str | np.ndarray] = [head]
-    for name, each in sorted(arrays.items()):
-        parts += [f"{name} {each.dtype.str} {each.shape} ", each]
+    for name, array in sorted(arrays.items()):
+        parts += [f"{name} {array.dtype.str} {array.shape} ", array]
     return bytes.fromhex(digest(*parts))
 
 
-def load(path: str | PathLike[str]) -> AttentionClassifier:
-    """Read what `save` wrote; a damaged file, or one of another version, is refused with a message."""
+def load(kind: type[AttentionClassifier], path: str | PathLike[str]) -> AttentionClassifier:
+    """Read what `save` wrote, into a new object of a class.
+
+    A damaged file, or one of another version, is refused with a message.
+    """
     foreign = f"{path} must be a model that AttentionClassifier.save wrote, got another file"
     with refused(foreign):
         arrays = read_arrays(path)
@@ -90,18 +93,16 @@ def load(path: str | PathLike[str]) -> AttentionClassifier:
     if seal.tobytes() != _digest(coded, arrays):
         raise ValueError(f"checksum mismatch: {path} is corrupted; copy or train it again")
     with refused(foreign):
-        return _model(head, arrays)
+        return _model(kind, head, arrays)
 
 
-def _model(head: dict[str, Any], arrays: Arrays) -> AttentionClassifier:
-    from hardmax.text.classifier import AttentionClassifier
-
+def _model(kind: type[AttentionClassifier], head: dict[str, Any], arrays: Arrays) -> AttentionClassifier:
     params = dict(head["params"])
     params["ngram_range"] = tuple(params["ngram_range"])
     sparse = params.pop("sparse")  # a whole number is top_k, another number the entropy penalty
     params["entropy_penalty" if isinstance(sparse, float) else "top_k"] = sparse
     params |= {name: params.pop(old) for name, old in NAMES.items()}
-    model = AttentionClassifier(**params)
+    model = kind(**params)
     model.classes_ = _classes(head["classes"], head["kind"])
     model.attention_, model.values_ = arrays["attention"], arrays["values"]
     model.background_, model._counts, model._shares = arrays["background"], arrays["counts"], arrays["shares"]
@@ -117,8 +118,8 @@ def _model(head: dict[str, Any], arrays: Arrays) -> AttentionClassifier:
         "shares": (len(model.classes_),),
     }
     for name, shape in shapes.items():
-        found = arrays[name]
-        demand(found.shape == shape and found.dtype == np.float64 and bool(np.isfinite(found).all()))
+        array = arrays[name]
+        demand(array.shape == shape and array.dtype == np.float64 and bool(np.isfinite(array).all()))
     if "vectorizer" in head:
         model.vectorizer_ = _vectorizer(head, arrays)
         demand(sum(map(len, model.vectorizer_._kept)) == columns)
@@ -132,21 +133,21 @@ def _classes(names: Any, kind: Any) -> np.ndarray:
     demand(isinstance(names, list) and isinstance(kind, str) and len(names) > 1)
     if kind == "O" or re.fullmatch(r"[<>|=]?[biuf][1248]", kind):
         return np.array(names, dtype=object if kind == "O" else np.dtype(kind))
-    demand(re.fullmatch(r"[<>|=]?[US]\d+", kind) is not None and all(isinstance(each, str) for each in names))
-    made = np.array(names)
-    if made.dtype.itemsize < np.dtype(kind).itemsize <= SLACK * max(made.dtype.itemsize, 1):
-        made = made.astype(kind)
-    demand(made.dtype == np.dtype(kind))
-    return made
+    demand(re.fullmatch(r"[<>|=]?[US]\d+", kind) is not None and all(isinstance(name, str) for name in names))
+    classes = np.array(names)
+    if classes.dtype.itemsize < np.dtype(kind).itemsize <= SLACK * max(classes.dtype.itemsize, 1):
+        classes = classes.astype(kind)
+    demand(classes.dtype == np.dtype(kind))
+    return classes
 
 
 def _vectorizer(head: dict[str, Any], arrays: Arrays) -> NgramVectorizer:
     params = dict(head["vectorizer"])
     demand(re.fullmatch(r"[<>|=]?[biuf][1248]", params["dtype"]) is not None)
     params |= {"ngram_range": tuple(params["ngram_range"]), "dtype": np.dtype(params["dtype"]).type}
-    made = NgramVectorizer(**params)
-    made.words_ = [str(word) for word in head["words"]]
-    made.levels_ = []
+    vectorizer = NgramVectorizer(**params)
+    vectorizer.words_ = [str(word) for word in head["words"]]
+    vectorizer.levels_ = []
     below = 0
     for k in range(params["ngram_range"][1]):
         level = Level(arrays[f"keys{k}"], arrays[f"frequency{k}"])
@@ -154,7 +155,7 @@ def _vectorizer(head: dict[str, Any], arrays: Arrays) -> NgramVectorizer:
         inside = k == 0 or all(part.size == 0 or int(part.max()) < below for part in parts)
         demand(level.keys.dtype == np.uint64 and level.keys.ndim == 1)
         demand(len(level.frequency) == len(level) and inside)
-        made.levels_.append(level)
+        vectorizer.levels_.append(level)
         below = len(level)
-    demand(len(made.words_) == len(made.levels_[0]))
-    return made
+    demand(len(vectorizer.words_) == len(vectorizer.levels_[0]))
+    return vectorizer

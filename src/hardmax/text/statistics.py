@@ -1,4 +1,4 @@
-"""How what the classifier learned of the tokens follows theory (paper A's observables)."""
+"""Comparison of a trained classifier with theory (paper A's observables)."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class TextStatistics:
     """Posterior difference of each token for each class, and how the fitted model follows it.
 
     For a class, the posterior difference of a token is +1 if it occurs in texts of this class only and -1 if
-    in others only; ``of(label)`` compares logits and values with it. ``assumption_4`` says whether the texts
+    in others only; ``of(label)`` compares logits and values with it. ``assumption_4`` tests whether the texts
     are as paper A's Theorem 5 needs them; where they are, ``max_margin`` is the direction of the selection
     that the fitted logits make, with its certificate.
 
@@ -71,7 +71,7 @@ class TextStatistics:
         return np.divide(2 * counts - total, total, out=out, where=total > 0)
 
     def of(self, label: Any = None) -> Followed:
-        """How logits and values follow the posterior difference for a class; by default the last one."""
+        """Compare logits and values with the posterior difference of a class; by default the last one."""
         model = self._model
         k = len(model.classes_) - 1 if label is None else class_number(model, label)
         shares = model._shares / model._shares.sum()
@@ -107,22 +107,22 @@ class TextStatistics:
 
 
 def class_number(model: AttentionClassifier, label: Any) -> int:
-    """The place of a class among those of the model."""
-    found = [k for k, each in enumerate(model.classes_.tolist()) if np.isscalar(label) and each == label]
-    if not found:
+    """Return the index of a class of the model."""
+    places = [k for k, name in enumerate(model.classes_.tolist()) if np.isscalar(label) and name == label]
+    if not places:
         raise ValueError(f"label must be one of {model.classes_.tolist()}, got {expect._short(label)}")
-    return found[0]
+    return places[0]
 
 
 def column_for(values: np.ndarray, k: int) -> np.ndarray:
-    """The column of class k, of values or scores; with two classes the first one's is minus the second's."""
+    """Return the column of class k of values or scores; of two classes, the first is minus the second."""
     if values.shape[1] == 1:
         return values[:, 0] * (1 if k == 1 else -1)
     return values[:, k]
 
 
 def corpus_of(rows: Any, codes: np.ndarray, classes: int) -> Corpus | str:
-    """The texts as the theory sees them, or why they are beyond it; only few are kept."""
+    """Return the texts as the theory sees them, or why it does not cover them; large corpora are not kept."""
     from scipy.sparse import csr_matrix
 
     if classes != 2:

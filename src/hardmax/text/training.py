@@ -20,7 +20,7 @@ Arrays = tuple[np.ndarray, ...]
 
 
 def identity(rows: Arrays, y: np.ndarray, weights: np.ndarray, settings: Any, seed: int) -> str:
-    """A digest of all that decides a training."""
+    """Return a digest of everything that decides a training."""
     return archive.digest(json.dumps([asdict(settings), seed]), *rows, y, weights)
 
 
@@ -34,17 +34,17 @@ class Checkpoint:
     def write(self, state: Arrays, losses: list[float]) -> None:
         """Replace the file, whole or not at all."""
         head = archive.encoded({"format": FORMAT, "identity": self.identity, "losses": losses})
-        archive.write_arrays(self.path, {f"arr_{k}": each for k, each in enumerate((head, *state))})
+        archive.write_arrays(self.path, {f"arr_{k}": array for k, array in enumerate((head, *state))})
 
     def found(self, state: Arrays) -> tuple[list[float], Arrays]:
-        """The losses and the state of the file, or the given state if there is none yet."""
+        """Return the losses and the state of the file, or the given state if there is no file yet."""
         if not self.path.exists():
             return [], state
         foreign = f"checkpoint {self.path} must be one of a text training, got another file; delete it"
         with archive.refused(foreign):
             arrays = list(archive.read_arrays(self.path).values())
             head = archive.decoded(arrays[0])
-            losses, mine = [float(each) for each in head["losses"]], head["identity"] == self.identity
+            losses, mine = [float(x) for x in head["losses"]], head["identity"] == self.identity
             archive.demand(head["format"] == FORMAT and len(arrays) == 3)
             pairs = zip(arrays[1:], state, strict=True)
             archive.demand(not mine or all(a.shape == b.shape and a.dtype == b.dtype for a, b in pairs))
@@ -53,7 +53,7 @@ class Checkpoint:
                 f"checkpoint {self.path} must be of the same texts and settings, got another training's; "
                 "give another name, or delete it"
             )
-        return losses, tuple(np.require(each, requirements=("C", "W")) for each in arrays[1:])
+        return losses, tuple(np.require(x, requirements=("C", "W")) for x in arrays[1:])
 
 
 SMOOTHING = 3.0  # occurrences that every token is taken to have more, in each class
@@ -79,18 +79,18 @@ class TextRows:
 
     @classmethod
     def of(cls, X: Any) -> TextRows:
-        """The rows of a CSR matrix, in the types that the kernels are compiled for."""
+        """Take the rows of a CSR matrix, in the types that the kernels are compiled for."""
         kind = np.int32 if X.shape[1] < 2**31 else np.int64
         kinds = (X.data, np.float64), (X.indices, kind), (X.indptr, np.int64)
-        arrays = [array.astype(own, copy=False) for array, own in kinds]
-        data, indices, indptr = (np.require(each, requirements=("C", "W")) for each in arrays)
+        arrays = [array.astype(dtype, copy=False) for array, dtype in kinds]
+        data, indices, indptr = (np.require(x, requirements=("C", "W")) for x in arrays)
         return cls(data, indices, indptr, X.shape[1])
 
     def __len__(self) -> int:
         return len(self.indptr) - 1
 
     def take(self, chosen: np.ndarray) -> TextRows:
-        """Some of the rows."""
+        """Return some of the rows."""
         from scipy.sparse import csr_matrix
 
         return TextRows.of(csr_matrix(self.arrays, shape=(len(self), self.columns))[chosen])
@@ -101,7 +101,7 @@ class TextRows:
         return self.data, self.indices, self.indptr
 
     def counts(self, y: np.ndarray, weights: np.ndarray, classes: int) -> np.ndarray:
-        """How often each class holds each token, (columns, classes), by weight."""
+        """Count how often each class has each token, (columns, classes), by weight."""
         counts = np.zeros((self.columns, classes))
         compiled.class_counts(*self.arrays, y, weights, counts)
         return counts
@@ -109,7 +109,7 @@ class TextRows:
 
 @dataclass(frozen=True)
 class Settings:
-    """How training goes: the rule, its rates, passes, and what is left out."""
+    """Settings of a training: the rule, its rates, passes, and dropout."""
 
     rule: int
     rate: float  # of values
@@ -122,11 +122,11 @@ class Settings:
 
     @property
     def passes(self) -> int:
-        """All passes, those that are truncated too."""
+        """Number of all passes, including truncated ones."""
         return self.epochs + (TRUNCATED if self.top else 0)
 
     def of_pass(self, k: int) -> tuple[float, float, float, float, int]:
-        """Rates of values and logits, what they begin and end with, and the tokens kept, in the k-th pass."""
+        """Return rates of values and logits, their first and last factor, and the tokens kept, in pass k."""
         if self.constant:
             return self.rate, self.attention_rate, 1.0, 1.0, self.top
         if k < self.epochs:
@@ -145,14 +145,14 @@ USUAL = {
 
 @dataclass(eq=False)
 class State:
-    """What training changes, in place; the last row is the background, which every text holds."""
+    """The arrays that training changes in place; the last row is the background, a token of every text."""
 
     table: np.ndarray  # (columns + 1, 1 + values): mass, values
     squares: np.ndarray  # as table for Adagrad, else empty
 
     @classmethod
     def begin(cls, rule: int, counts: np.ndarray, shares: np.ndarray) -> State:
-        """Adagrad begins at equal attention and no values, SGD at the log-count ratios of the classes.
+        """Start Adagrad at equal attention and no values, SGD at the log-count ratios of the classes.
 
         ``shares`` are the weights of the classes, at whose log-odds the background begins.
         """
@@ -170,17 +170,17 @@ class State:
         return cls(table, np.full(table.shape if rule == compiled.ADAGRAD else (0, 0), BEGIN_SQUARES))
 
     def copy(self) -> State:
-        """A state that training of this one leaves alone."""
+        """Copy the state, so that training does not change the copy."""
         return State(self.table.copy(), self.squares.copy())
 
     @property
     def arrays(self) -> tuple[np.ndarray, np.ndarray]:
-        """All of it."""
+        """Both arrays."""
         return self.table, self.squares
 
 
 def log_count_ratios(counts: np.ndarray) -> np.ndarray:
-    """The log of how much more often a class holds a token than the other classes do, (columns, values).
+    """Return the log of how much more often a class has a token than other classes do, (columns, values).
 
     >>> import numpy as np
     >>> log_count_ratios(np.array([[0.0, 6.0], [6.0, 0.0]])).round(4).tolist()
@@ -194,7 +194,7 @@ def log_count_ratios(counts: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True, eq=False)
 class TrainedPasses:
-    """Where training ended, and the loss of each pass; ``scores`` on the held-out part, if there was one."""
+    """The final state and the loss of each pass; ``scores`` on the held-out part, if there was one."""
 
     state: State
     losses: tuple[float, ...]
@@ -205,7 +205,7 @@ Report = Callable[[int, int, float | None, float | None], None]  # pass, passes,
 
 
 def passes(n: int, usual: int, share: float = 1.0) -> int:
-    """How many times through n texts: at least as usual, and more often where they are few.
+    """Return the number of passes over n texts: at least the usual number, and more for few texts.
 
     ``share`` is that of texts that count, by their weights. Passes beyond separation undo weights: the limit
     of training depends on the texts alone.
@@ -232,7 +232,9 @@ def train(
     """Go through the texts some times, in a new order each time.
 
     Args:
-        rows, y, weights: the texts, their classes and weights.
+        rows: the texts.
+        y: class of each text.
+        weights: weight of each text.
         state: where to begin; it is changed.
         settings: rates and passes.
         seed: of the orders and of what is left out.
@@ -243,13 +245,13 @@ def train(
     """
     losses: list[float] = []
     scores: list[float] = []
-    kept = (
+    file = (
         None
         if checkpoint is None
         else Checkpoint(Path(checkpoint), identity(rows.arrays, y, weights, settings, seed))
     )
-    if kept is not None:
-        losses, arrays = kept.found(state.arrays)
+    if file is not None:
+        losses, arrays = file.found(state.arrays)
         state = State(*arrays)
     best = state
     amount = float(weights.sum())
@@ -279,8 +281,8 @@ def train(
                 best = state.copy()
         if report is not None:
             report(epoch + 1, settings.passes, losses[-1], scores[-1] if scores else None)
-        if kept is not None:
-            kept.write(state.arrays, losses)
+        if file is not None:
+            file.write(state.arrays, losses)
         if scores and epoch - int(np.argmax(scores)) >= patience:
             break
     return TrainedPasses(best if scores else state, tuple(losses), tuple(scores))
@@ -291,21 +293,21 @@ def printed(start: float) -> Report:
 
     def report(epoch: int, total: int, loss: float | None, score: float | None) -> None:
         line = "" if loss is None else f" loss {loss:.4f},"
-        held = "" if score is None else f" held-out score {score:.4f},"
-        print(f"pass {epoch} of {total}:{line}{held} {time.monotonic() - start:.1f} s", flush=True)
+        held_out = "" if score is None else f" held-out score {score:.4f},"
+        print(f"pass {epoch} of {total}:{line}{held_out} {time.monotonic() - start:.1f} s", flush=True)
 
     return report
 
 
 def usual(solver: str, rows: TextRows, weights: np.ndarray, **given: Any) -> Settings:
-    """The settings of a solver for these texts; those that are given replace them.
+    """Return the settings of a solver for these texts; given ones replace the usual ones.
 
     Adagrad begins at zero, and needs its passes whatever the weights are.
     """
-    own = USUAL[solver]
+    settings = USUAL[solver]
     few = len(rows.data) < FEW * len(rows)
     positive = weights[weights > 0]
-    share = positive.mean() ** 2 / np.mean(positive**2) if own.rule == compiled.SGD else 1.0
-    epochs = passes(len(rows), own.epochs, share)
-    own = replace(own, epochs=epochs, dropout=0.0 if few else own.dropout)
-    return replace(own, **{name: value for name, value in given.items() if value is not None})
+    share = positive.mean() ** 2 / np.mean(positive**2) if settings.rule == compiled.SGD else 1.0
+    epochs = passes(len(rows), settings.epochs, share)
+    settings = replace(settings, epochs=epochs, dropout=0.0 if few else settings.dropout)
+    return replace(settings, **{name: value for name, value in given.items() if value is not None})

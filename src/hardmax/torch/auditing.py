@@ -107,7 +107,7 @@ class AuditResult(Result):
 
     @property
     def headline(self) -> str:
-        """How many cases pass."""
+        """Number of cases that pass."""
         return f"{self.attention}, level {self.level}: {self._summary()}"
 
     def fields(self) -> dict[str, Any]:
@@ -161,10 +161,8 @@ class AuditResult(Result):
                 if case.max_error is not None:
                     units[y, x] = case.max_error / rounding(case.dtype)
                 if case.verdict != PASSES:
-                    mark, color = (
-                        "x" if case.verdict == FAILS else "-",
-                        "white" if units[y, x] > 1e4 else "black",
-                    )
+                    mark = "x" if case.verdict == FAILS else "-"
+                    color = "white" if units[y, x] > 1e4 else "black"
                     ax.text(x, y, mark, color=color, ha="center", va="center", fontsize=7)
         image = ax.imshow(np.clip(units, 1, 1e9), norm=LogNorm(1, 1e9), cmap="cividis_r", aspect="auto")
         ax.set_xticks(range(len(columns)), [quantity for _, quantity in columns], fontsize=7)
@@ -212,8 +210,8 @@ def _cell(cases: list[AuditCase]) -> tuple[str, bool]:
     if any(case.verdict == NOT_RUN for case in cases) and not failed:
         return "not run", False
     errors = [case.max_error for case in failed or cases]
-    known = [x for x in errors if x is not None]
-    text = f"{max(known):.1e}" if len(known) == len(errors) else "nan"
+    finite = [x for x in errors if x is not None]
+    text = f"{max(finite):.1e}" if len(finite) == len(errors) else "nan"
     if not failed:
         return text, True
     names = "all" if len(failed) == len(QUANTITIES) else " ".join(case.quantity for case in failed)
@@ -282,8 +280,8 @@ def audit(
     cases: list[AuditCase] = []
     with _one_thread():
         for number, (regime, kind) in enumerate(itertools.product(chosen, kinds)):
-            given = inputs(regime, kind, rng)
-            cases += _cases(attention, regime, given.to(device), level)
+            drawn_inputs = inputs(regime, kind, rng)
+            cases += _cases(attention, regime, drawn_inputs.to(device), level)
             if progress is not None:
                 progress(number + 1, len(chosen) * len(kinds))
     name = getattr(attention, "__name__", type(attention).__name__)
@@ -305,12 +303,13 @@ def assert_accurate(attention: Attention, level: str = "usual", **options: Any) 
     result = audit(attention, level=level, **options)
     if result.exit_code != DONE:
         bad = [case for case in result.cases if case.verdict != PASSES]
-        lines = [
-            f"  {case.regime}, {case.dtype}, {case.quantity}: {case.detail or _against(case)}"
-            for case in bad[:20]
-        ]
-        rest = [f"  and {len(bad) - 20} more"] if len(bad) > 20 else []
-        raise AssertionError("\n".join([repr(result), *lines, *rest]))
+        lines = [repr(result)]
+        for case in bad[:20]:
+            reason = case.detail or f"error {case.max_error:.1e}, allowed {case.allowed:.1e}"
+            lines.append(f"  {case.regime}, {case.dtype}, {case.quantity}: {reason}")
+        if len(bad) > 20:
+            lines.append(f"  and {len(bad) - 20} more")
+        raise AssertionError("\n".join(lines))
 
 
 @contextmanager
@@ -324,10 +323,6 @@ def _one_thread() -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-def _against(case: AuditCase) -> str:
-    return f"error {case.max_error:.1e}, allowed {case.allowed:.1e}"
-
-
 def math_path(*args: Any, **options: Any) -> Any:
     """Compute PyTorch's attention by its math path, with which the level "usual" compares."""
     with sdpa_kernel(SDPBackend.MATH):
@@ -335,7 +330,7 @@ def math_path(*args: Any, **options: Any) -> Any:
 
 
 def rounding(dtype: str) -> float:
-    """Half a unit in the last place of 1: the largest relative error of rounding to a dtype."""
+    """Return half a unit in the last place of 1: the largest relative error of rounding to a dtype."""
     return float(torch.finfo(getattr(torch, dtype)).eps) / 2
 
 
@@ -347,14 +342,14 @@ def _dtype(kind: Any) -> torch.dtype:
 
 
 def _chosen(full: bool, names: Iterable[str] | None) -> list[Regime]:
-    known = {regime.name: regime for regime in regimes(full)}
+    by_name = {regime.name: regime for regime in regimes(full)}
     if names is None:
-        return list(known.values())
+        return list(by_name.values())
     names = [names] if isinstance(names, str) else list(names)
     for name in names:
-        if name not in known:
-            raise ValueError(f"regimes must be among {', '.join(known)}, got {name!r}")
-    return [known[name] for name in names]
+        if name not in by_name:
+            raise ValueError(f"regimes must be among {', '.join(by_name)}, got {name!r}")
+    return [by_name[name] for name in names]
 
 
 @dataclass(frozen=True, eq=False)
@@ -371,14 +366,14 @@ def _cases(attention: Attention, regime: Regime, given: RegimeInputs, level: str
     inner = torch.finfo(precision(given.query)).eps / 2
     exact = EXACT * (rounding(dtype) + inner * largest)
     usual, _ = _run(math_path, given) if level == "usual" else ({}, "")
-    found, error = _run(attention, given)
+    results, error = _run(attention, given)
     cases = []
     for quantity, true in truth.items():
         allowed = exact
         if quantity in usual:
             allowed = max(exact, USUAL * (_error(usual[quantity], true) or 0.0))
-        if quantity in found:
-            numbers, problem = _compared(found[quantity], true)
+        if quantity in results:
+            numbers, problem = _compared(results[quantity], true)
             passes = numbers[2] is not None and numbers[2] <= allowed
             ending = (PASSES if passes else FAILS, f"{quantity} {problem}" if problem else "")
         else:
@@ -400,7 +395,7 @@ def _compared(found: Any, true: _Truth) -> tuple[Numbers, str]:
 
 
 def _truth(given: RegimeInputs) -> tuple[dict[str, _Truth], float]:
-    """All quantities from the zero-sum form in float64, and the largest logit."""
+    """Compute all quantities from the zero-sum form in float64, and the largest logit."""
     mask = given.options.get("attn_mask")
     mask = None if mask is None else mask[None, None]
     if mask is not None and mask.dtype != torch.bool:
@@ -458,19 +453,19 @@ def _sizes(
 
 def _run(attention: Attention, given: RegimeInputs) -> tuple[dict[str, Any], str]:
     """Output and gradients, as far as they could be computed, and why the others could not."""
-    found: dict[str, Any] = {}
+    results: dict[str, Any] = {}
     try:
         tensors = [x.clone().requires_grad_() for x in (given.query, given.key, given.value)]
         out = attention(*tensors, **given.options)
-        found["out"] = out.detach() if isinstance(out, torch.Tensor) else out
+        results["out"] = out.detach() if isinstance(out, torch.Tensor) else out
         if not isinstance(out, torch.Tensor) or out.shape != given.by_out.shape:
-            return found, "no gradients: the output is not a tensor of the right shape"
+            return results, "no gradients: the output is not a tensor of the right shape"
         gradients = torch.autograd.grad(out, tensors, given.by_out.to(out.dtype))
-        found |= dict(zip(QUANTITIES[1:], gradients, strict=True))
+        results |= dict(zip(QUANTITIES[1:], gradients, strict=True))
     except Exception as error:  # of a function that is under test
         first = next(iter(str(error).splitlines()), "")
-        return found, f"{type(error).__name__}: {first[:200]}"
-    return found, ""
+        return results, f"{type(error).__name__}: {first[:200]}"
+    return results, ""
 
 
 def _error(found: torch.Tensor, true: _Truth) -> float | None:

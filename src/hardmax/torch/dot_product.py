@@ -32,7 +32,9 @@ def scaled_dot_product_attention(
     differentiated twice and compiled.
 
     Args:
-        query, key, value: Tensors (..., heads, tokens, width), as in PyTorch.
+        query: Tensor (..., heads, queries, width), as in PyTorch.
+        key: Tensor (..., heads, tokens, width).
+        value: Tensor (..., heads, tokens, width of the output).
         attn_mask: True where a token takes part, or numbers to add to the logits. A query that sees no token
             has the output zero.
         dropout_p: Dropout of the weights; as in PyTorch it is applied whether a module is training or not.
@@ -93,9 +95,13 @@ def attention_weights(
     """Compute the weights of attention, (..., heads, queries, tokens), in float32 or wider.
 
     Args:
-        query, key: Tensors (..., heads, tokens, width).
-        attn_mask, is_causal, scale, enable_gqa, sink: As in `hm.torch.scaled_dot_product_attention`. The
-            weight of a sink is left out, so the rows sum to less than one.
+        query: Tensor (..., heads, queries, width).
+        key: Tensor (..., heads, tokens, width).
+        attn_mask: True where a token takes part, or numbers to add to the logits.
+        is_causal: Let query i see tokens up to i only.
+        scale: Factor of the logits, 1/sqrt(width) by default.
+        enable_gqa: Allow keys to have fewer heads, each shared by several heads of the query.
+        sink: One logit per head of an additional token. Its weight is left out, so rows sum to less than one.
 
     >>> import torch, hardmax as hm
     >>> hm.torch.attention_weights(torch.zeros(1, 2, 3), torch.zeros(1, 2, 3), is_causal=True)[0].tolist()
@@ -116,7 +122,7 @@ def attention_logits(
     scale: float | None = None,
     enable_gqa: bool = False,
 ) -> torch.Tensor:
-    """Logits (batch, heads, queries, tokens), in float32 or wider; -inf where a token is hidden."""
+    """Return logits (batch, heads, queries, tokens), in float32 or wider; -inf where a token is hidden."""
     _, (query, key, _, mask) = _four(query, key, key, attn_mask, enable_gqa)
     scale = query.shape[-1] ** -0.5 if scale is None else float(scale)
     logits, bias = operator.dense_logits(query, key, mask, is_causal, scale)

@@ -51,10 +51,10 @@ def padded(
 
 
 class _OfCorpus(nn.Module):  # type: ignore[misc]
-    """What the three models share."""
+    """Base class of the models of paper A."""
 
     def loss(self, corpus: Corpus) -> torch.Tensor:
-        """The mean logistic loss over all sequences."""
+        """Return the mean logistic loss over all sequences."""
         return logistic(self(*padded(corpus)), torch.tensor(corpus.signs))
 
 
@@ -76,12 +76,12 @@ class OneLayer(_OfCorpus):
         self.scale = read_scale("scale", scale, self.E.shape[1])
 
     def forward(self, tokens: torch.Tensor, counts: torch.Tensor) -> torch.Tensor:
-        """Predictions f (B,)."""
+        """Return predictions f (B,)."""
         a, c = (self.E @ torch.stack([self.query(), self.v], dim=1)).unbind(dim=1)
         return _attend(self.scale * a[tokens], c[tokens], counts)
 
     def query(self) -> torch.Tensor:
-        """The vector that meets the embeddings in the softmax."""
+        """Return the vector that multiplies the embeddings in the softmax."""
         return self.p
 
 
@@ -100,7 +100,7 @@ class KeyQuery(OneLayer):
         self.W = as_parameter(W)
 
     def query(self) -> torch.Tensor:
-        """u = W' p."""
+        """Return the vector u = W' p that multiplies the embeddings in the softmax."""
         return self.W.T @ self.p
 
 
@@ -136,12 +136,12 @@ class TwoLayer(_OfCorpus):
         self.norm = nn.LayerNorm(d, eps=epsilon, elementwise_affine=affine, dtype=self.E.dtype)
 
     def forward(self, tokens: torch.Tensor, counts: torch.Tensor) -> torch.Tensor:
-        """Predictions f (B,)."""
+        """Return predictions f (B,)."""
         output = self.outputs(tokens, counts)
         return _attend(self.scale * (output @ self.p), output @ self.v, counts)
 
     def outputs(self, tokens: torch.Tensor, counts: torch.Tensor) -> torch.Tensor:
-        """E', what the first layer makes of the tokens, (B, U, d)."""
+        """Return E', the output (B, U, d) of the first layer."""
         rows = self.E[tokens]
         weights = softmax(
             self.first_scale * (rows @ rows.transpose(1, 2)), bias=counts.to(rows).log()[:, None, :]
@@ -150,7 +150,7 @@ class TwoLayer(_OfCorpus):
 
 
 def as_parameter(x: Any) -> nn.Parameter:
-    """A trainable copy; numpy arrays keep their precision."""
+    """Return a trainable copy; numpy arrays keep their precision."""
     return nn.Parameter(x.detach().clone() if isinstance(x, torch.Tensor) else torch.tensor(x))
 
 
@@ -179,14 +179,14 @@ class TunedPrompt(nn.Module):  # type: ignore[misc]
         self.W = None if W is None else as_parameter(W)
 
     def forward(self, tokens: torch.Tensor, mask: torch.Tensor | None = None) -> torch.Tensor:
-        """Predictions (n,) of tokens (n, T, e); ``mask`` is True where there is a token."""
+        """Return predictions (n,) of tokens (n, T, e); ``mask`` is True where there is a token."""
         query = self.p if self.W is None else self.p @ self.W
         return _predictions(tokens @ query, tokens @ self.v, mask)
 
     def loss(
         self, tokens: torch.Tensor, labels: torch.Tensor, mask: torch.Tensor | None = None
     ) -> torch.Tensor:
-        """The mean logistic loss, with labels +1 and -1."""
+        """Return the mean logistic loss, with labels +1 and -1."""
         return logistic(self(tokens, mask), labels)
 
 
@@ -212,7 +212,7 @@ class QueryAttention(nn.Module):  # type: ignore[misc]
         self.W, self.K, self.Q = (None if x is None else as_parameter(x) for x in (W, K, Q))
 
     def matrix(self) -> torch.Tensor:
-        """W, (d_x, d_z)."""
+        """Return W, (d_x, d_z)."""
         if self.W is not None:
             return self.W
         assert self.K is not None
@@ -221,7 +221,7 @@ class QueryAttention(nn.Module):  # type: ignore[misc]
     def forward(
         self, tokens: torch.Tensor, queries: torch.Tensor, mask: torch.Tensor | None = None
     ) -> torch.Tensor:
-        """Predictions (n,) of tokens (n, T, d_x) and queries (n, d_z); ``mask`` is True at tokens."""
+        """Return predictions (n,) of tokens (n, T, d_x) and queries (n, d_z); ``mask`` is True at tokens."""
         logits = torch.einsum("ntx,nx->nt", tokens, queries @ self.matrix().T)
         return _predictions(logits, tokens @ self.v, mask)
 
@@ -232,12 +232,12 @@ class QueryAttention(nn.Module):  # type: ignore[misc]
         labels: torch.Tensor,
         mask: torch.Tensor | None = None,
     ) -> torch.Tensor:
-        """The mean logistic loss, with labels +1 and -1."""
+        """Return the mean logistic loss, with labels +1 and -1."""
         return logistic(self(tokens, queries, mask), labels)
 
 
 def logistic(predictions: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
-    """Mean of log(1 + exp(-y f))."""
+    """Return the mean of log(1 + exp(-y f))."""
     return F.softplus(-labels.to(predictions) * predictions).mean()
 
 
@@ -265,12 +265,12 @@ class NextToken(nn.Module):  # type: ignore[misc]
         self.W_kq, self.W_ov = as_parameter(W_kq), as_parameter(W_ov)
 
     def forward(self, tokens: torch.Tensor, counts: torch.Tensor, query: torch.Tensor) -> torch.Tensor:
-        """Logits (n, V) of distinct tokens (n, U), their counts, zero where none is, and last tokens."""
+        """Return logits (n, V) of distinct tokens (n, U), their counts (zero where empty) and last tokens."""
         masses = softmax(self.W_kq[tokens, query[:, None]], bias=counts.to(self.W_kq).log())
         return torch.einsum("nu,vnu->nv", masses, self.W_ov[:, tokens])
 
     def loss(self, samples: Samples) -> torch.Tensor:
-        """Cross-entropy (1), with the samples' frequencies."""
+        """Return cross-entropy (1), with the samples' frequencies."""
         logits = self(*padded(samples))
         losses = nn.functional.cross_entropy(logits, torch.tensor(samples.target), reduction="none")
         return losses @ torch.tensor(samples.weight).to(losses)

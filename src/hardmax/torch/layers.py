@@ -67,12 +67,12 @@ class Projection:
     transposed: bool = False
 
     def weights(self) -> torch.Tensor:
-        """(heads, head dimension, inputs); autograd does not follow."""
+        """Return the weights (heads, head dimension, inputs), without a gradient."""
         whole = getattr(self.owner, self.weight).detach()
         return self._split(whole.T if self.transposed else whole)
 
     def biases(self) -> torch.Tensor | None:
-        """(heads, head dimension), or None."""
+        """Return the biases (heads, head dimension), or None."""
         whole = None if self.bias is None else getattr(self.owner, self.bias, None)
         return None if whole is None else self._split(whole.detach())
 
@@ -121,12 +121,12 @@ class AttentionLayer:
 
     @property
     def heads(self) -> int:
-        """How many queries a token has."""
+        """Number of queries of a token."""
         return self.query.heads
 
     @property
     def key_heads(self) -> int:
-        """How many keys a token has; each serves `heads / key_heads` queries."""
+        """Number of keys of a token; each is shared by `heads / key_heads` queries."""
         return self.key.heads
 
     @property
@@ -140,11 +140,11 @@ class AttentionLayer:
         return not (self.rotary or self.normalized)
 
     def query_weights(self) -> torch.Tensor:
-        """W_Q of every head, (heads, head dimension, inputs)."""
+        """Return W_Q of every head, (heads, head dimension, inputs)."""
         return self.query.weights()
 
     def key_weights(self) -> torch.Tensor:
-        """W_K of every head, (heads, head dimension, inputs), repeated where heads share keys."""
+        """Return W_K of every head, (heads, head dimension, inputs), repeated where heads share keys."""
         return self.key.weights().repeat_interleave(self.heads // self.key_heads, dim=0)
 
 
@@ -172,10 +172,10 @@ def attention_layers(
     if heads is not None:
         expect.whole("heads", heads, 1)
     if layers is None:
-        found = _found(model, heads)
+        selected = _found(model, heads)
     else:
-        found = [x if isinstance(x, AttentionLayer) else _named(model, x, heads) for x in layers]
-    if not found:
+        selected = [x if isinstance(x, AttentionLayer) else _named(model, x, heads) for x in layers]
+    if not selected:
         for name, module in model.named_modules():
             _refuse_uncounted(name or type(module).__name__, module, heads)
         raise ValueError(
@@ -183,7 +183,7 @@ def attention_layers(
             f"no nn.MultiheadAttention, and no module with projections named {_looked_for()}; describe its "
             "layers as hm.torch.AttentionLayer and pass them as layers="
         )
-    return found
+    return selected
 
 
 def refuse_compiled(model: nn.Module, remedy: str) -> None:
@@ -242,7 +242,7 @@ def _refuse_uncounted(name: str, module: nn.Module, heads: int | None) -> None:
 
 
 def _turns(model: nn.Module) -> bool:
-    """Whether positions are rotations: such models have a module, or a setting, that says so."""
+    """Return whether positions are rotations: such models have a module or a setting for them."""
     named = any("rotary" in type(module).__name__.lower() for module in model.modules())
     return named or getattr(getattr(model, "config", None), "position_embedding_type", None) == "rotary"
 
@@ -264,8 +264,8 @@ def _layer(name: str, module: nn.Module, rotary: bool, heads: int | None) -> Att
 def _projections(module: nn.Module) -> tuple[list[Any] | None, str | None]:
     """The projections of query, key and value, or the name of the one that holds all three."""
     for names in SEPARATE:
-        three = [getattr(module, each, None) for each in names]
-        if all(_is_projection(each) for each in three[:2]):
+        three = [getattr(module, name, None) for name in names]
+        if all(map(_is_projection, three[:2])):
             return three, None
     for packed in PACKED + INTERLEAVED:
         if _is_projection(getattr(module, packed, None)):
@@ -308,8 +308,8 @@ def _separate(module: nn.Module, three: list[Any], given: int | None) -> Three |
     if heads is None or key_heads is None:
         return None
     query, key = (
-        Projection(each, count, transposed=_transposed(each))
-        for each, count in zip(three[:2], (heads, key_heads), strict=True)
+        Projection(projection, count, transposed=_transposed(projection))
+        for projection, count in zip(three[:2], (heads, key_heads), strict=True)
     )
     if not _is_projection(three[2]):
         return query, key, None
@@ -333,7 +333,7 @@ def _unpacked(module: nn.Module, one: Any, interleaved: bool, given: int | None)
             return None
         places = torch.arange(total).reshape(heads, 3, width)
         rows = [tuple(places[:, k].flatten().tolist()) for k in range(3)]
-        query, key, value = (Projection(one, heads, each, transposed=turned) for each in rows)
+        query, key, value = (Projection(one, heads, part, transposed=turned) for part in rows)
         return query, key, value
     ends = [heads * width, (heads + key_heads) * width, total]
     return (
@@ -347,7 +347,7 @@ def _described(name: str, module: nn.Module, rotary: bool, three: Three | None) 
     if three is None:
         return None
     width = three[0].weights().shape[1]
-    normalized = any(isinstance(getattr(module, each, None), nn.Module) for each in NORMS)
+    normalized = any(isinstance(getattr(module, norm, None), nn.Module) for norm in NORMS)
     normalized = normalized and not isinstance(getattr(module, "q_norm", None), nn.Identity)
     return AttentionLayer(name, module, *three, _scale(module, width), rotary, normalized)
 

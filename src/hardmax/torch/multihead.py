@@ -43,7 +43,7 @@ class MultiheadCall(NamedTuple):
     is_causal: bool = False
 
     def projected(self) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
-        """Queries, keys and values (batch, heads, tokens, width), and a mask to add."""
+        """Return queries, keys and values (batch, heads, tokens, width), and a mask to add."""
         single = self.query.dim() == 2
         tensors = (self.query, self.key, self.value)
         q, k, v = (x.unsqueeze(0) if single else x.transpose(0, 1) for x in tensors)
@@ -134,20 +134,21 @@ class MultiheadAttention(nn.MultiheadAttention):  # type: ignore[misc]
 
     @wraps(nn.MultiheadAttention.forward)
     def forward(self, *args: Any, **options: Any) -> tuple[Tensor, Tensor | None]:
+        """Compute output and weights with the arguments of `torch.nn.MultiheadAttention`."""
         with ExactMode():
             return super().forward(*args, **options)
 
 
 def _mask(q: Tensor, k: Tensor, padding: Tensor | None, mask: Tensor | None) -> Tensor | None:
-    """Both masks as numbers to add, (batch, heads or 1, queries, keys), zero at the module's own keys."""
+    """Add both masks as numbers, (batch, heads or 1, queries, keys), zero at the module's own keys."""
     if mask is not None and mask.dim() == 3:
         mask = mask.unflatten(0, (len(q), -1))
     bias = None if mask is None else _numbers(mask, q)
     if padding is not None:
         hidden = _numbers(padding, q)[:, None, None, :]
         bias = hidden if bias is None else bias + hidden
-    own = 0 if bias is None else k.shape[-2] - bias.shape[-1]
-    return F.pad(bias, (0, own)) if bias is not None and own else bias
+    extra = 0 if bias is None else k.shape[-2] - bias.shape[-1]
+    return F.pad(bias, (0, extra)) if bias is not None and extra else bias
 
 
 def _with_token(x: Tensor, bias: Tensor) -> Tensor:

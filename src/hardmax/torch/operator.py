@@ -33,15 +33,15 @@ def attention(
     scale: float,
     dropout: float,
 ) -> Tensor:
-    """Attention (B, H, Tq, Ev); ``seed`` decides which weights are dropped."""
+    """Compute attention (B, H, Tq, Ev); ``seed`` decides which weights are dropped."""
     inside = precision(query)
     keys, values = key.to(inside), value.to(inside)
     out = query.new_zeros((*query.shape[:-1], value.shape[-1]))
     with torch.autocast(query.device.type, enabled=False):
         for part in _parts(query, key, causal):
             weights = part.weights(part.queries(query, scale), part.shared(keys), mask, sink)
-            kept = part.dropped(weights[..., : part.tokens], seed, dropout)
-            out[part.rows] = (kept @ part.shared(values)).to(out.dtype)
+            remaining = part.dropped(weights[..., : part.tokens], seed, dropout)
+            out[part.rows] = (remaining @ part.shared(values)).to(out.dtype)
     return out
 
 
@@ -59,7 +59,7 @@ def attention_backward(
     dropout: float,
     learned: bool,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-    """Gradients of query, key, value, of the mask if it is ``learned``, and of the sink if there is one."""
+    """Compute gradients of query, key, value, of the mask if it is ``learned``, and of a sink."""
     inside = precision(query)
     keys, values = key.to(inside), value.to(inside)
     by_query = query.new_zeros(query.shape)
@@ -70,8 +70,8 @@ def attention_backward(
             q, k, v = part.queries(query, scale), part.shared(keys), part.shared(values)
             g = by_out[part.rows].to(inside)
             weights = part.weights(q, k, mask, sink)
-            kept = part.dropped(weights[..., : part.tokens], seed, dropout)
-            part.add(by_value, kept.transpose(-2, -1) @ g)
+            remaining = part.dropped(weights[..., : part.tokens], seed, dropout)
+            part.add(by_value, remaining.transpose(-2, -1) @ g)
             by_weights = part.dropped(g @ v.transpose(-2, -1), seed, dropout)
             if sink is not None:  # the value of the sink is zero
                 by_weights = torch.nn.functional.pad(by_weights, (0, 1))
@@ -104,8 +104,8 @@ def dense(
     if seed is not None:
         factors = torch.zeros_like(weights)
         for part in _parts(query, key, causal):
-            own = factors[part.rows][..., : part.tokens]
-            own.copy_(part.dropped(torch.ones_like(own), seed, dropout))
+            chunk = factors[part.rows][..., : part.tokens]
+            chunk.copy_(part.dropped(torch.ones_like(chunk), seed, dropout))
         weights = weights * factors
     return (weights @ _repeated(value.to(weights.dtype), query)).to(query.dtype)
 
@@ -113,7 +113,7 @@ def dense(
 def dense_weights(
     query: Tensor, key: Tensor, mask: Tensor | None, sink: Tensor | None, causal: bool, scale: float
 ) -> Tensor:
-    """All weights (B, H, Tq, T), in float32 or wider; those of the sink are left out."""
+    """Compute all weights (B, H, Tq, T), in float32 or wider, without those of the sink."""
     logits, bias = dense_logits(query, key, mask, causal, scale)
     return _weights(softmax, logits, bias, sink)[..., : key.shape[-2]]
 
@@ -121,14 +121,14 @@ def dense_weights(
 def dense_logits(
     query: Tensor, key: Tensor, mask: Tensor | None, causal: bool, scale: float
 ) -> tuple[Tensor, Tensor | None]:
-    """All logits (B, H, Tq, T), in float32 or wider, and the mask as numbers to add."""
+    """Compute all logits (B, H, Tq, T), in float32 or wider, and the mask as numbers to add."""
     wide = query.to(precision(query)) * scale
     logits = wide @ _repeated(key.to(wide.dtype), query).transpose(-2, -1)
     return logits, _bias(mask, logits, range(query.shape[-2]), causal)
 
 
 def precision(query: Tensor) -> torch.dtype:
-    """The precision of logits and weights: half precisions are computed in float32."""
+    """Return the precision of logits and weights: half precisions are computed in float32."""
     return torch.promote_types(query.dtype, torch.float32)
 
 
@@ -152,16 +152,16 @@ class _OperatorPart:
         return query[self.rows].to(precision(query)) * scale
 
     def shared(self, key: Tensor) -> Tensor:
-        """Keys or values of the chunk's heads, repeated where heads share them."""
+        """Return keys or values of the chunk's heads, repeated where heads share them."""
         return key[self.batches, :, : self.tokens][:, self._heads(key)]
 
     def add(self, total: Tensor, part: Tensor) -> None:
         """Add gradients of keys or values to those of other chunks."""
-        seen, heads = total[self.batches, :, : self.tokens], self._heads(total)
+        visible, heads = total[self.batches, :, : self.tokens], self._heads(total)
         if isinstance(heads, slice):
-            seen[:, heads] += part
+            visible[:, heads] += part
         else:
-            seen.index_add_(1, heads, part)
+            visible.index_add_(1, heads, part)
 
     def _heads(self, key: Tensor) -> slice | Tensor:
         if key.shape[1] == self.total:
@@ -189,8 +189,8 @@ class _OperatorPart:
         if seed is None:
             return weights
         chance = torch.Generator(weights.device).manual_seed(int(seed) + self.number)
-        kept = torch.rand(weights.shape, generator=chance, device=weights.device) >= dropout
-        return weights * kept / (1 - dropout)
+        remaining = torch.rand(weights.shape, generator=chance, device=weights.device) >= dropout
+        return weights * remaining / (1 - dropout)
 
 
 def _parts(query: Tensor, key: Tensor, causal: bool) -> Iterator[_OperatorPart]:
@@ -204,8 +204,8 @@ def _parts(query: Tensor, key: Tensor, causal: bool) -> Iterator[_OperatorPart]:
     for b in _ranges(batch, rows // (heads * queries)):
         for h in _ranges(heads, rows // queries):
             for q in _ranges(queries, rows):
-                seen = min(tokens, q.stop) if causal else tokens
-                yield _OperatorPart(number, _slice(b), _slice(h), q, seen, heads, causal)
+                visible = min(tokens, q.stop) if causal else tokens
+                yield _OperatorPart(number, _slice(b), _slice(h), q, visible, heads, causal)
                 number += 1
 
 
@@ -277,9 +277,9 @@ def _keep(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
 def _differentiate(ctx: Any, by_out: Tensor) -> tuple[Tensor | None, ...]:
     query, key, value, mask, sink, seed = ctx.saved_tensors
     learned = mask is not None and ctx.needs_input_grad[3]
-    found = attention_backward(by_out, query, key, value, mask, sink, seed, *ctx.options, learned)
-    by_mask, by_sink = found[3] if learned else None, None if sink is None else found[4]
-    return (*found[:3], by_mask, by_sink, None, None, None, None)
+    gradients = attention_backward(by_out, query, key, value, mask, sink, seed, *ctx.options, learned)
+    by_mask, by_sink = gradients[3] if learned else None, None if sink is None else gradients[4]
+    return (*gradients[:3], by_mask, by_sink, None, None, None, None)
 
 
 def _differentiate_twice(ctx: Any, *by_gradients: Tensor) -> tuple[Tensor | None, ...]:
@@ -288,10 +288,10 @@ def _differentiate_twice(ctx: Any, *by_gradients: Tensor) -> tuple[Tensor | None
     places = [0, 1, 2, *([3] if learned else []), *([] if sink is None else [4])]
 
     def forward(*inputs: Tensor) -> Tensor:
-        given = [query, key, value, mask, sink]
+        arguments = [query, key, value, mask, sink]
         for place, x in zip(places, inputs, strict=True):
-            given[place] = x
-        q, k, v, bias, logit = given
+            arguments[place] = x
+        q, k, v, bias, logit = arguments
         return dense(q, k, v, bias, logit, seed, *options)
 
     def backward(by_out: Tensor, *inputs: Tensor) -> Any:
@@ -299,8 +299,8 @@ def _differentiate_twice(ctx: Any, *by_gradients: Tensor) -> tuple[Tensor | None
 
     inputs = [(query, key, value, mask, sink)[place] for place in places]
     _, pull = torch.func.vjp(backward, by_out, *inputs)
-    found = pull(tuple(by_gradients[place] for place in places))
-    by = dict(zip([0, *(place + 1 for place in places)], found, strict=True))
+    gradients = pull(tuple(by_gradients[place] for place in places))
+    by = dict(zip([0, *(place + 1 for place in places)], gradients, strict=True))
     return tuple(by.get(place) for place in range(11))
 
 

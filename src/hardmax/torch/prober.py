@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import warnings
-from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from importlib import resources
-from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -17,7 +15,7 @@ from torch import nn
 
 from hardmax._lib import expect
 from hardmax._lib.arguments import check_arguments
-from hardmax._lib.parallel import cores, serial_blas
+from hardmax._lib.parallel import cores, in_order, serial_blas
 from hardmax._lib.progress import Progress
 from hardmax.torch.layers import AttentionLayer, attention_layers
 from hardmax.torch.probing.heads import NULL, ProbedHead, ProbeSettings, probe_head
@@ -76,29 +74,29 @@ def probe(
     expect.one_of("rotary", rotary, ROTARY)
     expect.whole("length", length, 2)
     try:
-        found = attention_layers(model, layers, heads=heads)
+        chosen = attention_layers(model, layers, heads=heads)
     except AttributeError as error:
         raise ValueError(f"layers must be names of the model's modules, got {layers}: {error}") from error
-    for layer in found:
+    for layer in chosen:
         finite(layer)
     items, words, ids = _items(model, texts, tokenizer, length)
-    seen: list[list[Any]] = _seen(model, found, items)
-    usable = [k for k in range(len(found)) if all(each[k] is not None for each in seen)]
-    _refuse(found, usable, seen, causal)
-    twice = _said_twice(model, [found[k] for k in usable], ids, seen, usable)
-    padded, numbers = _padded_ids(ids), _numbers(model, found, heads)
+    sights: list[list[Any]] = _seen(model, chosen, items)
+    usable = [k for k in range(len(chosen)) if all(of_text[k] is not None for of_text in sights)]
+    _refuse(chosen, usable, sights, causal)
+    twice = _said_twice(model, [chosen[k] for k in usable], ids, sights, usable)
+    padded, numbers = _padded_ids(ids), _numbers(model, chosen, heads)
 
     def jobs() -> Iterator[Callable[[], ProbedHead]]:
         for n, k in enumerate(usable):
-            own = heads_of(found[k], [each[k] for each in seen], rotary, causal)
-            second = [] if twice is None else list(heads_of(found[k], twice[0][n], rotary, True))
-            for h, head in enumerate(own):
+            in_texts = heads_of(chosen[k], [of_text[k] for of_text in sights], rotary, causal)
+            second = [] if twice is None else list(heads_of(chosen[k], twice[0][n], rotary, True))
+            for h, head in enumerate(in_texts):
                 repeated = None
                 if twice is not None:
                     repeated = second[h].logits, second[h].inputs.visible, twice[1]
-                yield partial(probe_head, head, settings, (numbers[k], h), found[k].name, padded, repeated)
+                yield partial(probe_head, head, settings, (numbers[k], h), chosen[k].name, padded, repeated)
 
-    probed = _run(jobs(), sum(found[k].heads for k in usable), workers, progress)
+    probed = _run(jobs(), sum(chosen[k].heads for k in usable), workers, progress)
     return Heads(corrected(probed), words, settings.queries, settings.null, settings.seed, rotary)
 
 
@@ -108,8 +106,8 @@ def _numbers(model: nn.Module, found: list[AttentionLayer], heads: int | None) -
         every = [layer.name for layer in attention_layers(model, heads=heads)]
     except ValueError:  # all are described by hand
         every = []
-    known = all(layer.name in every for layer in found)
-    return [every.index(layer.name) if known else k for k, layer in enumerate(found)]
+    is_known = all(layer.name in every for layer in found)
+    return [every.index(layer.name) if is_known else k for k, layer in enumerate(found)]
 
 
 def _run(
@@ -118,44 +116,35 @@ def _run(
     """Heads in order, whatever the number of threads; few are held at a time: each has its own tables."""
     count = cores() if workers is None else expect.whole("workers", workers, 1)
     done: list[ProbedHead] = []
-    waiting: deque[Future[ProbedHead]] = deque()
     with serial_blas(), ThreadPoolExecutor(count) as pool:
-        try:
-            for job in chain(jobs, [None] * (2 * count)):
-                if job is not None:
-                    waiting.append(pool.submit(job))
-                if waiting and (job is None or len(waiting) > 2 * count):
-                    done.append(waiting.popleft().result())
-                    if progress is not None:
-                        progress(len(done), total)
-        except BaseException:
-            for each in waiting:
-                each.cancel()
-            raise
+        for head in in_order(pool.submit, jobs, 2 * count):
+            done.append(head)
+            if progress is not None:
+                progress(len(done), total)
     return done
 
 
 def _seen(model: nn.Module, layers: list[AttentionLayer], items: list[Any]) -> list[list[Any]]:
-    """What each layer saw of each item; what a model cannot compute, or not finitely, is one sentence."""
+    """Record what each layer saw of each item; errors of the model and nan become a ValueError."""
     try:
-        seen: list[list[Any]] = see(model, layers, items)
+        record: list[list[Any]] = see(model, layers, items)
     except Exception as error:  # the model's own code
         what = " ".join(f"{type(error).__name__}: {error}".split())[:160]
         raise ValueError(
             f"model must run on the texts, got {what}; check that the tokenizer belongs to the model, that "
             "its positions are enough for the length, and that its config is undamaged"
         ) from error
-    for sights in seen:
+    for sights in record:
         for layer, sight in zip(layers, sights, strict=True):
             if sight is None:
                 continue
-            shown = (sight.x, sight.z) if sight.weights is None else (sight.x, sight.z, sight.weights)
-            if not all(np.isfinite(each).all() for each in shown):
+            arrays = (sight.x, sight.z) if sight.weights is None else (sight.x, sight.z, sight.weights)
+            if not all(np.isfinite(array).all() for array in arrays):
                 raise ValueError(
                     f"model must compute finite numbers, got nan or inf in layer {layer.name}; "
                     "its weights may be damaged, fetch them again"
                 )
-    return seen
+    return record
 
 
 ONE_TOKEN = "texts must have two tokens or more, got one each: there is nothing to select; give longer ones"
@@ -171,9 +160,9 @@ def _refuse(
             f"{found[0].name or 'its layer'}: a fused kernel hides them; switch it off, or describe "
             "the layers by hand as hm.torch.AttentionLayer"
         )
-    if all(len(each[k].x) < 2 for each in seen for k in usable):
+    if all(len(of_text[k].x) < 2 for of_text in seen for k in usable):
         raise ValueError(ONE_TOKEN)
-    hidden = [found[k].name for k in usable if any(each[k].weights is None for each in seen)]
+    hidden = [found[k].name for k in usable if any(of_text[k].weights is None for of_text in seen)]
     if hidden and causal is None:
         raise ValueError(
             f"model must show its attention weights, got none from {hidden[0] or 'its layer'}: "
@@ -183,22 +172,22 @@ def _refuse(
 
 
 def default_texts() -> list[str]:
-    """Sixty-four English sentences of a dozen words or more."""
+    """Return sixty-four English sentences of a dozen words or more."""
     return resources.files("hardmax.torch.probing").joinpath("texts.txt").read_text("utf-8").splitlines()
 
 
 def _items(
     model: nn.Module, texts: Any, tokenizer: Any, length: int
 ) -> tuple[list[Any], list[list[str]], list[Any] | None]:
-    """What goes through the model one by one, the tokens as words, and their numbers if they have some."""
-    given = default_texts() if texts is None else texts
-    if isinstance(given, str):
-        given = [given]
-    if isinstance(given, Mapping | torch.Tensor):
-        return _batch(_inputs_first(model, given), tokenizer, length)
-    if not isinstance(given, Sequence) or not given or not all(isinstance(each, str) for each in given):
+    """Return the inputs of the model one by one, their tokens as words, and token numbers if any."""
+    inputs = default_texts() if texts is None else texts
+    if isinstance(inputs, str):
+        inputs = [inputs]
+    if isinstance(inputs, Mapping | torch.Tensor):
+        return _batch(_inputs_first(model, inputs), tokenizer, length)
+    if not isinstance(inputs, Sequence) or not inputs or not all(isinstance(text, str) for text in inputs):
         raise ValueError(
-            f"texts must be sentences or a batch of tensors, got {type(given).__name__}; give a list of str"
+            f"texts must be sentences or a batch of tensors, got {type(inputs).__name__}; give a list of str"
         )
     if tokenizer is None:
         raise ValueError(
@@ -207,21 +196,21 @@ def _items(
     device = next(model.parameters()).device
     markers = set(tokenizer("")["input_ids"])
     ids, words = [], []
-    for each in given:
-        own = list(tokenizer(each)["input_ids"])
-        if len(own) > length:  # an end marker belongs to what the model was trained on, and stays
-            own = [*own[: length - 1], own[-1]] if own[-1] in markers else own[:length]
-        if len(own) >= 2:
-            ids.append(np.array(own))
-            words.append([str(word) for word in tokenizer.convert_ids_to_tokens(own)])
+    for text in inputs:
+        numbers = list(tokenizer(text)["input_ids"])
+        if len(numbers) > length:  # an end marker belongs to what the model was trained on, and stays
+            numbers = [*numbers[: length - 1], numbers[-1]] if numbers[-1] in markers else numbers[:length]
+        if len(numbers) >= 2:
+            ids.append(np.array(numbers))
+            words.append([str(word) for word in tokenizer.convert_ids_to_tokens(numbers)])
     if not ids:
         raise ValueError(ONE_TOKEN)
-    items = [{"input_ids": torch.tensor(own, device=device)[None]} for own in ids]
+    items = [{"input_ids": torch.tensor(numbers, device=device)[None]} for numbers in ids]
     return items, words, ids
 
 
 def _inputs_first(model: nn.Module, given: Any) -> Any:
-    """Refuse tensors with positions along the first axis, which PyTorch takes unless told otherwise."""
+    """Refuse tensors with positions along the first axis, which is PyTorch's default."""
     first = [m.batch_first for m in model.modules() if isinstance(m, nn.MultiheadAttention)]
     if isinstance(given, torch.Tensor) and given.dim() == 3 and first and not all(first):
         raise ValueError(
@@ -254,10 +243,10 @@ def _batch(given: Any, tokenizer: Any, length: int) -> tuple[list[Any], list[lis
                 part = part[:, :length]
             one[name] = part
         if whole:
-            own = one.get("input_ids", one.get("")).cpu().numpy()[0]  # type: ignore[union-attr]
-            ids.append(own)
-            named_words = None if tokenizer is None else tokenizer.convert_ids_to_tokens(own.tolist())
-            words.append([str(w) for w in named_words or own.tolist()])
+            numbers = one.get("input_ids", one.get("")).cpu().numpy()[0]  # type: ignore[union-attr]
+            ids.append(numbers)
+            named_words = None if tokenizer is None else tokenizer.convert_ids_to_tokens(numbers.tolist())
+            words.append([str(w) for w in named_words or numbers.tolist()])
         else:
             words.append([])
         items.append(one if isinstance(given, Mapping) else one[""])
@@ -270,27 +259,30 @@ def _padded_ids(ids: list[Any] | None) -> Any:
         return None
     length = max(map(len, ids))
     whole = -1 - np.arange(len(ids) * length).reshape(len(ids), length)
-    for s, own in enumerate(ids):
-        whole[s, : len(own)] = own
+    for s, numbers in enumerate(ids):
+        whole[s, : len(numbers)] = numbers
     return whole
 
 
 def _said_twice(
     model: nn.Module, layers: list[AttentionLayer], ids: list[Any] | None, seen: Any, usable: list[int]
 ) -> tuple[list[list[Sight]], Any] | None:
-    """The same texts twice in a row, where tokens have numbers and no layer looks ahead."""
+    """Run texts that are repeated once, where tokens have numbers and no layer looks ahead."""
     if ids is None or not layers:
         return None
-    for each in seen:
+    for of_text in seen:
         for k in usable:
-            weights = each[k].weights
+            weights = of_text[k].weights
             if weights is None or np.triu(weights.max(axis=0), 1).any():
                 return None
-    few = [own for own in ids[:TWICE] if len(own) > 3]
+    few = [numbers for numbers in ids[:TWICE] if len(numbers) > 3]
     if not few:
         return None
     device = next(model.parameters()).device
-    items = [{"input_ids": torch.tensor(np.concatenate([own, own]), device=device)[None]} for own in few]
+    items = [
+        {"input_ids": torch.tensor(np.concatenate([numbers, numbers]), device=device)[None]}
+        for numbers in few
+    ]
     again = _seen(model, layers, items)
-    sights: list[list[Any]] = [[each[k] for each in again] for k in range(len(layers))]
-    return sights, np.array([len(own) for own in few])
+    sights: list[list[Any]] = [[of_text[k] for of_text in again] for k in range(len(layers))]
+    return sights, np.array([len(numbers) for numbers in few])

@@ -55,7 +55,7 @@ def problem_of(module: nn.Module, batch: Any) -> Problem:
 
 @check_arguments
 def point_of(module: nn.Module, problem: Problem) -> np.ndarray:
-    """The point of a module in its problem: p with the module's attention.
+    """Return the point of a module in its problem: p with the module's attention.
 
     >>> import torch, hardmax as hm
     >>> model = hm.torch.QueryAttention(v=[1.0, 0.0], W=[[1.0, 2.0], [3.0, 4.0]])
@@ -95,18 +95,18 @@ def _inputs(tokens: torch.Tensor, mask: torch.Tensor | None) -> list[np.ndarray]
     """Tokens of every input, without those that a mask hides."""
     if mask is None:
         return list(_array(tokens))
-    return [_array(each[kept]) for each, kept in zip(tokens, mask, strict=True)]
+    return [_array(x[visible]) for x, visible in zip(tokens, mask, strict=True)]
 
 
 def _parts(batch: Any, least: int, what: str) -> list[Any]:
     """The parts of a batch, and a mask or None: tokens stay tensors, the rest become arrays."""
-    given = [*batch] if isinstance(batch, (tuple, list)) else []
-    if not least <= len(given) <= least + 1 or not all(isinstance(each, torch.Tensor) for each in given):
+    parts = [*batch] if isinstance(batch, (tuple, list)) else []
+    if not least <= len(parts) <= least + 1 or not all(isinstance(x, torch.Tensor) for x in parts):
         raise ValueError(
             f"batch must be a tuple {what} of tensors, got {type(batch).__name__}; see problem_of"
         )
-    mask = given[least] if len(given) > least else None
-    return [given[0], *(_array(each) for each in given[1:least]), mask]
+    mask = parts[least] if len(parts) > least else None
+    return [parts[0], *(_array(x) for x in parts[1:least]), mask]
 
 
 def _of_kind(batch: Any, kind: type) -> Any:

@@ -15,7 +15,7 @@ DRAWS = 16  # inputs of a regime: keys and values are shared, queries and output
 
 @dataclass(frozen=True)
 class Regime:
-    """How inputs are made: random, except for what the fields say.
+    """Recipe for inputs: random, except for the fields.
 
     Args:
         name: Name in tables.
@@ -57,6 +57,7 @@ class RegimeInputs:
     options: dict[str, Any]
 
     def to(self, device: str) -> RegimeInputs:
+        """Move all tensors to a device."""
         options = {
             name: x.to(device) if isinstance(x, torch.Tensor) else x for name, x in self.options.items()
         }
@@ -149,16 +150,16 @@ def _mask(regime: Regime, draw: Any, ties: int) -> tuple[dict[str, Any], torch.T
     tops = torch.zeros_like(places) if regime.sink or ties > 1 else (7 * places) % tokens
     if regime.mask == "causal":
         tops = torch.minimum(tops, places % tokens)
-        kept = places[:, None] >= torch.arange(tokens)
-        return {"is_causal": True}, _hidden(~kept), tops
+        visible = places[:, None] >= torch.arange(tokens)
+        return {"is_causal": True}, _hidden(~visible), tops
     if regime.mask == "none":
         return {}, torch.zeros(queries, tokens, dtype=torch.float64), tops
-    kept = draw(queries, tokens) > -0.5
-    kept[places, tops] = True
-    kept[queries // 2] = False
+    visible = draw(queries, tokens) > -0.5
+    visible[places, tops] = True
+    visible[queries // 2] = False
     if regime.mask == "boolean":
-        return {"attn_mask": kept}, _hidden(~kept), tops
-    added = draw(queries, tokens) + _hidden(~kept)
+        return {"attn_mask": visible}, _hidden(~visible), tops
+    added = draw(queries, tokens) + _hidden(~visible)
     return {"attn_mask": added}, added, tops
 
 

@@ -401,7 +401,7 @@ def _write(writer: Any, row: tuple[Any, ...]) -> None:
 
 
 def attention_measures(seen: Seen) -> np.ndarray:
-    """(heads, 7): the columns of ATTENTION, means over the queries that see enough tokens."""
+    """Return (heads, 7), the columns of ATTENTION: means over the queries that see enough tokens."""
     logits = seen.logits.detach()
     # Masks hide a token by -inf or by the least number of the dtype.
     logits = logits.masked_fill(logits <= torch.finfo(logits.dtype).min / 2, -torch.inf).float()
@@ -429,7 +429,7 @@ def attention_measures(seen: Seen) -> np.ndarray:
 
 
 def weight_measures(layer: AttentionLayer) -> np.ndarray:
-    """(heads, 4): the columns of WEIGHTS, by QR of the factors; W itself is never formed."""
+    """Return (heads, 4), the columns of WEIGHTS, by QR of the factors; W itself is never formed."""
     keys, queries = (
         W.double().transpose(1, 2) for W in (layer.key_weights(), layer.query_weights())
     )  # (heads, inputs, width)

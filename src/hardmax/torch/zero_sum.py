@@ -44,7 +44,7 @@ def softmax(logits: torch.Tensor, dim: int = -1, *, bias: torch.Tensor | None = 
 
 
 def softmax_forward(logits: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
-    """Weights of the last dimension; zero in the rows where the bias hides every token."""
+    """Compute weights over the last dimension; zero in rows where the bias hides every token."""
     if bias is None:
         return logits.softmax(dim=-1)
     hidden = (bias == -torch.inf).all(dim=-1, keepdim=True)
@@ -54,7 +54,7 @@ def softmax_forward(logits: torch.Tensor, bias: torch.Tensor | None) -> torch.Te
 def softmax_backward(
     weights: torch.Tensor, by_weights: torch.Tensor, *, in_place: bool = False
 ) -> torch.Tensor:
-    """Gradient of the logits from that of the weights, formed relative to the top token."""
+    """Compute the gradient of the logits from that of the weights, relative to the top token."""
     top = weights.argmax(dim=-1, keepdim=True)
     # The kernel writes as if the tensor that it is given were contiguous, so it must be.
     relative = (by_weights - by_weights.gather(-1, top)).contiguous()

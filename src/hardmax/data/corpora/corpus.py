@@ -59,7 +59,7 @@ class Corpus:
     def from_sequences(
         cls, sequences: Iterable[Any], labels: Any, vocabulary: Sequence[str] | None = None
     ) -> Corpus:
-        """Sequences as lists of words, as strings to be split at white space, or as lists of token numbers.
+        """Make a corpus of lists of words, strings to be split at white space, or lists of token numbers.
 
         Arrays, tensors and columns of a table are taken too, also of shape (T, 1); labels of shape (n, 1).
         Words are numbered in order of first appearance unless ``vocabulary`` lists them; numbers are
@@ -83,7 +83,7 @@ class Corpus:
 
     @classmethod
     def from_counts(cls, M: Any, y: Any, vocabulary: Sequence[str] | None = None) -> Corpus:
-        """The count matrix M (n, S), dense or scipy sparse, and the labels y.
+        """Make a corpus of a count matrix M (n, S), dense or scipy sparse, and labels y.
 
         >>> import hardmax as hm
         >>> hm.Corpus.from_counts([[2, 1, 0], [0, 2, 1]], [1, -1]).lengths.tolist()
@@ -187,19 +187,19 @@ class Corpus:
         return _frozen(self.labels.astype(float))
 
     def per_slot(self, x: np.ndarray) -> np.ndarray:
-        """A quantity per sequence, repeated on its slots."""
+        """Repeat a quantity per sequence on the slots of the sequence."""
         return np.repeat(x, np.diff(self.offsets))
 
     def per_token(self, x: np.ndarray) -> np.ndarray:
-        """A quantity per slot, summed over all slots of each token."""
+        """Sum a quantity per slot over all slots of each token."""
         return np.bincount(self.tokens, weights=x, minlength=self.S)
 
     def sequences(self) -> list[np.ndarray]:
-        """The tokens of every sequence, repeated as often as they occur."""
+        """Return the tokens of every sequence, each as often as it occurs."""
         return np.split(np.repeat(self.tokens, self.counts), np.cumsum(self.lengths)[:-1])
 
     def word(self, token: int) -> str:
-        """The word of a token as it is written, or its number where there is no vocabulary."""
+        """Return the word of a token as it is written, or its number where there is no vocabulary."""
         words = self.vocabulary if self.written is None else self.written
         return str(token) if words is None else words[token]
 
@@ -272,11 +272,10 @@ class Corpus:
     @property
     def important(self) -> np.ndarray:
         """S_c, the tokens that are s*_X of some sequence; only under Assumption 4 is there such a set."""
-
-        found = assumption_4(self)
-        if found.important is None:
-            raise ValueError(f"important tokens need Assumption 4, which fails: {found.witness}")
-        return np.unique(found.important)
+        assumption = assumption_4(self)
+        if assumption.important is None:
+            raise ValueError(f"important tokens need Assumption 4, which fails: {assumption.witness}")
+        return np.unique(assumption.important)
 
     # -- as a model of paper A ----------------------------------------------------------------------------
 
@@ -308,8 +307,8 @@ class Corpus:
         1
         """
         scales = {"scale": scale, "first_scale": first_scale}
-        given = {name: value for name, value in scales.items() if value is not None}
-        model: EmbeddingModel = made("embeddings", self, d, layers, tuple(blocks), start, given)
+        options = {name: value for name, value in scales.items() if value is not None}
+        model: EmbeddingModel = made("embeddings", self, d, layers, tuple(blocks), start, options)
         return model
 
     # -- as a problem of paper B --------------------------------------------------------------------------
@@ -317,7 +316,7 @@ class Corpus:
     def problem(
         self, E: Any, v: Any, loss: str | LossFunction = "logistic", *, scale: Scale = None
     ) -> Problem:
-        """Training of p with E and v fixed, as a `hardmax.Problem`: keys E_x, scores y E_x.v.
+        """Return training of p with E and v fixed as a `hardmax.Problem`: keys E_x, scores y E_x.v.
 
         Positions are slots, so a token that occurs m times in a sequence has m of them. ``scale`` multiplies
         the keys: a positive number, "1/sqrt(d)", or None for 1.

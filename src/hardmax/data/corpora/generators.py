@@ -114,7 +114,7 @@ class KLevel:
 
     @classmethod
     def as_printed(cls) -> KLevel:
-        """The paper's model with its printed sizes 4 + 2^(k-1), which give 1538 tokens (A-ERR-1).
+        """Make the paper's model with its printed sizes 4 + 2^(k-1), which give 1538 tokens (A-ERR-1).
 
         >>> from hardmax.embeddings import KLevel
         >>> KLevel.as_printed().S
@@ -124,7 +124,7 @@ class KLevel:
 
     @classmethod
     def surrogate(cls) -> KLevel:
-        """A small model that stands in for real text (A-DATA-7); meant for n = 512, d = 64.
+        """Make a small model that replaces real text (A-DATA-7), for n = 512 and d = 64.
 
         >>> from hardmax.embeddings import KLevel
         >>> KLevel.surrogate().S, KLevel.surrogate().T
@@ -177,7 +177,7 @@ class KLevel:
 
     @property
     def equal_frequency_delta_tilde(self) -> Fraction:
-        """The delta_tilde that would make all tokens equally frequent, as the paper says (A-ERR-3)."""
+        """The delta_tilde that would make all tokens equally frequent, as the paper states (A-ERR-3)."""
         return Fraction(2 * self.N, self.S)
 
     # -- tokens -------------------------------------------------------------------------------------------
@@ -194,7 +194,7 @@ class KLevel:
         return np.repeat([0, 1, -1], [self.irrelevant, self.N, self.N])
 
     def probabilities(self, y: int) -> tuple[Fraction, ...]:
-        """P(s | y) of every token.
+        """Return P(s | y) of every token.
 
         >>> from hardmax.embeddings import KLevel
         >>> str(sum(KLevel().probabilities(1)))
@@ -207,7 +207,7 @@ class KLevel:
         return tuple(kinds[sign][level - 1] for sign, level in pairs)
 
     def draw(self, n: int = 4096, *, rng: int | np.random.Generator) -> Corpus:
-        """n sequences of T independent tokens, exactly n/2 of each label, in random order.
+        """Draw n sequences of T independent tokens, exactly n/2 of each label, in random order.
 
         >>> from hardmax.embeddings import KLevel
         >>> KLevel.surrogate().draw(512, rng=0).matrix.shape

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Assumption4Witness:
-    """Why Assumption 4 fails: a sequence, the tokens of it that are at odds with it, and what they do.
+    """Why Assumption 4 fails: a sequence, its tokens that violate the assumption, and how.
 
     ``reason`` is "length" (sequences of different lengths), "none" (no completely positive or negative
     token), "several" (two of them), "repeated" (one, more than once) or "relevant" (a token with alpha != 0
@@ -53,7 +53,7 @@ class Assumption4:
 
     @property
     def holds(self) -> bool:
-        """Whether every sequence is as Assumption 4 says."""
+        """Whether every sequence satisfies Assumption 4."""
         return self.witness is None
 
 
@@ -91,8 +91,8 @@ def _witness(corpus: Corpus, k: int, decided: np.ndarray, relevant: np.ndarray) 
     if mixed.size:
         s = int(mixed[0])
         signed, total = corpus.signed[s], corpus.total[s]
-        seen = f"signed count {signed} of {total}"
-        text = f"{corpus.word(s)!r} is neither irrelevant nor in sequences of one label only ({seen})"
+        share = f"signed count {signed} of {total}"
+        text = f"{corpus.word(s)!r} is neither irrelevant nor in sequences of one label only ({share})"
         return Assumption4Witness("relevant", k, (s,), f"sequence {k}: {text}")
     stars = tokens[decided[tokens]]
     names = " and ".join(repr(corpus.word(s)) for s in stars.tolist())

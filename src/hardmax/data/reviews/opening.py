@@ -64,25 +64,25 @@ def find_reviews(folder: str | PathLike[str], kind: str) -> tuple[Path, ...]:
     if not folder.is_dir():
         raise ValueError(f"folder: there is no folder {folder}; make it and put the {kind} files there")
     for names in _NAMES[kind]:
-        found = tuple(path for name in names for path in _present(folder, name))
-        if found:
-            return found
+        files = tuple(path for name in names for path in _present(folder, name))
+        if files:
+            return files
     if kind == "imdb" and (folder / "train" / "pos").is_dir():
         return (folder,)
-    known = ", ".join(name for names in _NAMES[kind] for name in names)
+    listed = ", ".join(name for names in _NAMES[kind] for name in names)
     raise ValueError(
         f"no {kind} reviews in {folder}: get them as {_ORIGIN[kind]}, and put the file there under "
-        f"one of the names {known}, packed ({', '.join(_PACKINGS[1:])}) or not"
+        f"one of the names {listed}, packed ({', '.join(_PACKINGS[1:])}) or not"
     )
 
 
 def _present(folder: Path, name: str) -> list[Path]:
     """The files of that name, each in the first of its packings that is there."""
-    found: dict[str, Path] = {}
+    paths: dict[str, Path] = {}
     for ending in _PACKINGS:
         for path in sorted(folder.glob(name + ending)):
-            found.setdefault(str(path).removesuffix(ending), path)
-    return list(found.values())
+            paths.setdefault(str(path).removesuffix(ending), path)
+    return list(paths.values())
 
 
 _PACKED: dict[bytes, Callable[[BinaryIO], IO[bytes]]] = {
@@ -113,12 +113,12 @@ class Opened:
 
     @property
     def share(self) -> float:
-        """How much of the path has been read, from 0 to 1: bytes of a file, files of a folder."""
+        """Share of the path that has been read, from 0 to 1: bytes of a file, files of a folder."""
         done = self._done if self._file is None or self._file.closed else self._file.tell()
         return min(1.0, done / self._size) if self._size else 0.0
 
     def members(self) -> Generator[Member]:
-        """One after the other."""
+        """Yield the members one after the other."""
         if self.path.is_dir():
             files = sorted(path for path in self.path.rglob("*") if path.is_file())
             self._size = len(files)
@@ -136,13 +136,13 @@ class Opened:
 
 
 def unpacked_name(name: str) -> str:
-    """A file's name without the ending of its packer."""
+    """Return the name of a file without the ending of its packer."""
     return str(PurePosixPath(name).with_suffix("")) if name.lower().endswith(_ENDINGS) else name
 
 
 @contextmanager
 def damage_named(path: Path) -> Iterator[None]:
-    """A broken archive is the user's to fix."""
+    """Turn an error about a broken archive into one that names the file and the remedy."""
     try:
         yield
     except DAMAGE as error:
@@ -177,14 +177,14 @@ def _open_zipped(archive: zipfile.ZipFile, info: zipfile.ZipInfo, stack: ExitSta
 
 
 def _open_tarred(tar: tarfile.TarFile, entry: tarfile.TarInfo, stack: ExitStack) -> io.BufferedReader:
-    found = tar.extractfile(entry)
-    assert found is not None  # it is a file
-    return _unpacked(cast(io.BufferedReader, found), stack)
+    member = tar.extractfile(entry)
+    assert member is not None  # it is a file
+    return _unpacked(cast(io.BufferedReader, member), stack)
 
 
 def _unpacked(file: io.BufferedReader, stack: ExitStack) -> io.BufferedReader:
     start = file.peek(6)
-    unpack = next((made for magic, made in _PACKED.items() if start.startswith(magic)), None)
+    unpack = next((opener for magic, opener in _PACKED.items() if start.startswith(magic)), None)
     return file if unpack is None else _buffered(stack.enter_context(unpack(file)))
 
 

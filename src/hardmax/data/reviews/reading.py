@@ -39,7 +39,7 @@ _ENDINGS = (".csv", ".tsv", ".json", ".jsonl", ".ndjson", ".parquet")
 
 
 class ReviewRow(NamedTuple):
-    """A text, its label as written, and where they stand."""
+    """A text, its label as written, and the line on which they end."""
 
     line: int
     text: str
@@ -58,7 +58,7 @@ Reader = Callable[[io.BufferedReader, Wanted], Table]
 
 
 def reader_of(name: str, *, alone: bool) -> Reader | None:
-    """How to read a file of that name, None if it is none of ours; a file given ``alone`` is tried anyway."""
+    """Return the reader for a file of that name, or None; a file that is ``alone`` is always read."""
     stanford = _STANFORD.search(name)
     if stanford:
         return lambda stream, wanted: _single(stream, stanford[1])
@@ -104,13 +104,13 @@ def _chosen(found: Sequence[str], wanted: Wanted) -> tuple[str, str]:
     lower = {name.strip().lower(): name for name in reversed(found)}
     chosen = []
     for what, name, usual in zip(("text", "label"), wanted, (TEXT_COLUMNS, LABEL_COLUMNS), strict=True):
-        known = name if name in found else None
+        column = name if name in found else None
         if name is None:
-            known = next((lower[each] for each in usual if each in lower), None)
-        if known is None:
+            column = next((lower[candidate] for candidate in usual if candidate in lower), None)
+        if column is None:
             missed = f"no column {name!r}" if name else f"no column of {what} (tried {', '.join(usual)})"
             raise ValueError(f"{missed} among {', '.join(map(repr, found))}; name it by {what}=")
-        chosen.append(known)
+        chosen.append(column)
     return chosen[0], chosen[1]
 
 
@@ -173,13 +173,13 @@ def _blocks(reader: Any, lines: _Lines) -> Iterator[tuple[int, list[str]]]:
     """Rows that are not blank, with the line on which they end; what precedes a broken one comes first."""
     broken: csv.Error | None = None
     while broken is None:
-        block, held = [], 0
+        block, size = [], 0
         with _wide_fields():
             try:
                 for row in itertools.islice(reader, BLOCK):
                     block.append((reader.line_num, row))
-                    held, lines.taken = held + lines.taken, 0
-                    if held > LONGEST_ROW:
+                    size, lines.taken = size + lines.taken, 0
+                    if size > LONGEST_ROW:
                         break
             except csv.Error as error:
                 broken = error
@@ -228,23 +228,23 @@ def _objects(stream: io.BufferedReader) -> Iterator[tuple[int, dict[str, Any]]]:
         if decoded.lstrip().startswith("["):
             raise ValueError(f"line {line} must be one JSON object, got a list; write JSON lines")
         try:
-            found = reading.parse_json(decoded)
+            entry = reading.parse_json(decoded)
         except reading.NotJson as error:
             raise ValueError(
                 f"line {line} must be one JSON object, got none ({error}); fix or delete the line"
             ) from None
-        if not isinstance(found, dict):
+        if not isinstance(entry, dict):
             raise ValueError(
                 f"line {line} must be one JSON object, got {decoded.strip():.40}; fix or delete it"
             )
-        yield line, found
+        yield line, entry
 
 
 def _members(objects: Iterator[tuple[int, dict[str, Any]]], text: str, label: str) -> Iterator[ReviewRow]:
-    for line, found in objects:
-        if not isinstance(found.get(text), str):
-            raise ValueError(f"line {line} must have a text {text!r}, got {found.get(text)!r:.40}; delete it")
-        yield ReviewRow(line, found[text], found.get(label))
+    for line, entry in objects:
+        if not isinstance(entry.get(text), str):
+            raise ValueError(f"line {line} must have a text {text!r}, got {entry.get(text)!r:.40}; delete it")
+        yield ReviewRow(line, entry[text], entry.get(label))
 
 
 def _parquet(stream: io.BufferedReader, wanted: Wanted) -> Table:
@@ -267,8 +267,8 @@ def _parquet(stream: io.BufferedReader, wanted: Wanted) -> Table:
 def _columns(batches: Any, text: str, label: str) -> Iterator[ReviewRow]:
     row = 0
     for batch in batches:
-        found = batch.to_pydict()
-        for content, value in zip(found[text], found[label], strict=True):
+        columns = batch.to_pydict()
+        for content, value in zip(columns[text], columns[label], strict=True):
             row += 1
             if not isinstance(content, str):
                 raise ValueError(f"row {row} must have a text, got {content!r:.40}; delete it")
@@ -286,13 +286,13 @@ Scale = Mapping[Any, int | None]
 
 
 def plain(value: Any) -> Any:
-    """A label as a whole number or a lower-case word; None for a blank."""
+    """Return a label as an integer or a lower-case word; None for a blank."""
     if isinstance(value, str):
-        found = _NUMBER.fullmatch(value)
-        if found is None:
+        number = _NUMBER.fullmatch(value)
+        if number is None:
             word = value.strip().lower()
             return _TRUTH.get(word, word or None)
-        value = float(found[1])
+        value = float(number[1])
     if isinstance(value, float):
         if math.isnan(value):
             return None
@@ -310,7 +310,7 @@ class LabelColumn:
         self._scale = _scale_of(column, self._written) if own is None else own
 
     def sign(self, value: Any) -> int | None:
-        """+1, -1 or None; a label that would turn the meaning of an earlier one is refused."""
+        """Return +1, -1 or None; refuse a label that would change the meaning of an earlier one."""
         label = plain(value)
         if label in self._signs:
             return self._signs[label]
@@ -319,45 +319,45 @@ class LabelColumn:
                 raise ValueError(f"label_map must hold every label, it lacks {value!r:.40}")
             self._written.append(value)
             self._scale = _scale_of(self.column, self._written)
-            for known, sign in self._signs.items():
-                if known is not None and self._scale.get(known) != sign:
+            for earlier, sign in self._signs.items():
+                if earlier is not None and self._scale.get(earlier) != sign:
                     raise ValueError(
-                        f"label {value!r} makes the column {self.column!r} ambiguous: the meaning of {known} "
-                        f"changes; {_SAY}"
+                        f"label {value!r} makes the column {self.column!r} ambiguous: the meaning of "
+                        f"{earlier} changes; {_SAY}"
                     )
         self._signs[label] = self._scale[label]
         return self._signs[label]
 
 
 def _scale_of(column: str, values: Sequence[Any]) -> Scale:
-    """What labels mean, by their column's name and their values.
+    """Decide what labels mean by the name of their column and their values.
 
     They are stars by the name of the column or if the highest star is among them: 1 to 3 and 0 to 2 are more
     often classes, with the neutral one in the middle.
     """
-    seen = {plain(value) for value in values} - {None}
-    if seen <= WORDS.keys():
+    labels = {plain(value) for value in values} - {None}
+    if labels <= WORDS.keys():
         return WORDS
     starry = re.search("star|rating", column, re.IGNORECASE) or any(
         isinstance(value, str) and "star" in value.lower() for value in values
     )
-    if seen <= STARS.keys() and (starry or 5 in seen):
+    if labels <= STARS.keys() and (starry or 5 in labels):
         return STARS
-    if seen <= {0, 1}:
+    if labels <= {0, 1}:
         return {1: 1, 0: -1}
-    if seen <= {-1, 0, 1}:
+    if labels <= {-1, 0, 1}:
         return {1: 1, 0: None, -1: -1}
-    if {0, 4} <= seen <= {0, 1, 2, 3, 4}:  # stars counted from zero
+    if {0, 4} <= labels <= {0, 1, 2, 3, 4}:  # stars counted from zero
         return {stars - 1: sign for stars, sign in STARS.items()}
-    shown = ", ".join(sorted(map(repr, seen))[:8])
+    examples = ", ".join(sorted(map(repr, labels))[:8])
     raise ValueError(
         f"the column {column!r} must hold positive and negative, 0 and 1, -1 and 1, or 1 to 5 stars; it "
-        f"holds {shown}, whose meaning is not clear; name another column by label=, or {_SAY}"
+        f"holds {examples}, whose meaning is not clear; name another column by label=, or {_SAY}"
     )
 
 
 def own_scale(label_map: Mapping[Any, int | None]) -> Scale:
-    """The user's own reading: a sign for each label, None or 0 for a label that is left out."""
+    """Check the user's label map: a sign for each label, None or 0 for a label that is left out."""
     if not isinstance(label_map, Mapping) or not label_map or not set(label_map.values()) <= {1, -1, 0, None}:
         raise ValueError(
             f"label_map must map labels to 1, -1 or None, such as {{'good': 1}}, got {label_map!r:.60}"
@@ -405,7 +405,7 @@ class ReviewReader(Iterator[Review]):
 
     @property
     def share(self) -> float:
-        """How much of the path has been read, from 0 to 1."""
+        """Share of the path that has been read, from 0 to 1."""
         return self._opened.share
 
 
@@ -415,19 +415,19 @@ def _rows_of(
     wanted: tuple[str | None, str | None],
     read_table: Callable[[Table], Iterator[Any]],
 ) -> Iterator[Any]:
-    found = False
+    any_table = False
     with damage_named(path), closing(opened.members()) as members:
         for member in members:
             read = reader_of(member.name, alone=member.alone)
             if read is None:
                 continue
-            found = True
+            any_table = True
             try:
                 yield from read_table(read(member.open(), wanted))
             except ValueError as error:
                 where = path if member.alone else f"{path}: {member.name}"
                 raise ValueError(f"{where}: {error}") from None
-    if not found:
+    if not any_table:
         raise ValueError(
             f"{path} must hold reviews with labels, got none; give CSV, JSON lines or Parquet files, or "
             "folders train/pos, train/neg, test/pos, test/neg of text files"
@@ -438,7 +438,7 @@ def _rows_of(
 def read_labelled(
     path: str | PathLike[str], *, text: str | None = None, label: str | None = None
 ) -> Iterator[Labelled]:
-    """Read the texts of a file, a folder or an archive with their labels as written.
+    r"""Read the texts of a file, a folder or an archive with their labels as written.
 
     Files, ``text`` and ``label`` are those of `read_reviews`. A number in a text, as "Stars: 4.0", is read as
     that number.
@@ -447,7 +447,7 @@ def read_labelled(
     >>> import hardmax as hm
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     file = pathlib.Path(folder, "mine.csv")
-    ...     _ = file.write_text('label,text\\nsport,They won\\nnews,They voted\\n')
+    ...     _ = file.write_text('label,text\nsport,They won\nnews,They voted\n')
     ...     print([each.label for each in hm.data.read_labelled(file)])
     ['sport', 'news']
     """
@@ -462,11 +462,11 @@ def read_labelled(
 
 
 def _signed(table: Table, own: Scale | None) -> Iterator[Review]:
-    first, held = [], 0
+    first, size = [], 0
     for row in itertools.islice(table.rows, PEEK):
         first.append(row)
-        held += len(row.text)
-        if held > LONGEST_ROW:
+        size += len(row.text)
+        if size > LONGEST_ROW:
             break
     labels = LabelColumn(table.column, [row.label for row in first], own)
     for line, text, value in itertools.chain(first, table.rows):
@@ -485,10 +485,10 @@ def read_reviews(
     label: str | None = None,
     label_map: Mapping[Any, int | None] | None = None,
 ) -> ReviewReader:
-    """Read the reviews of a file, a folder or an archive, one at a time.
+    r"""Read the reviews of a file, a folder or an archive, one at a time.
 
-    CSV, JSON lines, Parquet and the Stanford folders are told apart by their content and names, also inside
-    tar and zip archives, and unpacked from gzip, bzip2 or xz on the way. ``text`` and ``label`` name the
+    CSV, JSON lines, Parquet and the Stanford folders are recognized by content and names, also inside tar
+    and zip archives, and unpacked from gzip, bzip2 or xz on the way. ``text`` and ``label`` name the
     columns where they are not the usual ones (review or text; sentiment, label or stars). LabelColumn may be
     words, 0 and 1, signs, or stars: 1 and 2 are -1, 4 and 5 are +1, 3 is None. ``label_map`` says what other
     labels mean, such as ``{"good": 1, "bad": -1, "mixed": None}``. A broken row is a ValueError that names
@@ -498,7 +498,7 @@ def read_reviews(
     >>> import hardmax as hm
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     file = pathlib.Path(folder, "mine.csv")
-    ...     _ = file.write_text('stars,text\\n5,"Good, really"\\n3,So so\\n1,Bad\\n')
+    ...     _ = file.write_text('stars,text\n5,"Good, really"\n3,So so\n1,Bad\n')
     ...     for review in hm.data.read_reviews(file):
     ...         print(review.label, review.text)
     1 Good, really

@@ -55,7 +55,7 @@ KINDS = _kinds()
 
 @kernel(inline="always")
 def odd_space(data, i):  # type: ignore[no-untyped-def]
-    """The length of the white space beyond ASCII that begins at byte i of valid UTF-8, 0 if there is none."""
+    """Return the length of the white space beyond ASCII that begins at byte i of valid UTF-8, or 0."""
     if data[i] == 0xC2:
         return 2 if data[i + 1] == 0x85 or data[i + 1] == 0xA0 else 0
     second, third = data[i + 1], data[i + 2]
@@ -70,7 +70,7 @@ def odd_space(data, i):  # type: ignore[no-untyped-def]
 
 @kernel(inline="always")
 def mixed(h, number):  # type: ignore[no-untyped-def]
-    """31 bits of a hash and a number: products of 31 bits, folded, which overflow nowhere."""
+    """Return 31 bits of a hash and a number: folded products of 31 bits, which do not overflow."""
     p = (h ^ (number & _M31)) * 0x5851F42D
     h = (p >> 31) ^ (p & _M31)
     p = (h ^ ((number >> 31) & _M31)) * 0x61C88647
@@ -81,7 +81,7 @@ def mixed(h, number):  # type: ignore[no-untyped-def]
 def count_block(  # type: ignore[no-untyped-def]
     data, kinds, max_length, longest_word, slots, letters, word_at, rows, starts
 ):
-    """The sentences of a block of whole lines in valid UTF-8, one after the other.
+    """Find the sentences of a block of whole lines in valid UTF-8, one after the other.
 
     Fills in the letters of its words and where each begins, and packed rows with the start of each sentence.
     A word has two slots, for its bytes as a number, and for its own number plus one with its length; they
@@ -245,7 +245,7 @@ def enter_slots(old, slots):  # type: ignore[no-untyped-def]
 
 @kernel(cost=lambda rows, starts, V: 12.0 * len(starts) + 3.0 * V)
 def by_first_token(rows, starts, V):  # type: ignore[no-untyped-def]
-    """All sentences, those with one first token together, by its number; and where each token's begin."""
+    """Order sentences by their first token; return the order and where the sentences of each token begin."""
     top = BITS * (PER_ROW - 1)
     offsets = np.zeros(V + 1, dtype=np.int64)
     for s in range(len(starts) - 1):
@@ -339,8 +339,11 @@ def sort_rows(rows, starts, order, low, high):  # type: ignore[no-untyped-def]
 
 @kernel(cost=lambda text, lengths, order, low, high, depth: 20.0 * (high - low))
 def branches(text, lengths, order, low, high, depth):  # type: ignore[no-untyped-def]
-    """The next tokens of a beginning of ``depth`` tokens, which order[low:high] share, one column for each:
-    the token, how many raw sentences go on with it, the first of them, and its own part of the order."""
+    """Find the next tokens of a beginning of ``depth`` tokens, which order[low:high] share.
+
+    A column has the token, how many raw sentences continue with it, the first of them, and its part of the
+    order.
+    """
     found = np.empty((5, high - low), dtype=np.int64)
     rows, starts, counts, firsts = text
     shift = BITS * (PER_ROW - 1 - depth % PER_ROW)

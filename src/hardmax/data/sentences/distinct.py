@@ -26,8 +26,8 @@ class Distinct:
 
     Sentence s is packed (see `counting`) in ``rows[starts[s]:starts[s+1]]``; ``counts[s]`` raw sentences are
     like it, of which number ``firsts[s]`` is the first. There are ``n`` raw sentences in all, of which
-    ``cut`` lost ``cut_tokens`` tokens behind ``max_length``; ``odd`` spaces were unusual, and ``marked``
-    files began with a byte order mark. ``notes`` says what should be known about the text.
+    ``cut`` lost ``cut_tokens`` tokens beyond ``max_length``; ``odd`` spaces were unusual, and ``marked``
+    files began with a byte order mark. ``notes`` are remarks about the text.
 
     >>> from hardmax.nexttoken import Sentences
     >>> from hardmax.data.sentences.distinct import Distinct
@@ -51,7 +51,7 @@ class Distinct:
 
     @classmethod
     def of(cls, sentences: Sentences) -> Distinct:
-        """Those of sentences that are held."""
+        """Return the distinct sentences among sentences in memory."""
         lengths = np.diff(sentences.offsets)
         sizes = -(-lengths // counting.PER_ROW)
         starts = np.concatenate([[0], np.cumsum(sizes)])
@@ -70,10 +70,10 @@ class Distinct:
             sentences.cut,
             sentences.cut_tokens,
         )
-        made = Making(sentences.max_length)
-        made.add_numbered(raw, np.arange(len(sentences.vocabulary)))
+        making = Making(sentences.max_length)
+        making.add_numbered(raw, np.arange(len(sentences.vocabulary)))
         encoded = tuple(word.encode(errors="surrogatepass") for word in sentences.vocabulary)
-        return replace(made.distinct(), encoded=encoded, notes=sentences.notes)
+        return replace(making.distinct(), encoded=encoded, notes=sentences.notes)
 
     @cached_property
     def vocabulary(self) -> tuple[str, ...]:
@@ -105,18 +105,18 @@ class Distinct:
         return int(self.lengths.max())
 
     def column(self, k: int, which: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Token k of some distinct sentences, which are longer."""
+        """Return token k of some distinct sentences that have more than k tokens."""
         packed = self.rows[self.starts[which].astype(np.int64) + k // counting.PER_ROW]
         return (packed >> counting.SHIFTS[k % counting.PER_ROW] & counting.MASK) - 1
 
     def tokens(self, s: int) -> list[int]:
-        """The tokens of distinct sentence s."""
+        """Return the tokens of distinct sentence s."""
         packed = self.rows[self.starts[s] : self.starts[s + 1], None]
         tokens = (packed >> counting.SHIFTS & counting.MASK) - 1
         return tokens.ravel()[: self.lengths[s]].tolist()
 
     def words(self, s: int) -> list[str]:
-        """Distinct sentence s in the user's own words."""
+        """Return distinct sentence s in words."""
         return [self.vocabulary[x] for x in self.tokens(s)]
 
 
@@ -156,7 +156,7 @@ class Making:
         self._odd, self._marked = self._odd + text.odd, self._marked + text.marked
 
     def distinct(self) -> Distinct:
-        """All of them; this has to be the last call."""
+        """Return all distinct sentences; this must be the last call."""
         del self._slots
         self._rows.resize(int(self._starts[self._distinct]), refcheck=False)
         self._starts.resize(self._distinct + 1, refcheck=False)
@@ -188,8 +188,8 @@ class Making:
             self._rows.resize(max(rows, len(self._rows) * 5 // 4), refcheck=False)
         if sentences > len(self._counts):
             room = max(sentences, len(self._counts) * 5 // 4)
-            for each in (self._starts, self._counts, self._firsts):
-                each.resize(room, refcheck=False)
+            for array in (self._starts, self._counts, self._firsts):
+                array.resize(room, refcheck=False)
         size = len(self._slots)
         while sentences > _FULL * size:
             size *= 2

@@ -7,6 +7,7 @@ import io
 import re
 from array import array
 from collections.abc import Iterable, Iterator
+from itertools import chain
 
 import numpy as np
 
@@ -24,9 +25,9 @@ _ODD_SPACES = re.compile("[\x1c-\x1f\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202
 
 
 class Decoded(Iterator[str]):
-    """Pieces of bytes as text with line ends \\n, whatever system wrote them, without a byte order mark.
+    r"""Pieces of bytes as text with line ends \n, whatever system wrote them, without a byte order mark.
 
-    ``marked`` says whether there was one, ``odd`` counts the unusual spaces so far.
+    ``marked`` is true if there was one, ``odd`` counts the unusual spaces so far.
     """
 
     def __init__(self, pieces: Iterator[bytes]) -> None:
@@ -72,79 +73,71 @@ class Decoded(Iterator[str]):
 
 
 def line_ends(content: bytes) -> int:
-    """How many lines end in it, by \\n, \\r or both together."""
+    r"""Count the lines that end in some bytes, by \n, \r or both together."""
     returns = content.count(b"\r")
     return content.count(b"\n") + (returns - content.count(b"\r\n") if returns else 0)
 
 
-def gather(pieces: Iterable[str], max_length: int | None, punctuation: str = KEEP) -> Sentences:
-    """The sentences of a text, one per line; tokens behind the first `max_length` of each are counted."""
-    made, word = _Making(max_length, punctuation), ""
-    for piece in pieces:
+def line_parts(pieces: Iterable[str], punctuation: str = KEEP) -> Iterator[tuple[list[str], bool]]:
+    """Yield the words of a text part by part, and whether a line ends after each; no line is held whole."""
+    word = ""
+    for piece in chain(pieces, ["\n"]):
         text = word + piece
         # a word may go on in the next piece
         word = "" if text[-1].isspace() else text.rsplit(None, 1)[-1]
-        _refuse_long(len(word))
-        first, *others = text[: len(text) - len(word)].split("\n")
-        made.go_on(first)
-        for line in others:
-            made.end_line()
-            made.go_on(line)
-        made.refuse_many()
-    made.go_on(word)
-    made.end_line()
-    return made.sentences()
+        _refuse_long([word])
+        *lines, last = text[: len(text) - len(word)].split("\n")
+        for line in lines:
+            yield _words(line, punctuation), True
+        yield _words(last, punctuation), False
 
 
-def _refuse_long(length: int) -> None:
-    if length > LONGEST_WORD:
+def _words(line: str, punctuation: str) -> list[str]:
+    words = line.split()
+    if len(line) > LONGEST_WORD:
+        _refuse_long(words)
+    return apart(words, punctuation)
+
+
+def _refuse_long(words: list[str]) -> None:
+    if max(map(len, words), default=0) > LONGEST_WORD:
         raise ValueError(LONG_WORD)
 
 
-class _Making:
-    """Sentences in the making: numbers of words in order of first appearance."""
+def gather(pieces: Iterable[str], max_length: int | None, punctuation: str = KEEP) -> Sentences:
+    """Read the sentences of a text, one per line; count the tokens beyond the first `max_length` of each.
 
-    def __init__(self, max_length: int | None, punctuation: str) -> None:
-        self.max_length, self.punctuation = max_length, punctuation
-        self._number: dict[str, int] = {}
-        self._tokens, self._ends = array("q"), array("q", [0])
-        self._lost = self._cut = self._cut_tokens = 0
+    Tokens are numbers of words in order of first appearance.
+    """
+    number: dict[str, int] = {}
+    tokens, ends = array("q"), array("q", [0])
+    lost = cut = cut_tokens = 0
+    for words, ended in line_parts(pieces, punctuation):
+        room = len(words) if max_length is None else max_length - (len(tokens) - ends[-1])
+        lost += max(len(words) - room, 0)
+        tokens.extend([number.setdefault(word, len(number)) for word in words[:room]])
+        if not ended:
+            _refuse_many(len(tokens), len(number))
+            continue
+        if len(tokens) > ends[-1]:
+            ends.append(len(tokens))
+            cut += lost > 0
+            cut_tokens += lost
+        lost = 0
+    if len(ends) == 1:
+        raise ValueError("sentences must hold at least one sentence with a token in it, got none")
+    flat, offsets = (np.array(numbers, dtype=np.int64) for numbers in (tokens, ends))
+    return Sentences(flat, offsets, tuple(number), max_length, cut, cut_tokens)
 
-    def go_on(self, line: str) -> None:
-        """More of the line that was begun."""
-        words = line.split()
-        if len(line) > LONGEST_WORD:
-            _refuse_long(max(map(len, words), default=0))
-        if self.punctuation != KEEP:
-            words = apart(words, self.punctuation)
-        if self.max_length is not None:
-            room = self.max_length - (len(self._tokens) - self._ends[-1])
-            if len(words) > room:
-                self._lost += len(words) - room
-                del words[room:]
-        number = self._number
-        self._tokens.extend([number.setdefault(word, len(number)) for word in words])
 
-    def end_line(self) -> None:
-        if len(self._tokens) > self._ends[-1]:
-            self._ends.append(len(self._tokens))
-            self._cut, self._cut_tokens = self._cut + (self._lost > 0), self._cut_tokens + self._lost
-        self._lost = 0
-
-    def refuse_many(self) -> None:
-        if len(self._tokens) > MOST_TOKENS:
-            raise ValueError(
-                f"the sentences must have at most {MOST_TOKENS:,} tokens, got more; choose a smaller "
-                "`max_length`, or split the file"
-            )
-        if len(self._number) > LARGEST_VOCABULARY:
-            raise ValueError(
-                f"the sentences must have at most {LARGEST_VOCABULARY:,} distinct tokens, got more; "
-                "use less text or a coarser tokenization"
-            )
-
-    def sentences(self) -> Sentences:
-        if len(self._ends) == 1:
-            raise ValueError("sentences must hold at least one sentence with a token in it, got none")
-        tokens, offsets = (np.array(each, dtype=np.int64) for each in (self._tokens, self._ends))
-        return Sentences(tokens, offsets, tuple(self._number), self.max_length, self._cut, self._cut_tokens)
+def _refuse_many(tokens: int, words: int) -> None:
+    if tokens > MOST_TOKENS:
+        raise ValueError(
+            f"the sentences must have at most {MOST_TOKENS:,} tokens, got more; choose a smaller "
+            "`max_length`, or split the file"
+        )
+    if words > LARGEST_VOCABULARY:
+        raise ValueError(
+            f"the sentences must have at most {LARGEST_VOCABULARY:,} distinct tokens, got more; "
+            "use less text or a coarser tokenization"
+        )

@@ -21,12 +21,12 @@ def checked(punctuation: str) -> str:
 
 
 def is_mark(letter: str) -> bool:
-    """Whether a character is a punctuation mark by Unicode's categories."""
+    """Return whether a character is a punctuation mark by Unicode's categories."""
     return unicodedata.category(letter).startswith("P")
 
 
 def bare(word: str) -> str:
-    """The word without the marks at its ends."""
+    """Return a word without the marks at its ends."""
     low, high = 0, len(word)
     while low < high and is_mark(word[low]):
         low += 1
@@ -36,7 +36,7 @@ def bare(word: str) -> str:
 
 
 def apart(words: Iterable[str], punctuation: str) -> list[str]:
-    """The words with the marks at their ends kept, as separate tokens, or left out.
+    """Keep the marks at the ends of words, make them separate tokens, or leave them out.
 
     >>> from hardmax.data.sentences.punctuation import apart
     >>> apart(["(She", "sings.)"], "split"), apart(["Don't,", "--", "stop!"], "strip")
@@ -44,25 +44,25 @@ def apart(words: Iterable[str], punctuation: str) -> list[str]:
     """
     if punctuation == KEEP:
         return list(words)
-    found: list[str] = []
+    tokens: list[str] = []
     for word in words:
         core = bare(word)
         low = word.index(core) if core else len(word)
         if punctuation == SPLIT:
-            found += word[:low]
+            tokens += word[:low]
         if core:
-            found.append(core)
+            tokens.append(core)
         if punctuation == SPLIT:
-            found += word[low + len(core) :]
-    return found
+            tokens += word[low + len(core) :]
+    return tokens
 
 
 def apart_text(text: str, punctuation: str) -> str:
-    """The same for a text that begins and ends between words; its white space stays.
+    r"""Treat the marks at the ends of words like `apart`, in a text that begins and ends between words.
 
     >>> from hardmax.data.sentences.punctuation import apart_text
-    >>> apart_text("She sings.\\n(Well-known)", "strip")
-    'She sings\\nWell-known'
+    >>> apart_text("She sings.\n(Well-known)", "strip")
+    'She sings\nWell-known'
     """
     if punctuation == KEEP:
         return text

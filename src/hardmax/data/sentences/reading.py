@@ -24,7 +24,7 @@ from hardmax._lib.expect import whole
 from hardmax._lib.files import whole_text
 from hardmax._lib.terminal import shown
 from hardmax.data.sentences.distinct import Distinct
-from hardmax.data.sentences.gathering import LONGEST_WORD, Decoded, gather
+from hardmax.data.sentences.gathering import Decoded, gather, line_parts
 from hardmax.data.sentences.punctuation import KEEP, apart, bare, checked
 from hardmax.data.sentences.sentences import Sentences
 
@@ -36,7 +36,7 @@ _INVISIBLE = re.compile("[\xad\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufef
 def read_sentences(
     path: str | PathLike[str], *, max_length: int | None = None, punctuation: str = KEEP
 ) -> Sentences:
-    """Read raw sentences: a text file with one per line, or a JSON list of lists of words or ids.
+    r"""Read raw sentences: a text file with one per line, or a JSON list of lists of words or ids.
 
     A file packed with xz, gzip or bzip2 is unpacked. The text must be UTF-8. Words stay as they are
     written: those that differ only in an invisible character or in Unicode's normal form are different
@@ -49,7 +49,7 @@ def read_sentences(
     >>> from hardmax.nexttoken import read_sentences
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     file = pathlib.Path(folder, "two.txt")
-    ...     _ = file.write_text("the cat sat\\nthe dog\\n")
+    ...     _ = file.write_text("the cat sat\nthe dog\n")
     ...     read_sentences(file).words(1)
     ['the', 'dog']
     """
@@ -92,8 +92,10 @@ def refuse_pipes(paths: Iterable[str | PathLike[str]]) -> None:
 
 
 def notes_of(text: Sentences | Distinct, marked: int, odd: int, single: int) -> tuple[str, ...]:
-    """What should be known about a text that was read: byte order marks, unusual spaces, sentences of one
-    token, what was cut, and words that look the same and are not."""
+    """Return notes about a text that was read.
+
+    They name byte order marks, unusual spaces, sentences of one token, truncation, and words that look equal.
+    """
     notes = ["a byte order mark at the start was left out"] if marked else []
     if odd:
         notes.append(f"{odd:,} unusual spaces, such as non-breaking ones, separate tokens like other spaces")
@@ -108,40 +110,29 @@ def notes_of(text: Sentences | Distinct, marked: int, odd: int, single: int) -> 
 
 
 def apart_lists(lists: list[Any], punctuation: str) -> list[Any]:
-    """Lists of a JSON file with the marks at the ends of their words kept, as tokens, or left out."""
+    """Apply `apart` to the lists of a JSON file."""
     if punctuation == KEEP:
         return lists
-    return [apart(map(str, each), punctuation) for each in lists]
+    return [apart(map(str, words), punctuation) for words in lists]
 
 
 def raw_sentences(path: str | PathLike[str], max_length: int, punctuation: str = KEEP) -> Iterator[list[str]]:
-    """The words of one raw sentence after the other, at most `max_length` of each."""
+    """Yield the words of one raw sentence after the other, at most `max_length` of each."""
     path = Path(path)
     with opened(path) as stream:
         text = Decoded(undamaged(reading.pieces(stream, 2**63)))
         listed, start = as_lists(text, path)
         if listed is not None:
             lists = apart_lists(listed, punctuation)
-            yield from ([str(word) for word in each[:max_length]] for each in lists if each)
+            yield from ([str(word) for word in sentence[:max_length]] for sentence in lists if sentence)
             return
-        rest = ""
-        for piece in chain(start, text):
-            *lines, rest = (rest + piece).split("\n")
-            for line in lines:
-                if words := _first_words(line, max_length, punctuation):
+        words: list[str] = []
+        for part, ended in line_parts(chain(start, text), punctuation):
+            words += part[: max_length - len(words)]
+            if ended:
+                if words:
                     yield words
-            if len(rest) > LONGEST_WORD:
-                last = "" if rest[-1].isspace() else rest.rsplit(None, 1)[-1]  # it may go on
-                words = _first_words(rest[: len(rest) - len(last)], max_length, punctuation)
-                rest = " ".join([*words, "" if len(words) == max_length else last])
-        if words := _first_words(rest, max_length, punctuation):
-            yield words
-
-
-def _first_words(line: str, max_length: int, punctuation: str) -> list[str]:
-    if punctuation == KEEP:
-        return line.split(None, max_length)[:max_length]
-    return apart(line.split(), punctuation)[:max_length]
+                words = []
 
 
 @check_arguments
@@ -182,12 +173,12 @@ def write_raw(path: str | PathLike[str], lists: Iterable[list[str]]) -> None:
 
 
 def opened(path: Path) -> Any:
-    """A file, unpacked as its name says, to be read in bytes."""
+    """Open a file for reading in bytes; its name decides whether it is unpacked."""
     return _UNPACK.get(path.suffix, _open)(path)
 
 
 def is_packed(path: Path) -> bool:
-    """Whether a file has to be unpacked."""
+    """Return whether a file has to be unpacked, by its name."""
     return path.suffix in _UNPACK
 
 
@@ -196,7 +187,7 @@ def _open(path: Path) -> IO[bytes]:
 
 
 def undamaged(pieces: Iterator[bytes]) -> Iterator[bytes]:
-    """The same pieces; what an unpacker says of damage is one sentence."""
+    """Yield pieces of a file; an unpacker's error about damage becomes a ValueError."""
     try:
         yield from pieces
     except (OSError, EOFError, lzma.LZMAError, zlib.error) as error:
@@ -206,7 +197,7 @@ def undamaged(pieces: Iterator[bytes]) -> Iterator[bytes]:
 
 
 def as_lists(text: Iterator[str], path: Path) -> tuple[list[Any] | None, list[str]]:
-    """The lists of a JSON file; None if the file is plain text, and what was read of it to find that out."""
+    """Return the lists of a JSON file, or None and what was read so far if the file is plain text."""
     packed = path.suffix in _UNPACK
     named = (Path(path.stem) if packed else path).suffix == ".json"
     read: list[str] = []
@@ -240,11 +231,11 @@ def _parsed(text: str, named: bool) -> list[Any] | None:
         if not named:
             return None
         raise ValueError(f"not valid JSON: {error}; write a list of lists of words or ids") from None
-    if not isinstance(data, list) or not all(isinstance(each, list) for each in data):
+    if not isinstance(data, list) or not all(isinstance(sentence, list) for sentence in data):
         if not named:
             return None
         raise ValueError("the JSON must be a list of lists of words or ids, got another shape")
-    for word in (word for each in data for word in each if isinstance(word, str)):
+    for word in (word for sentence in data for word in sentence if isinstance(word, str)):
         if not word or any("\ud800" <= letter <= "\udfff" for letter in word):
             raise ValueError(f"words must be Unicode characters, got {word!a:.60}")
     return data

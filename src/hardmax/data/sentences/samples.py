@@ -1,4 +1,4 @@
-"""All prefixes of raw sentences, and the samples that they are, in token-index space."""
+"""Prefixes of raw sentences as samples, in token-index space."""
 
 from __future__ import annotations
 
@@ -29,10 +29,11 @@ LARGEST_PASS = 2_000_000_000  # tokens of all prefixes of one sentence: minutes
 
 @dataclass(frozen=True, eq=False)
 class Trie:
-    """Each node is a prefix of a raw sentence: its last ``token``, its ``parent`` (-1 if it has one token),
-    its length ``depth``, how many raw sentences pass through it (``count``), and the ``first`` of them.
+    """A tree whose nodes are the prefixes of raw sentences.
 
-    A node of depth 2 or more is a sample of C-DEF-DATA: the sentence is its parent, the next token its own.
+    A node has its last ``token``, its ``parent`` (-1 if it has one token), its length ``depth``, how many raw
+    sentences pass through it (``count``), and the ``first`` of them. A node of depth 2 or more is a sample
+    (C-DEF-DATA): the sentence is its parent, the next token its own.
 
     >>> from hardmax.data.sentences.samples import Trie
     >>> from hardmax.nexttoken import Sentences
@@ -90,7 +91,7 @@ class Trie:
         return nodes[np.lexsort((self.depth[nodes], self.first[nodes]))]
 
     def frequencies(self, *, uniform: bool = False) -> NDArray[np.float64]:
-        """pi of each sample: its share of all samples, or with `uniform` of those with its sentence alone."""
+        """Return pi of each sample: its share of all samples, or with `uniform` of those of its sentence."""
         count = self.count[self.samples].astype(np.float64)
         if not uniform:
             return count / count.sum()
@@ -99,19 +100,20 @@ class Trie:
         return count / together[sentence] / len(together)
 
     def contents(self, nodes: NDArray[np.int64]) -> tuple[NDArray[np.int64], ...]:
-        """Distinct tokens in order of first appearance, their multiplicities, and offsets, of the sentences
-        whose next tokens are `nodes`.
+        """Return distinct tokens, their multiplicities, and offsets of the sentences before some next tokens.
+
+        The next tokens are `nodes`; tokens are in order of first appearance.
         """
         room = int(self.depth[nodes].sum()) - len(nodes)
         tokens, counts = np.empty((2, room), dtype=np.int64)
         offsets = np.zeros(len(nodes) + 1, dtype=np.int64)
-        seen = np.full(self.V, -1, dtype=np.int64)
+        places = np.full(self.V, -1, dtype=np.int64)
         path = np.empty(int(self.depth.max()), dtype=np.int64)
-        used = _collect(self.parent, self.token, self.parent[nodes], seen, path, tokens, counts, offsets)
+        used = _collect(self.parent, self.token, self.parent[nodes], places, path, tokens, counts, offsets)
         return tokens[:used].copy(), counts[:used].copy(), offsets
 
     def path(self, node: int) -> list[int]:
-        """The tokens of a prefix, from its first to its last."""
+        """Return the tokens of a prefix, from its first to its last."""
         tokens = []
         while node >= 0:
             tokens.append(int(self.token[node]))
@@ -119,7 +121,7 @@ class Trie:
         return tokens[::-1]
 
     def words(self, node: int) -> list[str]:
-        """A prefix in the user's own words."""
+        """Return a prefix in words."""
         return [self.sentences.vocabulary[x] for x in self.path(node)]
 
 
@@ -192,7 +194,7 @@ class Samples:
         vocabulary: Sequence[str] | None = None,
         max_length: int | None = None,
     ) -> Samples:
-        """The samples of raw sentences, given as to `Sentences.from_lists`, or of `Sentences` as they are.
+        """Make the samples of `Sentences`, or of raw sentences as `Sentences.from_lists` takes them.
 
         pi is the frequency among all samples, or with `uniform` the same for every distinct sentence; one
         that has several next tokens shares it among them by frequency.
@@ -207,7 +209,7 @@ class Samples:
 
     @classmethod
     def from_trie(cls, trie: Trie, *, uniform: bool = False) -> Samples:
-        """All samples of a trie."""
+        """Make all samples of a trie."""
         nodes = trie.samples
         if not len(nodes):
             raise ValueError(
@@ -242,7 +244,7 @@ class Samples:
         return len(self.target)
 
     def sentence(self, i: int) -> str:
-        """The sentence of sample i in the user's own words."""
+        """Return the sentence of sample i in words."""
         return " ".join(self.trie.words(int(self.trie.parent[self.node[i]])))
 
     def model(
@@ -272,7 +274,7 @@ class Samples:
         return model
 
     def problem(self, W_ov: Any) -> Problem:
-        """Stage 2 as a `hardmax.Problem`: W_kq in the place of p, with W_ov fixed.
+        """Return stage 2 as a `hardmax.Problem`: W_kq takes the place of p, and W_ov is fixed.
 
         ``W_ov`` is an OutputValue or a table B[v, x]. Input i is sample i with its frequency as the weight,
         slot t its t-th distinct token with its multiplicity. The keys are one-hot: one for each pair (token,
@@ -314,11 +316,11 @@ class Samples:
         )
 
     def label_problem(self, n: Any = None) -> Problem:
-        """Attention alone, with the log loss: the tokens x with n(x) = the next token are a sample's label.
+        """Return attention alone, with the log loss: tokens x with n(x) = the next token are the label.
 
         n is an array over the tokens; by default every token leads to itself, and the next token has to be
         found in the sentence. Samples without a label are left out. Keys are as in `problem`, one for each
-        pair (token, query), by query and token. `hm.decompose` tells what of it stays finite.
+        pair (token, query), by query and token. `hm.decompose` finds the part that stays finite.
 
         >>> import hardmax as hm
         >>> from hardmax.nexttoken import Samples
@@ -336,15 +338,15 @@ class Samples:
                 "n must lead from some token of a sentence to the token after it, got none that does; "
                 "give the collocation of the samples"
             )
-        kept = has_label[row]
-        pairs, tokens = np.unique((self.query[row] * self.V + self.tokens)[kept], return_inverse=True)
+        labeled = has_label[row]
+        pairs, tokens = np.unique((self.query[row] * self.V + self.tokens)[labeled], return_inverse=True)
         offsets = np.concatenate([[0], np.cumsum(sizes[has_label])])
-        head = scored(hit[kept].astype(np.float64), offsets, "log")
+        head = scored(hit[labeled].astype(np.float64), offsets, "log")
         problem = Problem._flat(OneHot(len(pairs)), tokens.reshape(-1), offsets, head)
-        return problem.weighted(self.weight[has_label], self.counts[kept])
+        return problem.weighted(self.weight[has_label], self.counts[labeled])
 
     def part(self, chosen: NDArray[np.int64]) -> Samples:
-        """The chosen samples, in that order and with their weights."""
+        """Return the chosen samples, in that order and with their weights."""
         sizes = np.diff(self.offsets)[chosen]
         offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
         inside = np.arange(offsets[-1]) + np.repeat(self.offsets[chosen] - offsets[:-1], sizes)
@@ -352,7 +354,7 @@ class Samples:
         return replace(self, tokens=self.tokens[inside], counts=self.counts[inside], offsets=offsets, **rows)
 
     def merged(self) -> Samples:
-        """Samples that are equal as (multiset, query, target) as one with their joint weight.
+        """Merge samples that are equal as (multiset, query, target) into one with their joint weight.
 
         The model sees no positions, so neither loss nor gradient changes (C-DEF-INDEX).
 

@@ -1,4 +1,4 @@
-"""Raw sentences as one flat array of token numbers, with the words they stand for."""
+"""Raw sentences as one flat array of token numbers, with their words."""
 
 from __future__ import annotations
 
@@ -46,11 +46,11 @@ class Sentences:
         return len(self.offsets) - 1
 
     def words(self, i: int) -> list[str]:
-        """Sentence i in the user's own words."""
+        """Return sentence i in words."""
         return [self.vocabulary[x] for x in self.tokens[self.offsets[i] : self.offsets[i + 1]]]
 
     def column(self, k: int, which: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Token k of some sentences, which are longer."""
+        """Return token k of some sentences that have more than k tokens."""
         return self.tokens[self.offsets[which] + k]
 
     @property
@@ -73,7 +73,7 @@ class Sentences:
         vocabulary: Sequence[str] | None = None,
         max_length: int | None = None,
     ) -> Sentences:
-        """Sentences as lists of words, as strings to be split at white space, or as lists of token ids.
+        """Make sentences of lists of words, strings to be split at white space, or lists of token ids.
 
         Arrays, tensors and columns of a table are taken too, also of shape (T, 1). Words are numbered in
         order of first appearance and ids in increasing order, unless `vocabulary` lists the words; ids are
@@ -91,14 +91,14 @@ class Sentences:
             whole("max_length", max_length, least=2)
         split, cut, cut_tokens = [], 0, 0
         for sentence in token_lists("sentences", sentences):
-            kept = sentence[:max_length]
-            if kept:
-                split.append(kept)
-                cut += len(sentence) > len(kept)
-                cut_tokens += len(sentence) - len(kept)
+            start = sentence[:max_length]
+            if start:
+                split.append(start)
+                cut += len(sentence) > len(start)
+                cut_tokens += len(sentence) - len(start)
         if not split:
             raise ValueError("sentences must hold at least one sentence with a token in it, got none")
-        flat = [token for each in split for token in each]
+        flat = [token for part in split for token in part]
         listed = None if vocabulary is None else list(map(str, vocabulary))
         tokens, words = number_tokens("sentences", flat, listed, np.iinfo(np.int64).max)
         if words is None:
@@ -109,5 +109,5 @@ class Sentences:
                 f"sentences must have at most {LARGEST_VOCABULARY:,} distinct tokens, got {len(words):,}; "
                 "use less text or a coarser tokenization"
             )
-        offsets = np.concatenate([[0], np.cumsum([len(each) for each in split])]).astype(np.int64)
+        offsets = np.concatenate([[0], np.cumsum([len(part) for part in split])]).astype(np.int64)
         return cls(tokens.astype(np.int64), offsets, words, max_length, cut, cut_tokens)

@@ -6,20 +6,20 @@ import base64
 import codecs
 import io
 import os
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from functools import partial
+from itertools import chain, pairwise
 from os import PathLike
 from pathlib import Path
 from stat import S_ISREG
-from typing import IO, Any, Protocol
+from typing import IO, Any
 
 import numpy as np
 
 from hardmax._lib import archive, reading
-from hardmax._lib.parallel import cores
+from hardmax._lib.parallel import cores, in_order
 from hardmax.data.sentences import counting
 from hardmax.data.sentences.distinct import MANY_WORDS, Distinct, Making
 from hardmax.data.sentences.gathering import LONG_WORD, LONGEST_WORD, Decoded, line_ends
@@ -50,31 +50,22 @@ class FileBlock:
     punctuation: str = KEEP
 
 
-class Readable(Protocol):
-    """What blocks are read from."""
-
-    def read(self, size: int, /) -> bytes:
-        """At most this many bytes, none at the end."""
-
-
 def blocks(
-    stream: Readable,
+    pieces: Iterable[bytes],
     name: str = "text",
-    size: int = BLOCK,
     largest: int | None = None,
     *,
     begins: bool = True,
     punctuation: str = KEEP,
 ) -> Iterator[FileBlock]:
-    """The lines of a stream in blocks of about ``size`` bytes; a longer line is cut between words.
+    """Yield the lines of a file in blocks about as large as its pieces; cut a longer line between words.
 
-    Only where a file ``begins`` may a byte order mark stand; ``largest`` is the most that is read.
+    A byte order mark may occur only where a file ``begins``; ``largest`` is the most that is read.
     """
     lines = place = 0
     rest, goes_on, started = b"", False, not begins
-    ended = returned = False
-    while not ended:
-        piece = stream.read(size)
+    returned = False
+    for piece in chain(pieces, [b""]):
         ended = not piece
         buffer = rest + piece
         marked = False
@@ -94,13 +85,9 @@ def blocks(
                 lines -= 1
             returned = content.endswith(b"\r")
             yield FileBlock(content, name, lines, place, more, marked, punctuation)
-            lines, place, marked, goes_on, start = (
-                lines + line_ends(content),
-                place + len(content),
-                False,
-                more,
-                stop,
-            )
+            lines += line_ends(content)
+            place += len(content)
+            start, goes_on, marked = stop, more, False
             if largest is not None and place > largest:
                 most = reading.size_of(largest)
                 raise ValueError(f"text must be at most {most} once unpacked, got more; split it")
@@ -109,12 +96,12 @@ def blocks(
         rest = buffer[start:]
         if marked:  # it stands before a line that is not whole yet
             rest, place, started = _MARK + rest, 0, False
-        if len(rest) > 4 * LONGEST_WORD + size:
+        if len(rest) > 4 * LONGEST_WORD + BLOCK:
             raise ValueError(LONG_WORD)
 
 
 def _cuts(buffer: bytes, goes_on: bool, ended: bool) -> Iterator[tuple[int, bool]]:
-    """Where to cut a buffer, and whether its line goes on behind the cut."""
+    """Yield where to cut a buffer, and whether its line continues after the cut."""
     start = 0
     if goes_on:
         ends = [at for end in _LINE_ENDS if (at := buffer.find(end)) >= 0]
@@ -133,7 +120,7 @@ def _cuts(buffer: bytes, goes_on: bool, ended: bool) -> Iterator[tuple[int, bool
 
 
 def count(block: FileBlock, max_length: int) -> Distinct:
-    """The sentences of a block, each as often as it occurs; a refusal names its file."""
+    """Read the sentences of a block, each as often as it occurs; an error names the file."""
     try:
         return _count(block, max_length)
     except ValueError as error:
@@ -204,20 +191,13 @@ def _joined(line: Distinct, more: Distinct, max_length: int) -> Distinct:
     """A line and how it goes on, as one sentence."""
     words = [text.encoded[x] for text in (line, more) if text.n for x in text.tokens(0)]
     whole = b" ".join(words[:max_length])
-    made = count(FileBlock(whole), max_length)
     lost = line.cut_tokens + more.cut_tokens + len(words) - min(len(words), max_length)
-    return Distinct(
-        made.encoded,
-        made.rows,
-        made.starts,
-        made.counts,
-        made.firsts,
-        made.n,
-        max_length,
-        int(lost > 0),
-        lost,
-        line.odd + more.odd,
-        line.marked + more.marked,
+    return replace(
+        count(FileBlock(whole), max_length),
+        cut=int(lost > 0),
+        cut_tokens=lost,
+        odd=line.odd + more.odd,
+        marked=line.marked + more.marked,
     )
 
 
@@ -229,23 +209,23 @@ def gather_distinct(
     tell: Callable[[int], object] = lambda size: None,
     enough: Callable[[], bool] = lambda: False,
 ) -> Making:
-    """The distinct sentences of blocks, which come in the order of the text and are joined in it.
+    """Join the sentences of blocks, which come in the order of the text.
 
-    A text may also come as its distinct sentences. ``tell`` hears the size of each block that is done, and
-    if ``enough`` says so, what follows is left out.
+    A text may also come as its distinct sentences. ``tell`` is called with the size of each finished
+    block; if ``enough`` returns True, the rest is left out.
     """
-    made = Making(max_length)
+    making = Making(max_length)
     line: Distinct | None = None
-    for block, found in _counted(texts, max_length, workers or cores()):
+    for block, sentences in _counted(texts, max_length, workers or cores()):
         if line is not None:
-            found = _joined(line, found, max_length)
-        line = found if block is not None and block.goes_on else None
+            sentences = _joined(line, sentences, max_length)
+        line = sentences if block is not None and block.goes_on else None
         if line is None:
-            made.add(found)
+            making.add(sentences)
         tell(0 if block is None else len(block.content))
         if enough():
             break
-    return made
+    return making
 
 
 def read_distinct(
@@ -258,7 +238,7 @@ def read_distinct(
     tell: Callable[[int], object] = lambda size: None,
     enough: Callable[[], bool] = lambda: False,
 ) -> Distinct:
-    """The distinct sentences of files, as one text in the order given; see `read_sentences` for the files.
+    """Read the distinct sentences of files as one text; see `read_sentences` for the formats.
 
     Args:
         paths: the files.
@@ -266,20 +246,20 @@ def read_distinct(
         size: of a block in bytes, which changes nothing but the time.
         punctuation: keep marks at the ends of words, split them off as tokens, or strip them.
         workers: threads, one for each core by default.
-        tell: hears how many bytes are done each time.
+        tell: called with the number of bytes of each finished block.
         enough: whether to leave out what follows.
     """
     texts = (text for path in paths for text in texts_of(Path(path), max_length, size, punctuation))
-    made = gather_distinct(texts, max_length, workers=workers, tell=tell, enough=enough)
-    return finished(made, paths)
+    making = gather_distinct(texts, max_length, workers=workers, tell=tell, enough=enough)
+    return finished(making, paths)
 
 
-def finished(made: Making, paths: Sequence[str | PathLike[str]]) -> Distinct:
-    """All that was read, with its notes; a refusal names the files."""
-    if not made.n:
+def finished(making: Making, paths: Sequence[str | PathLike[str]]) -> Distinct:
+    """Return all distinct sentences with notes; an error names the files."""
+    if not making.n:
         names = ", ".join(map(str, paths))
         raise ValueError(f"{names}: sentences must hold at least one sentence with a token in it, got none")
-    text = made.distinct()
+    text = making.distinct()
     single = int(text.counts[text.lengths == 1].sum())
     return replace(text, notes=notes_of(text, text.marked, text.odd, single))
 
@@ -287,7 +267,7 @@ def finished(made: Making, paths: Sequence[str | PathLike[str]]) -> Distinct:
 def texts_of(
     path: Path, max_length: int, size: int = BLOCK, punctuation: str = KEEP
 ) -> Iterator[FileBlock | Distinct]:
-    """A file in blocks, or all that JSON lists hold; it is opened once, so that a pipe will do."""
+    """Read a file in blocks, or the lists of a JSON file at once; it is opened once, so it may be a pipe."""
     with opened(path) as stream:
         read: list[bytes] = []
         decoded = Decoded(_kept(undamaged(reading.pieces(stream, reading.LARGEST_TEXT)), read))
@@ -295,12 +275,16 @@ def texts_of(
             listed, _ = as_lists(decoded, path)
             if listed is not None:
                 lists = apart_lists(listed, punctuation)
-                held = Distinct.of(Sentences.from_lists(lists, max_length=max_length))
-                yield replace(held, odd=decoded.odd, marked=int(decoded.marked))
+                sentences = Distinct.of(Sentences.from_lists(lists, max_length=max_length))
+                yield replace(sentences, odd=decoded.odd, marked=int(decoded.marked))
                 return
-            rest = _Again(b"".join(read), stream)
+            start = b"".join(read)
+            pieces = chain(
+                (start[at : at + size] for at in range(0, len(start), size)),
+                undamaged(iter(partial(stream.read, size), b"")),
+            )
             largest = reading.LARGEST_TEXT if is_packed(path) else None
-            yield from blocks(rest, str(path), size, largest, punctuation=punctuation)
+            yield from blocks(pieces, str(path), largest, punctuation=punctuation)
         except ValueError as error:
             raise ValueError(f"{path}: {error}") from None
 
@@ -311,40 +295,14 @@ def _kept(pieces: Iterator[bytes], read: list[bytes]) -> Iterator[bytes]:
         yield piece
 
 
-class _Again:
-    """A stream whose first bytes were read already."""
-
-    def __init__(self, start: bytes, stream: IO[bytes]) -> None:
-        self._start, self._stream = start, stream
-
-    def read(self, size: int) -> bytes:
-        """At most this many bytes, none at the end."""
-        if self._start:
-            piece, self._start = self._start[:size], self._start[size:]
-            return piece
-        return b"".join(undamaged(self._stream.read(size) for _ in range(1)))
-
-
 def _counted(
     texts: Iterable[FileBlock | Distinct], max_length: int, workers: int
 ) -> Iterator[tuple[FileBlock | None, Distinct]]:
-    waiting: deque[tuple[FileBlock | None, Future[Distinct]]] = deque()
-    threads = ThreadPoolExecutor(workers, thread_name_prefix="hardmax-text")
-    try:
-        for text in texts:
-            if isinstance(text, Distinct):
-                waiting.append((None, Future()))
-                waiting[-1][1].set_result(text)
-            else:
-                waiting.append((text, threads.submit(count, text, max_length)))
-            if len(waiting) > workers + 1:
-                first, future = waiting.popleft()
-                yield first, future.result()
-        while waiting:
-            first, future = waiting.popleft()
-            yield first, future.result()
-    finally:
-        threads.shutdown(cancel_futures=True)
+    def counted(text: FileBlock | Distinct) -> tuple[FileBlock | None, Distinct]:
+        return (None, text) if isinstance(text, Distinct) else (text, count(text, max_length))
+
+    with ThreadPoolExecutor(workers, thread_name_prefix="hardmax-text") as threads:
+        yield from in_order(lambda text: threads.submit(counted, text), texts, workers + 1)
 
 
 PART = 2**25  # bytes of a file
@@ -358,7 +316,7 @@ _NUMBERS = ("n", "max_length", "cut", "cut_tokens", "odd", "marked")
 def parts_of(
     paths: Sequence[str | PathLike[str]], max_length: int, size: int = PART, punctuation: str = KEEP
 ) -> Iterator[dict[str, Any]]:
-    """The parts of files, in the order of the text: whole lines of plain text, other files whole.
+    """Yield the parts of files in the order of the text: whole lines of plain text, other files whole.
 
     A worker finds the ``file`` from any folder; ``name`` is what the user calls it.
     """
@@ -385,7 +343,7 @@ def parts_of(
 
 
 def _line_start(stream: IO[bytes], at: int) -> int:
-    """The first beginning of a line at or behind a byte."""
+    """Return the first beginning of a line at or after a byte."""
     if at == 0:
         return 0
     at = stream.seek(at - 1)
@@ -397,51 +355,45 @@ def _line_start(stream: IO[bytes], at: int) -> int:
     return at
 
 
-class _Part:
-    """Some bytes of a stream."""
-
-    def __init__(self, stream: IO[bytes], start: int, stop: int) -> None:
-        stream.seek(start)
-        self._stream, self._left = stream, stop - start
-
-    def read(self, size: int) -> bytes:
-        """At most this many bytes, none at the end."""
-        piece = self._stream.read(min(size, self._left))
-        self._left -= len(piece)
-        return piece
+def _span(stream: IO[bytes], start: int, stop: int) -> Iterator[bytes]:
+    """Yield the bytes of a file from start to stop, in pieces."""
+    stream.seek(start)
+    while start < stop and (piece := stream.read(min(BLOCK, stop - start))):
+        start += len(piece)
+        yield piece
 
 
 def count_part(parameters: Mapping[str, Any], seed: int = 0) -> dict[str, str]:
-    """What a worker does: the distinct sentences of a part, as text; of a pipe nothing."""
+    """Do the work of a worker: return the distinct sentences of a part as text, nothing for a pipe."""
     path, start, stop = Path(parameters["file"]), parameters["start"], parameters["stop"]
     max_length, punctuation = parameters["max_length"], parameters["punctuation"]
     if stop == HERE:
         return {"part": ""}
     if stop == WHOLE:
         whole = texts_of(path, max_length, BLOCK, punctuation)
-        made = gather_distinct(whole, max_length, workers=1)
-        return {"part": _packed(made.distinct())}
+        making = gather_distinct(whole, max_length, workers=1)
+        return {"part": _packed(making.distinct())}
     with path.open("rb") as stream:
-        part: Readable = _Part(stream, start, stop)
-        texts = blocks(part, str(path), begins=start == 0, punctuation=punctuation)
+        pieces = _span(stream, start, stop)
+        texts = blocks(pieces, str(path), begins=start == 0, punctuation=punctuation)
         return {"part": _packed(gather_distinct(texts, max_length, workers=1).distinct())}
 
 
 def _packed(text: Distinct) -> str:
     """Distinct sentences as letters."""
     words = np.array([len(word) for word in text.encoded], dtype=np.int64)
-    held = {name: getattr(text, name) for name in _ARRAYS}
+    arrays_of_rows = {name: getattr(text, name) for name in _ARRAYS}
     numbers = np.array([getattr(text, name) for name in _NUMBERS], dtype=np.int64)
     letters = np.frombuffer(b"".join(text.encoded), dtype=np.uint8)
-    arrays = {**held, "numbers": numbers, "words": words, "letters": letters}
+    arrays = {**arrays_of_rows, "numbers": numbers, "words": words, "letters": letters}
     return base64.b64encode(archive.npz_bytes(arrays)).decode()
 
 
 def unpacked(packed: str) -> Distinct:
-    """The distinct sentences that a worker sent."""
-    held = archive.arrays_in(io.BytesIO(base64.b64decode(packed)), "a part")
-    ends, letters = np.cumsum(held["words"]).tolist(), held["letters"].tobytes()
+    """Read the distinct sentences that a worker sent."""
+    arrays = archive.arrays_in(io.BytesIO(base64.b64decode(packed)), "a part")
+    ends, letters = np.cumsum(arrays["words"]).tolist(), arrays["letters"].tobytes()
     words = tuple(letters[low:high] for low, high in pairwise([0, *ends]))
-    numbers = dict(zip(_NUMBERS, held["numbers"].tolist(), strict=True))
-    rows, starts, counts, firsts = (held[name] for name in _ARRAYS)
+    numbers = dict(zip(_NUMBERS, arrays["numbers"].tolist(), strict=True))
+    rows, starts, counts, firsts = (arrays[name] for name in _ARRAYS)
     return Distinct(words, rows, starts, counts, firsts, **numbers)

@@ -1,4 +1,4 @@
-"""Finished work on disk, found by content: whoever asks the same of the same files gets it back.
+"""Finished work on disk, found by content: the same request for the same files is answered from here.
 
 An entry is written under another name and put in place at once, so that a process may be killed at any time
 and several may work side by side. It begins with its own digest: a damaged one is not believed.
@@ -27,10 +27,10 @@ _BLOCK = 1 << 20
 
 
 def cache_folder() -> Path:
-    """HARDMAX_CACHE, or the folder that the operating system keeps for this."""
-    asked = os.environ.get("HARDMAX_CACHE")
-    if asked:
-        return Path(asked)
+    """Return the folder HARDMAX_CACHE, or the operating system's folder for caches."""
+    folder = os.environ.get("HARDMAX_CACHE")
+    if folder:
+        return Path(folder)
     try:
         import platformdirs
     except ImportError as error:
@@ -39,28 +39,24 @@ def cache_folder() -> Path:
 
 
 def digest_of(settings: dict[str, Any]) -> str:
-    """The key of a result: everything it depends on, also Python's table of characters."""
+    """Return the key of a result: everything it depends on, including Python's table of characters."""
     content = {"version": VERSION, "unicode": unicodedata.unidata_version} | settings
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
-def digest_of_files(paths: Iterable[Path]) -> list[str]:
-    """A digest for each path, of its bytes; for a folder, of the names and bytes of all its files."""
-    return [_digest_of_path(path) for path in paths]
-
-
-def _digest_of_path(path: Path) -> str:
+def digest_of_path(path: Path) -> str:
+    """Return a digest of the bytes of a file; for a folder, of the names and bytes of all its files."""
     if not path.is_dir():
         return files.digest(path)
     whole = hashlib.sha256()
-    for file_path in sorted(each for each in path.rglob("*") if each.is_file()):
+    for file_path in sorted(member for member in path.rglob("*") if member.is_file()):
         name = file_path.relative_to(path).as_posix()
-        whole.update(f"{len(name)} {name} {_digest_of_path(file_path)}".encode())
+        whole.update(f"{len(name)} {name} {digest_of_path(file_path)}".encode())
     return whole.hexdigest()
 
 
 class Cache:
-    """The entries of one key; ``trouble`` says why they are not kept, if they are not."""
+    """The entries of one key; ``trouble`` is the reason if they cannot be written."""
 
     def __init__(self, key: str) -> None:
         self.trouble: str | None = None
@@ -72,7 +68,7 @@ class Cache:
             self._give_up(error)
 
     def read(self, name: str) -> Arrays | None:
-        """An entry, None if there is none or a damaged one."""
+        """Read an entry; None if it is missing or damaged."""
         try:
             content = (self.folder / name).read_bytes()
         except OSError:
@@ -104,16 +100,16 @@ class Cache:
 
 
 def narrow(numbers: np.ndarray) -> np.ndarray:
-    """Numbers that are not negative, in the smallest type that holds them."""
+    """Convert numbers that are not negative to the smallest type that holds them."""
     return numbers.astype(np.min_scalar_type(numbers.max(initial=0)))
 
 
 def packed(words: Iterable[str]) -> np.ndarray:
-    """Words that hold no line break, as bytes."""
+    """Convert words without line breaks to an array of bytes."""
     return np.frombuffer("\n".join(words).encode(), np.uint8)
 
 
 def unpacked(content: np.ndarray) -> list[str]:
-    """The words again."""
+    """Convert an array of bytes back to words."""
     text = content.tobytes().decode()
     return text.split("\n") if text else []

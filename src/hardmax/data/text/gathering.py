@@ -1,6 +1,6 @@
 """Reviews to numbers of words: read, filtered, and split on all cores; each chunk is kept when done.
 
-Every step says what it left out: `TextReport`.
+`TextReport` counts what each step left out.
 """
 
 from __future__ import annotations
@@ -10,19 +10,18 @@ import itertools
 import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from concurrent.futures import Future
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from hardmax._lib.archive import Arrays
-from hardmax._lib.parallel import cores
+from hardmax._lib.parallel import cores, in_order
 from hardmax._lib.pool import Pool, WorkerDied
 from hardmax.data.reviews.reading import read_reviews
 from hardmax.data.text import words
-from hardmax.data.text.cache import Cache, digest_of, digest_of_files, packed, unpacked
+from hardmax.data.text.cache import Cache, digest_of, digest_of_path, packed, unpacked
 
 
 @dataclass(frozen=True)
@@ -84,9 +83,9 @@ class TextReport:
             ("  distinct before the purge", self.distinct_tokens, 1),
             ("  distinct in the corpus", self.vocabulary, 1),
         )
-        shown = [(what, f"{sign * number:,}") for what, number, sign in rows if number]
-        width = max((len(number) for _, number in shown), default=0)
-        lines = [f"{what:<28}{number:>{width}}" for what, number in shown]
+        cells = [(what, f"{sign * number:,}") for what, number, sign in rows if number]
+        width = max((len(number) for _, number in cells), default=0)
+        lines = [f"{what:<28}{number:>{width}}" for what, number in cells]
         return "\n".join([*lines, *(f"note: {note}" for note in self.notes)])
 
 
@@ -107,29 +106,20 @@ class TextWorkers:
         self._pool.close()
 
     def run(self, task: str, blocks: Iterable[list[str]]) -> Iterator[Any]:
-        """The task's answer to every block, in their order; a few blocks are taken in advance."""
+        """Yield the result of a task for every block in order; a few blocks are read in advance."""
         blocks = iter(blocks)
         first = list(itertools.islice(blocks, 2))
         if self.count == 1 or len(first) < 2:
             yield from map(words.TASKS[task], itertools.chain(first, blocks))
             return
-        waiting: deque[Future[Any]] = deque()
-        for block in itertools.chain(first, blocks):
-            waiting.append(self._pool.submit((task, block)))
-            if len(waiting) > 2 * self.count:
-                yield _answer(waiting.popleft())
-        while waiting:
-            yield _answer(waiting.popleft())
-
-
-def _answer(asked: Future[Any]) -> Any:
-    try:
-        return asked.result()
-    except WorkerDied as death:
-        raise OSError(
-            f"a worker died ({death}), possibly out of memory; finished parts are in the cache: "
-            "call again, with fewer workers"
-        ) from None
+        messages = ((task, block) for block in itertools.chain(first, blocks))
+        try:
+            yield from in_order(self._pool.submit, messages, 2 * self.count)
+        except WorkerDied as death:
+            raise OSError(
+                f"a worker died ({death}), possibly out of memory; finished parts are in the cache: "
+                "call again, with fewer workers"
+            ) from None
 
 
 # Characters of a chunk: some tenths of a second of work.
@@ -149,9 +139,9 @@ class Source:
     rng: int
 
     def key(self) -> str:
-        """What the chunks depend on; where the files are is not part of it."""
+        """Return a digest of what the chunks depend on, without the location of the files."""
         settings = {
-            "files": digest_of_files(self.paths),
+            "files": [digest_of_path(path) for path in self.paths],
             "text": self.text,
             "label": self.label,
             "signs": None if self.signs is None else sorted(map(repr, self.signs.items())),
@@ -171,9 +161,8 @@ class Taken(NamedTuple):
     label: int
 
 
-@dataclass(frozen=True, eq=False)
-class Chunk:
-    """Some reviews in order: review k holds the next ``sizes[k]`` of ``numbers``, places in ``words``."""
+class Chunk(NamedTuple):
+    """Consecutive reviews: review k has the next ``sizes[k]`` of ``numbers``, places in ``words``."""
 
     words: list[str]
     numbers: np.ndarray
@@ -183,67 +172,53 @@ class Chunk:
 
     @classmethod
     def of(cls, arrays: Arrays) -> Chunk:
-        """The chunk of a cache entry."""
-        return cls(
-            unpacked(arrays["words"]), *(arrays[name] for name in ("numbers", "sizes", "labels", "places"))
-        )
+        """Make the chunk of a cache entry."""
+        fields: dict[str, Any] = {**arrays, "words": unpacked(arrays["words"])}
+        return cls(**fields)
 
     def arrays(self) -> Arrays:
-        """As a cache entry."""
-        return {
-            "words": packed(self.words),
-            "numbers": self.numbers,
-            "sizes": self.sizes,
-            "labels": self.labels,
-            "places": self.places,
-        }
+        """Return the cache entry of the chunk."""
+        return self._asdict() | {"words": packed(self.words)}
 
 
-@dataclass
-class Passage:
-    """How many reviews were read, and how many of them were left out and why."""
-
-    read: int = 0
-    unlabelled: int = 0
-    short: int = 0
-    long: int = 0
-    unsampled: int = 0
+# How many reviews were read, and how many of them were left out and why, by the fields of `TextReport`.
+Passage = dict[str, Any]
+FATES = ("read", "unlabelled", "short", "long", "unsampled")
 
 
 def gather(
     source: Source, cache: Cache, workers: TextWorkers, progress: Callable[[float], None]
 ) -> tuple[list[Chunk], Passage]:
-    """All chunks of a source; those that the cache holds are not made again."""
-    passage = Passage()
+    """Return all chunks of a source; those in the cache are not made again."""
+    passage: Passage = dict.fromkeys(FATES, 0)
     chunks = _finished(cache, passage)
     if chunks is not None:
         return chunks, passage
-    found: dict[int, Chunk] = {}
+    done: dict[int, Chunk] = {}
     waiting: deque[tuple[int, list[Taken]]] = deque()
 
     def missing() -> Iterator[list[str]]:
         for number, block in enumerate(_blocks(_passing(source, passage, progress))):
             entry = cache.read(f"{number}")
             if entry is not None:
-                found[number] = Chunk.of(entry)
+                done[number] = Chunk.of(entry)
             else:
                 waiting.append((number, block))
                 yield [review.text for review in block]
 
     for distinct, numbers, sizes in workers.run("split", missing()):
         number, block = waiting.popleft()
-        found[number] = Chunk(
+        done[number] = Chunk(
             distinct,
             np.array(numbers, np.int32),
             np.array(sizes, np.int32),
             np.array([review.label for review in block], np.int8),
             np.array([review.place for review in block], np.int64),
         )
-        cache.write(f"{number}", found[number].arrays())
-    cache.write(
-        "end", {"chunks": np.array(len(found))} | {k: np.array(v) for k, v in asdict(passage).items()}
-    )
-    return [found[number] for number in range(len(found))], passage
+        cache.write(f"{number}", done[number].arrays())
+    counts = {"chunks": len(done), **passage}
+    cache.write("end", {name: np.array(count) for name, count in counts.items()})
+    return [done[number] for number in range(len(done))], passage
 
 
 def _finished(cache: Cache, passage: Passage) -> list[Chunk] | None:
@@ -256,8 +231,7 @@ def _finished(cache: Cache, passage: Passage) -> list[Chunk] | None:
         if entry is None:
             return None
         chunks.append(Chunk.of(entry))
-    for name, value in end.items():
-        setattr(passage, name, int(value))
+    passage |= {name: int(number) for name, number in end.items()}
     return chunks
 
 
@@ -268,15 +242,15 @@ def _passing(source: Source, passage: Passage, progress: Callable[[float], None]
         return
     # Each draws a number and the smallest win, which needs no more memory than the sample itself.
     draw = np.random.default_rng(source.rng).random
-    drawn: list[tuple[float, Taken]] = []
+    sample: list[tuple[float, Taken]] = []
     for review in _labelled(source, passage, progress):
         entry = (-float(draw()), review)
-        if len(drawn) < source.sample:
-            heapq.heappush(drawn, entry)
+        if len(sample) < source.sample:
+            heapq.heappush(sample, entry)
         else:
-            heapq.heappushpop(drawn, entry)
-            passage.unsampled += 1
-    yield from sorted(review for _, review in drawn)
+            heapq.heappushpop(sample, entry)
+            passage["unsampled"] += 1
+    yield from sorted(review for _, review in sample)
 
 
 def _labelled(source: Source, passage: Passage, progress: Callable[[float], None]) -> Iterator[Taken]:
@@ -284,17 +258,17 @@ def _labelled(source: Source, passage: Passage, progress: Callable[[float], None
     for done, path in enumerate(source.paths):
         reader = read_reviews(path, text=source.text, label=source.label, label_map=source.signs)
         for text, label in reader:
-            passage.read += 1
-            if passage.read % 1000 == 0:
+            passage["read"] += 1
+            if passage["read"] % 1000 == 0:
                 progress((done + reader.share) / len(source.paths))
             if label is None:
-                passage.unlabelled += 1
+                passage["unlabelled"] += 1
             elif len(text) < least:
-                passage.short += 1
+                passage["short"] += 1
             elif most is not None and len(text) > most:
-                passage.long += 1
+                passage["long"] += 1
             else:
-                yield Taken(passage.read - 1, text, label)
+                yield Taken(passage["read"] - 1, text, label)
 
 
 def _blocks(reviews: Iterator[Taken]) -> Iterator[list[Taken]]:

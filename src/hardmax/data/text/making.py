@@ -30,12 +30,12 @@ Tokenizer = str | PathLike[str] | Callable[[str], Iterable[str]]
 
 
 def missing(package: str, what: str, error: ImportError) -> ImportError:
-    """A missing package as a message that says how to get it."""
+    """Return an error that names a missing package and how to install it."""
     return ImportError(f"{what} needs {package} ({error}): {install('text')}")
 
 
 def stop_words(stopwords: str | PathLike[str] | None) -> tuple[frozenset[str], list[str]]:
-    """The words to leave out, scikit-learn's by default or those of a file, and what is odd about them."""
+    """Return the words to leave out, scikit-learn's by default or those of a file, and notes about them."""
     if stopwords is None:
         try:
             from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
@@ -56,7 +56,7 @@ def stop_words(stopwords: str | PathLike[str] | None) -> tuple[frozenset[str], l
 
 
 def read_vocabulary(path: str | PathLike[str]) -> dict[str, int]:
-    """A vocabulary of WordPiece: one piece a line, numbered from 0."""
+    """Read a vocabulary of WordPiece: one piece per line, numbered from 0."""
     try:
         content = Path(path).read_bytes().decode("utf-8-sig")
     except (OSError, TypeError, UnicodeDecodeError) as error:
@@ -80,7 +80,7 @@ class TokenTable:
 
     @classmethod
     def of(cls, pieces: Iterable[Iterable[str]]) -> TokenTable:
-        """From the tokens of every word; tokens are numbered in order of first appearance."""
+        """Make a table from the tokens of every word, which are numbered in order of first appearance."""
         number: dict[str, int] = {}
         numbers = [[number.setdefault(piece, len(number)) for piece in word] for word in pieces]
         sizes = np.array([len(word) for word in numbers], np.int64)
@@ -88,7 +88,7 @@ class TokenTable:
         return cls(list(number), flat, np.cumsum(sizes) - sizes, sizes)
 
     def spelled(self, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The tokens of a list of words in order, and how many each word gave."""
+        """Return the tokens of a list of words in order, and how many each word has."""
         sizes = self.sizes[numbers]
         ends = np.cumsum(sizes)
         within = np.arange(ends[-1] if len(ends) else 0) - np.repeat(ends - sizes, sizes)
@@ -96,28 +96,28 @@ class TokenTable:
 
 
 def stems(words: list[str], stopped: frozenset[str], stem: bool, workers: TextWorkers) -> list[str]:
-    """The stem of every word; empty for a stop word."""
-    kept = [word for word in words if word not in stopped]
+    """Return the stem of every word; empty for a stop word."""
+    remaining = [word for word in words if word not in stopped]
     if not stem:
-        found = dict(zip(kept, kept, strict=True))
+        stem_of = dict(zip(remaining, remaining, strict=True))
     else:
         try:
             import snowballstemmer  # noqa: F401  # the workers need it
         except ImportError as error:
             raise missing("snowballstemmer", "stemming", error) from error
-        blocks = [kept[at : at + BLOCK] for at in range(0, len(kept), BLOCK)]
-        stemmed = (each for block in workers.run("stem", blocks) for each in block)
-        found = dict(zip(kept, stemmed, strict=True))
-    return [found.get(word, "") for word in words]
+        blocks = [remaining[at : at + BLOCK] for at in range(0, len(remaining), BLOCK)]
+        stemmed = (stemmed_word for block in workers.run("stem", blocks) for stemmed_word in block)
+        stem_of = dict(zip(remaining, stemmed, strict=True))
+    return [stem_of.get(word, "") for word in words]
 
 
 def pieces_of(words: list[str], vocabulary: dict[str, int] | None) -> list[list[str]]:
-    """The tokens of every word: its pieces in a vocabulary of WordPiece, or itself."""
+    """Return the tokens of every word: its pieces in a vocabulary of WordPiece, or the word itself."""
     if vocabulary is None:
         return [[word] if word else [] for word in words]
     distinct = list(dict.fromkeys(words))
     encoded = _wordpiece(vocabulary).encode_batch(distinct, add_special_tokens=False)
-    pieces = {word: each.tokens for word, each in zip(distinct, encoded, strict=True)}
+    pieces = {word: encoding.tokens for word, encoding in zip(distinct, encoded, strict=True)}
     return [pieces[word] for word in words]
 
 
@@ -129,10 +129,10 @@ def _wordpiece(vocabulary: dict[str, int]) -> Any:
         from tokenizers.pre_tokenizers import BertPreTokenizer
     except ImportError as error:
         raise missing("tokenizers", "a WordPiece vocabulary", error) from error
-    made = Tokenizer(WordPiece(vocabulary, unk_token="[UNK]"))
-    made.normalizer = BertNormalizer(lowercase=True)
-    made.pre_tokenizer = BertPreTokenizer()
-    return made
+    tokenizer = Tokenizer(WordPiece(vocabulary, unk_token="[UNK]"))
+    tokenizer.normalizer = BertNormalizer(lowercase=True)
+    tokenizer.pre_tokenizer = BertPreTokenizer()
+    return tokenizer
 
 
 # A chunk of reviews as tokens: numbers of all tokens in order, and how many each review has.
@@ -152,7 +152,7 @@ class Counted:
 
 
 def spell(chunks: Iterable[Chunk], numbers: Iterable[np.ndarray], table: TokenTable) -> Iterator[Spelled]:
-    """The tokens of every chunk by the table of distinct words; ``numbers`` are its words in the table."""
+    """Yield the tokens of every chunk; ``numbers`` are its words in the table of distinct words."""
     for chunk, words in zip(chunks, numbers, strict=True):
         tokens, sizes = table.spelled(words)
         ends = np.concatenate([[0], np.cumsum(sizes)])[np.cumsum(chunk.sizes)]
@@ -166,25 +166,25 @@ def spell_by(
     stems: list[str],
     vocabulary: dict[str, int],
 ) -> Iterator[Spelled]:
-    """The tokens that a user's function finds in each review, its stems with a space between them.
+    """Yield the tokens that a user's function finds in each review, given its stems with spaces between.
 
     ``vocabulary`` grows by the tokens that are new.
     """
     for chunk, words in zip(chunks, numbers, strict=True):
         tokens, sizes = [], []
         for part in np.split(words, np.cumsum(chunk.sizes)[:-1]):
-            found = _listed(function(" ".join(stems[word] for word in part if stems[word])))
-            tokens += [vocabulary.setdefault(token, len(vocabulary)) for token in found]
-            sizes.append(len(found))
+            listed = _listed(function(" ".join(stems[word] for word in part if stems[word])))
+            tokens += [vocabulary.setdefault(token, len(vocabulary)) for token in listed]
+            sizes.append(len(listed))
         yield np.array(tokens, np.int64), np.array(sizes, np.int64)
 
 
 def _listed(tokens: Any) -> list[str]:
     """The answer of a user's function; a string would be taken for its letters, a dictionary for its keys."""
     if isinstance(tokens, Iterable) and not isinstance(tokens, (str, Mapping)):
-        found = list(tokens)
-        if all(isinstance(token, str) for token in found):
-            return found
+        listed = list(tokens)
+        if all(isinstance(token, str) for token in listed):
+            return listed
     raise ValueError(
         f"tokenizer must give the tokens of a text as a list of strings, got {expect._short(tokens)}"
     )
@@ -212,7 +212,7 @@ def count(
         sizes.append(np.bincount(places // width, minlength=len(lengths)))
         slots.append((places % width, counts))
     words = list(vocabulary)
-    tokens, counts = (np.concatenate(each) for each in zip(*slots, strict=True))
+    tokens, counts = (np.concatenate(parts) for parts in zip(*slots, strict=True))
     total = np.bincount(tokens, weights=counts, minlength=len(words)).astype(np.int64)
     if not total.any():
         raise ValueError(f"no token is left in {len(labels):,} reviews: their texts are blank, or stop words")
@@ -247,13 +247,13 @@ _READING = 0.7
 
 @dataclass(frozen=True, eq=False)
 class TextCorpus:
-    """Reviews as a `Corpus`, with ``places`` (the index of each among all reviews read) and a ``report``.
+    r"""Reviews as a `Corpus`, with ``places`` (the index of each among all reviews read) and a ``report``.
 
     >>> import pathlib, tempfile
     >>> import hardmax as hm
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     file = pathlib.Path(folder, "mine.csv")
-    ...     _ = file.write_text("text,stars\\nGood films!,5\\nso so,3\\nA bad film,1\\n")
+    ...     _ = file.write_text("text,stars\nGood films!,5\nso so,3\nA bad film,1\n")
     ...     made = hm.embeddings.text_corpus(file, min_count=1)
     >>> made.corpus.vocabulary, made.places.tolist(), made.report.stopped
     (('good', 'film', 'bad'), [0, 2], 1)
@@ -265,7 +265,7 @@ class TextCorpus:
     recipe: WordRecipe = field(repr=False)
 
     def tokens(self, texts: Iterable[str]) -> list[list[str]]:
-        """New texts as the corpus would take them: cleaned, stemmed, and without words it does not know.
+        r"""Convert new texts to tokens of the corpus: cleaned, stemmed, and without unknown words.
 
         A single text may be given too. What it gives is for `EmbeddingTraining.predict`.
 
@@ -273,23 +273,25 @@ class TextCorpus:
         >>> import hardmax as hm
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     file = pathlib.Path(folder, "mine.csv")
-        ...     _ = file.write_text("text,stars\\nGood films!,5\\nA bad film,1\\n")
+        ...     _ = file.write_text("text,stars\nGood films!,5\nA bad film,1\n")
         ...     made = hm.embeddings.text_corpus(file, min_count=1)
         >>> made.tokens(["A really GOOD film.", "the end"])
         [['good', 'film'], []]
         """
         listed = [texts] if isinstance(texts, str) else list(expect.sequences("texts", texts))
-        odd = next((each for each in listed if not isinstance(each, str)), None)
+        odd = next((item for item in listed if not isinstance(item, str)), None)
         if odd is not None:
             raise ValueError(f"texts must be a list of strings, got {odd!r:.40}")
-        known = set(self.corpus.vocabulary or ())
+        vocabulary = set(self.corpus.vocabulary or ())
         with TextWorkers(1) as pool:
-            return [[token for token in self.recipe.spell(text, pool) if token in known] for text in listed]
+            return [
+                [token for token in self.recipe.spell(text, pool) if token in vocabulary] for text in listed
+            ]
 
 
 @dataclass(frozen=True)
 class WordRecipe:
-    """What is done with the words."""
+    """How words become tokens."""
 
     stopped: frozenset[str]
     stem: bool
@@ -299,7 +301,7 @@ class WordRecipe:
     most: int | None
 
     def key(self, source: str) -> str | None:
-        """What the result depends on; a function has no content to go by."""
+        """Return a digest of what the result depends on; None for a function, which has no digest."""
         if self.function is not None:
             return None
         pieces = None if self.pieces is None else list(self.pieces.items())
@@ -307,7 +309,7 @@ class WordRecipe:
         return digest_of(settings | {"least": self.least, "most": self.most, "source": source})
 
     def spell(self, text: str, pool: TextWorkers) -> list[str]:
-        """The tokens of one text."""
+        """Return the tokens of one text."""
         words = [word for word in stems(plain(text).split(), self.stopped, self.stem, pool) if word]
         if self.function is not None:
             return list(self.function(" ".join(words)))
@@ -332,7 +334,7 @@ def text_corpus(
     workers: int | None = None,
     progress: Progress | None = None,
 ) -> TextCorpus:
-    """Turn labeled texts into a Corpus as in paper A; the result does not depend on ``workers``.
+    r"""Turn labeled texts into a Corpus as in paper A; the result does not depend on ``workers``.
 
     HTML is stripped and letters lower-cased, punctuation removed, stop words left out (scikit-learn's, or
     those of the file ``stopwords``), words stemmed (Porter) unless ``stem`` is false. ``tokenizer`` is
@@ -341,7 +343,8 @@ def text_corpus(
 
     Args:
         paths: file or files of labeled reviews, as `hardmax.data.read_reviews` takes them.
-        text, label: names of the columns.
+        text: name of the column of texts.
+        label: name of the column of labels.
         label_map: meaning of each label: 1, -1, or None to skip the review.
         char_range: shortest and longest raw text to keep, in characters.
         sample: number of reviews to draw at random.
@@ -361,7 +364,7 @@ def text_corpus(
     >>> import hardmax as hm
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     file = pathlib.Path(folder, "mine.csv")
-    ...     _ = file.write_text("review,sentiment\\nLoved<br />truly,positive\\nHated it. Hated!,negative\\n")
+    ...     _ = file.write_text("review,sentiment\nLoved<br />truly,positive\nHated it. Hated!,negative\n")
     ...     made = hm.embeddings.text_corpus(file, min_count=1)
     >>> made.corpus.vocabulary, made.corpus.matrix.toarray().tolist()
     (('love', 'truli', 'hate'), [[1, 1, 0], [0, 0, 2]])
@@ -388,20 +391,20 @@ def text_corpus(
     key, report = source.key(), by_share(progress)
     cache = Cache(key)
     whole_key = recipe.key(key)
-    made = _from_cache(cache, whole_key, recipe)
-    if made is None:
+    result = _from_cache(cache, whole_key, recipe)
+    if result is None:
         with TextWorkers(count_of) as pool:
-            made = _made(source, recipe, cache, pool, report)
-        _to_cache(cache, whole_key, made)
+            result = _made(source, recipe, cache, pool, report)
+        _to_cache(cache, whole_key, result)
     report(1.0)
-    labels = made.corpus.labels
+    labels = result.corpus.labels
     if (labels == labels[0]).all():
         notes.append(f"all {len(labels):,} reviews of the corpus have the label {labels[0]:+d}")
-    if recipe.least == LEAST and made.report.purged > made.report.kept:  # not what somebody chose
-        notes.append(_purged(made.report, recipe.least))
+    if recipe.least == LEAST and result.report.purged > result.report.kept:  # not what somebody chose
+        notes.append(_purged(result.report, recipe.least))
         warnings.warn(notes[-1], stacklevel=2)
     notes += [cache.trouble] if cache.trouble is not None else []
-    return replace(made, report=replace(made.report, notes=tuple(notes)))
+    return replace(result, report=replace(result.report, notes=tuple(notes)))
 
 
 def _purged(report: TextReport, least: int) -> str:
@@ -414,20 +417,20 @@ def _purged(report: TextReport, least: int) -> str:
 
 def _paths(paths: str | PathLike[str] | Iterable[str | PathLike[str]]) -> tuple[Path, ...]:
     listed = [paths] if isinstance(paths, (str, PathLike)) else list(paths)
-    found = tuple(Path(path) for path in listed)
-    if not found:
+    files = tuple(Path(path) for path in listed)
+    if not files:
         raise ValueError("paths must name at least one file, got none")
-    missing = next((path for path in found if not path.exists()), None)
+    missing = next((path for path in files if not path.exists()), None)
     if missing is not None:
         raise FileNotFoundError(2, "No such file or directory", str(missing))
-    return found
+    return files
 
 
 def _lengths(char_range: tuple[int, int] | None) -> tuple[int, int] | None:
     if char_range is None:
         return None
     try:
-        least, most = (expect.whole("char_range", each) for each in char_range)
+        least, most = (expect.whole("char_range", bound) for bound in char_range)
     except (TypeError, ValueError):
         raise ValueError(
             f"char_range must be two integers, such as (1000, 1500), got {char_range!r:.40}"
@@ -443,8 +446,8 @@ def _made(
     chunks, passage = gather(source, cache, pool, lambda share: report(_READING * share))
     if not chunks:
         raise ValueError(
-            f"no review is left of {passage.read:,}: {passage.unlabelled:,} without a label, "
-            f"{passage.short:,} too short, {passage.long:,} too long"
+            f"no review is left of {passage['read']:,}: {passage['unlabelled']:,} without a label, "
+            f"{passage['short']:,} too short, {passage['long']:,} too long"
         )
     words, numbers = _joined(chunks)
     report(_READING)
@@ -454,12 +457,12 @@ def _made(
     counted = _counted(chunks, numbers, stemmed, labels, recipe)
     is_stopped = np.array([word in recipe.stopped for word in words])
     outcome = TextReport(
-        **asdict(passage),
+        **passage,
         emptied=len(labels) - counted.corpus.n,
         reviews=counted.corpus.n,
-        words=sum(len(each) for each in numbers),
+        words=sum(len(part) for part in numbers),
         distinct_words=len(words),
-        stopped=int(sum(is_stopped[each].sum() for each in numbers)),
+        stopped=int(sum(is_stopped[part].sum() for part in numbers)),
         tokens=counted.tokens,
         cut=counted.cut,
         purged=counted.purged,
@@ -497,9 +500,9 @@ def _counted(
     chunks: list[Chunk], numbers: list[np.ndarray], stemmed: list[str], labels: np.ndarray, recipe: WordRecipe
 ) -> Counted:
     if recipe.function is not None:
-        found: dict[str, int] = {}
-        spelled = spell_by(recipe.function, chunks, numbers, stemmed, found)
-        return count(spelled, labels, found, least=recipe.least, most=recipe.most)
+        vocabulary: dict[str, int] = {}
+        spelled = spell_by(recipe.function, chunks, numbers, stemmed, vocabulary)
+        return count(spelled, labels, vocabulary, least=recipe.least, most=recipe.most)
     table = TokenTable.of(pieces_of(stemmed, recipe.pieces))
     spelled = spell(chunks, numbers, table)
     return count(spelled, labels, table.vocabulary, least=recipe.least, most=recipe.most)
@@ -527,24 +530,24 @@ def _to_cache(cache: Cache, key: str | None, made: TextCorpus) -> None:
 
 
 def _from_cache(cache: Cache, key: str | None, recipe: WordRecipe) -> TextCorpus | None:
-    found = None if key is None else cache.read(f"corpus-{key[:32]}")
-    if found is None:
+    arrays = None if key is None else cache.read(f"corpus-{key[:32]}")
+    if arrays is None:
         return None
-    vocabulary = tuple(unpacked(found["vocabulary"]))
-    found |= {"tokens": found["tokens"].astype(np.intp), "counts": found["counts"].astype(np.int64)}
-    for array in found.values():
+    vocabulary = tuple(unpacked(arrays["vocabulary"]))
+    arrays |= {"tokens": arrays["tokens"].astype(np.intp), "counts": arrays["counts"].astype(np.int64)}
+    for array in arrays.values():
         array.setflags(write=False)
     corpus = Corpus(
-        found["tokens"],
-        found["counts"],
-        found["offsets"],
-        found["labels"],
+        arrays["tokens"],
+        arrays["counts"],
+        arrays["offsets"],
+        arrays["labels"],
         len(vocabulary),
         vocabulary,
-        tuple(unpacked(found["written"])),
+        tuple(unpacked(arrays["written"])),
     )
-    report = json.loads(unpacked(found["report"])[0]) | {"notes": ()}
-    return TextCorpus(corpus, found["places"], TextReport(**report), recipe)
+    report = json.loads(unpacked(arrays["report"])[0]) | {"notes": ()}
+    return TextCorpus(corpus, arrays["places"], TextReport(**report), recipe)
 
 
 VOCABULARIES = ("bert-base-uncased-vocab.txt", "bert-base-uncased/vocab.txt", "vocab.txt")
@@ -552,17 +555,17 @@ VOCABULARIES = ("bert-base-uncased-vocab.txt", "bert-base-uncased/vocab.txt", "v
 
 @check_arguments
 def imdb_corpus(folder: str | PathLike[str], **settings: Any) -> TextCorpus:
-    """Read IMDB as in paper A: all 50,000 reviews of the file in ``folder``, tokens of bert-base-uncased.
+    r"""Read IMDB as in paper A: all 50,000 reviews of the file in ``folder``, tokens of bert-base-uncased.
 
     The WordPiece vocabulary bert-base-uncased-vocab.txt is looked for in the folder too; without it the
-    tokens are stems, and the report says so. ``settings`` are those of `text_corpus`: ``max_tokens=512`` for
-    the two-layer model.
+    tokens are stems, and the report notes that. ``settings`` are those of `text_corpus`: ``max_tokens=512``
+    for the two-layer model.
 
     >>> import pathlib, tempfile
     >>> import hardmax as hm
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     file = pathlib.Path(folder, "IMDB Dataset.csv")
-    ...     _ = file.write_text("review,sentiment\\nGreat!,positive\\nDull,negative\\n")
+    ...     _ = file.write_text("review,sentiment\nGreat!,positive\nDull,negative\n")
     ...     made = hm.embeddings.imdb_corpus(folder, min_count=1)
     >>> made.corpus.vocabulary, made.corpus.labels.tolist()
     (('great', 'dull'), [1, -1])
@@ -572,7 +575,7 @@ def imdb_corpus(folder: str | PathLike[str], **settings: Any) -> TextCorpus:
 
 @check_arguments
 def yelp_corpus(folder: str | PathLike[str], **settings: Any) -> TextCorpus:
-    """Read Yelp as in paper A: reviews of 1000 to 1500 characters without 3 stars, 50,000 of them drawn.
+    r"""Read Yelp as in paper A: reviews of 1000 to 1500 characters without 3 stars, 50,000 of them drawn.
 
     The rest is as in `imdb_corpus`; ``rng`` chooses another draw where there are more than 50,000.
 
@@ -580,7 +583,7 @@ def yelp_corpus(folder: str | PathLike[str], **settings: Any) -> TextCorpus:
     >>> import hardmax as hm
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     file = pathlib.Path(folder, "yelp.csv")
-    ...     _ = file.write_text(f"stars,text\\n5,{'good ' * 200}\\n1,{'bad ' * 250}\\n1,bad\\n")
+    ...     _ = file.write_text(f"stars,text\n5,{'good ' * 200}\n1,{'bad ' * 250}\n1,bad\n")
     ...     made = hm.embeddings.yelp_corpus(folder)
     >>> made.corpus.counts.tolist(), made.report.short
     ([200, 250], 1)
@@ -595,6 +598,6 @@ def _corpus(folder: str | PathLike[str], kind: str, settings: dict[str, Any]) ->
     vocabulary = next((path for name in VOCABULARIES if (path := Path(folder, name)).is_file()), None)
     if vocabulary is not None:
         return text_corpus(files, tokenizer=vocabulary, **settings)
-    made = text_corpus(files, **settings)
+    result = text_corpus(files, **settings)
     note = f"tokens are stems: the paper's vocabulary {VOCABULARIES[0]} is not in {Path(folder)}"
-    return replace(made, report=replace(made.report, notes=(*made.report.notes, note)))
+    return replace(result, report=replace(result.report, notes=(*result.report.notes, note)))

@@ -40,7 +40,7 @@ def split_words(texts: list[str]) -> Split:
 
 
 def plain(text: str) -> str:
-    """The text without HTML, capitals, punctuation and what cannot be seen."""
+    """Remove HTML, capitals, punctuation and invisible characters from a text."""
     if "<" in text:
         text = _TAG.sub(" ", text)
     if "&" in text:
@@ -51,7 +51,7 @@ def plain(text: str) -> str:
 
 
 class _Kept(dict[int, int | None]):
-    """What becomes of a character, found when it is first met: itself or nothing."""
+    """A table of what replaces each character, itself or nothing; it is filled on first use."""
 
     def __missing__(self, code: int) -> int | None:
         self[code] = None if _is_removed(chr(code)) else code
@@ -71,7 +71,7 @@ _KEPT = _Kept()
 
 
 def stem_words(words: list[str]) -> list[str]:
-    """Porter's stem of each word."""
+    """Return Porter's stem of each word."""
     import snowballstemmer
 
     # One for each call: it keeps the word it works on, and two threads would mix theirs.

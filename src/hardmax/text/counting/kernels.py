@@ -24,7 +24,7 @@ _SHIFT = np.uint64(58)  # the upper six bits of a mixed key are its shard
 
 
 def byte_kinds() -> np.ndarray:
-    """The kind of each byte: letters and digits, and all that is not ASCII, are words; ! and ? not."""
+    """Return the kind of each byte: letters, digits and bytes beyond ASCII are words; ! and ? are not."""
     kinds = np.zeros(256, np.uint8)
     kinds[128:] = WORD
     for each in b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_":
@@ -34,7 +34,7 @@ def byte_kinds() -> np.ndarray:
 
 
 def lower_bytes() -> np.ndarray:
-    """The lower case of each byte."""
+    """Return the lower case of each byte."""
     lower = np.arange(256, dtype=np.uint8)
     lower[65:91] += 32
     return lower
@@ -42,7 +42,7 @@ def lower_bytes() -> np.ndarray:
 
 @kernel(inline="always")
 def mixed(key):  # type: ignore[no-untyped-def]
-    """A key whose upper and lower bits depend on all of its bits."""
+    """Mix a key, so that its upper and lower bits depend on all bits."""
     key = (key ^ (key >> _32)) * _MIX
     key = (key ^ (key >> _29)) * _SECOND
     return key ^ (key >> _32)
@@ -50,7 +50,7 @@ def mixed(key):  # type: ignore[no-untyped-def]
 
 @kernel()
 def split(text, ends, kinds, lower, hashes, starts, stops, counts):  # type: ignore[no-untyped-def]
-    """Hash, start and stop of the tokens of documents that end at ``ends``; how many, of each document too.
+    """Find hash, start and stop of the tokens of documents that end at ``ends``, and count the tokens.
 
     A word may hold apostrophes, which do not begin or end it. Tags of HTML are gaps.
     """
@@ -95,7 +95,7 @@ def split(text, ends, kinds, lower, hashes, starts, stops, counts):  # type: ign
 
 @kernel()
 def whole_hashes(text, ends, hashes):  # type: ignore[no-untyped-def]
-    """The hash of each stretch of bytes as it is, as `split` gives it to a token."""
+    """Compute the hash that `split` gives to a token, of each stretch of bytes."""
     at = 0
     for k in range(ends.size):
         code = _START
@@ -107,7 +107,7 @@ def whole_hashes(text, ends, hashes):  # type: ignore[no-untyped-def]
 
 @kernel()
 def pair_keys(numbers, documents, keys, present):  # type: ignore[no-untyped-def]
-    """The key of each two neighbors in a document that both have a number; -1 stands for none."""
+    """Compute the key of each two neighbors in a document that both have a number; -1 means none."""
     for i in range(numbers.size - 1):
         if numbers[i] >= 0 and numbers[i + 1] >= 0 and documents[i] == documents[i + 1]:
             keys[i] = (np.uint64(numbers[i]) << _32) | np.uint64(numbers[i + 1])
@@ -116,7 +116,7 @@ def pair_keys(numbers, documents, keys, present):  # type: ignore[no-untyped-def
 
 @kernel()
 def shard_sizes(keys, present, sizes):  # type: ignore[no-untyped-def]
-    """How many of the positions with a key belong to each shard."""
+    """Count the positions with a key of each shard."""
     for i in range(keys.size):
         if present[i]:
             sizes[np.int64(mixed(keys[i]) >> _SHIFT)] += 1
@@ -124,7 +124,7 @@ def shard_sizes(keys, present, sizes):  # type: ignore[no-untyped-def]
 
 @kernel()
 def shard(keys, documents, present, places, positions, own_keys, own_documents):  # type: ignore[no-untyped-def]
-    """What has a key, shard by shard, in order inside each; ``places`` begin where the shards do.
+    """Collect what has a key shard by shard, in order inside each; ``places`` begin where the shards do.
 
     Keys and documents are copied, so that a shard is read from front to back.
     """
@@ -185,7 +185,7 @@ def number(keys, documents, numbers, first, frequency):  # type: ignore[no-untyp
 
 @kernel()
 def look_up(keys, present, known, table, numbers):  # type: ignore[no-untyped-def]
-    """The number of each key that is present among the known ones, -1 for others."""
+    """Look up the number of each present key among the known ones; -1 for others."""
     mask = np.int64(table.size - 1)
     for i in range(keys.size):
         numbers[i] = -1
@@ -200,7 +200,7 @@ def look_up(keys, present, known, table, numbers):  # type: ignore[no-untyped-de
 
 @kernel()
 def rows(numbers, offsets, indices, counts, lengths):  # type: ignore[no-untyped-def]
-    """Distinct columns of each document in order, with counts; returns how many in all.
+    """Fill in the distinct columns of each document in order, with counts; return how many in all.
 
     ``numbers`` (levels, positions) holds columns, -1 for none, those of a level above all of the one before.
     """

@@ -46,7 +46,7 @@ class Tokens:
 
 
 def mapped(function: Callable[..., Any], jobs: Iterable[Any], workers: int) -> list[Any]:
-    """What a function gives for each job, in their order, on some threads."""
+    """Apply a function to each job on some threads; return the results in order."""
 
     def quietly(job: Any) -> Any:
         with np.errstate(over="ignore"):  # hashes overflow on purpose, which plain Python would tell
@@ -59,7 +59,7 @@ def mapped(function: Callable[..., Any], jobs: Iterable[Any], workers: int) -> l
 
 
 def read_texts(texts: Sequence[str], workers: int) -> Tokens:
-    """Lower-case words, with inner apostrophes, and each ! and ?; tags of HTML and other signs are gaps."""
+    """Split texts into lower-case words, with inner apostrophes, and each ! and ?; HTML tags are gaps."""
     coded = [_coded(text) for text in texts]
     sizes = np.fromiter(map(len, coded), np.int64, len(coded))
     pieces = (np.cumsum(sizes) - sizes) // PIECE
@@ -72,11 +72,11 @@ def read_texts(texts: Sequence[str], workers: int) -> Tokens:
         hashes, starts = np.empty(len(whole), np.uint64), np.empty(len(whole), np.int32)
         stops, counts = np.empty(len(whole), np.int32), np.empty(len(ends), np.int64)
         text = np.frombuffer(whole, np.uint8)
-        found = compiled.split(text, ends, kinds, lower, hashes, starts, stops, counts)
-        return hashes[:found].copy(), starts[:found].copy(), stops[:found].copy(), counts, whole
+        count = compiled.split(text, ends, kinds, lower, hashes, starts, stops, counts)
+        return hashes[:count].copy(), starts[:count].copy(), stops[:count].copy(), counts, whole
 
     done = mapped(split, list(pairwise(bounds)), workers)
-    first = np.cumsum([0, *(len(each[0]) for each in done)])
+    first = np.cumsum([0, *(len(part[0]) for part in done)])
 
     def spell(positions: np.ndarray) -> list[str]:
         words = [""] * len(positions)
@@ -91,14 +91,14 @@ def read_texts(texts: Sequence[str], workers: int) -> Tokens:
         return words
 
     return Tokens(
-        np.concatenate([np.empty(0, np.uint64), *(each[0] for each in done)]),
+        np.concatenate([np.empty(0, np.uint64), *(part[0] for part in done)]),
         np.concatenate([[0], np.cumsum(np.concatenate([np.empty(0, np.int64), *(e[3] for e in done)]))]),
         spell,
     )
 
 
 def read_lists(lists: Sequence[Sequence[str]]) -> Tokens:
-    """Tokens as they are given, upper case and all."""
+    """Take tokens as they are given, including upper case."""
     number: dict[str, int] = {}
     flat = [number.setdefault(token, len(number)) for tokens in lists for token in tokens]
     words = list(number)
@@ -113,23 +113,25 @@ def read_lists(lists: Sequence[Sequence[str]]) -> Tokens:
 
 
 def read_documents(X: Any, name: str = "X") -> list[Any]:
-    """Raw texts, or lists of words; one kind for all. What is neither is refused by its place."""
+    """Check that all documents are texts, or all are lists of words; an error names the place."""
     if isinstance(X, str | bytes):
         raise ValueError(f"{name} must be a list of texts, got one text; put it into a list")
     if X is None or not hasattr(X, "__iter__"):
         raise ValueError(f"{name} must be a list of texts, got {type(X).__name__}")
     documents = list(expect.sequences(name, X))
-    if any(isinstance(each, str) for each in documents):
-        odd = next((k for k, each in enumerate(documents) if not isinstance(each, str)), None)
+    if any(isinstance(document, str) for document in documents):
+        odd = next((k for k, document in enumerate(documents) if not isinstance(document, str)), None)
         if odd is not None:
             raise ValueError(
                 f"{name}[{odd}] must be a string, got {documents[odd]!r:.40}; use '' for missing texts"
             )
         return documents
-    for k, each in enumerate(documents):
-        words = expect.values(each)
+    for k, document in enumerate(documents):
+        words = expect.values(document)
         if words is None:
-            raise ValueError(f"{name}[{k}] must be a text or a list of words, got {each!r:.40}; give words")
+            raise ValueError(
+                f"{name}[{k}] must be a text or a list of words, got {document!r:.40}; give words"
+            )
         odd = next((word for word in words if not isinstance(word, str)), None)
         if odd is not None:
             raise ValueError(f"{name}[{k}] must be a list of words, got {odd!r:.40} in it; give words only")
@@ -138,8 +140,8 @@ def read_documents(X: Any, name: str = "X") -> list[Any]:
 
 
 def tokens_of(documents: Sequence[Any], workers: int) -> Tokens:
-    """The tokens of documents that `read_documents` gave."""
-    if all(isinstance(each, str) for each in documents):
+    """Return the tokens of documents that `read_documents` returned."""
+    if all(isinstance(document, str) for document in documents):
         return read_texts(documents, workers)
     return read_lists(documents)
 
@@ -162,7 +164,7 @@ class Level:
         return len(self.keys)
 
     def table(self) -> np.ndarray:
-        """Where a key is looked up: a power of two of places, at most half of them taken."""
+        """Make the table for looking up keys: a power of two of places, at most half of them taken."""
         table = np.zeros(1 << max(4, (2 * len(self.keys) - 1).bit_length()), np.int32)
         with np.errstate(over="ignore"):
             compiled.fill(self.keys, len(self.keys), table)
@@ -170,7 +172,7 @@ class Level:
 
 
 def pairs(numbers: np.ndarray, documents: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The keys of the next level, and where there are any."""
+    """Return the keys of the next level, and where there are any."""
     keys, present = np.zeros(numbers.size, np.uint64), np.zeros(numbers.size, np.bool_)
     compiled.pair_keys(numbers, documents, keys, present)
     return keys, present
@@ -179,23 +181,19 @@ def pairs(numbers: np.ndarray, documents: np.ndarray) -> tuple[np.ndarray, np.nd
 def build(
     tokens: Tokens, levels: int, bounds: tuple[int, int], workers: int
 ) -> tuple[list[Level], np.ndarray, list[np.ndarray]]:
-    """The levels of a vocabulary, the numbers (levels, N) of the n-grams, and where each is first.
+    """Build the levels of a vocabulary, the numbers (levels, N) of n-grams, and where each is first.
 
     ``bounds`` are on the documents that hold an n-gram which is kept.
     """
     documents = tokens.documents
     numbers = np.full((levels, len(tokens.hashes)), -1, np.int32)
     # Words are few and most of them common, so one table does; pairs are many, and go shard by shard.
-    found = _numbered(
-        _Keys(tokens.hashes, documents, None, [slice(0, len(documents))]), bounds, 1, numbers[0]
-    )
-    kept, firsts = [found[0]], [found[1]]
+    words = _Keys(tokens.hashes, documents, None, [slice(0, len(documents))])
+    numbered = [_numbered(words, bounds, 1, numbers[0])]
     for level in range(1, levels):
         keys = _sharded(*pairs(numbers[level - 1], documents), documents)
-        one, first = _numbered(keys, bounds, workers, numbers[level])
-        kept.append(one)
-        firsts.append(first)
-    return kept, numbers, firsts
+        numbered.append(_numbered(keys, bounds, workers, numbers[level]))
+    return [level for level, _ in numbered], numbers, [first for _, first in numbered]
 
 
 class _Keys(NamedTuple):
@@ -226,19 +224,19 @@ def _numbered(
     """Number the keys that are kept, into ``out``; also the position of the first of each."""
 
     def count(part: slice) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        own, first, frequency = (np.empty(part.stop - part.start, np.int32) for _ in range(3))
-        found = compiled.number(given.keys[part], given.documents[part], own, first, frequency)
-        return own, first[:found] + np.int32(part.start), frequency[:found].copy()
+        places, first, frequency = (np.empty(part.stop - part.start, np.int32) for _ in range(3))
+        size = compiled.number(given.keys[part], given.documents[part], places, first, frequency)
+        return places, first[:size] + np.int32(part.start), frequency[:size].copy()
 
     counted = mapped(count, given.parts, workers)
-    first = np.concatenate([each[1] for each in counted])  # places among the keys
-    frequency = np.concatenate([each[2] for each in counted])
+    first = np.concatenate([shard[1] for shard in counted])  # places among the keys
+    frequency = np.concatenate([shard[2] for shard in counted])
     position = first if given.positions is None else given.positions[first]
     chosen = np.flatnonzero((frequency >= bounds[0]) & (frequency <= bounds[1]))
     chosen = chosen[np.lexsort((position[chosen], -frequency[chosen]))]
     rank = np.full(len(first), -1, np.int32)
     rank[chosen] = np.arange(len(chosen), dtype=np.int32)
-    begin = np.cumsum([0, *(len(each[1]) for each in counted)])
+    begin = np.cumsum([0, *(len(shard[1]) for shard in counted)])
 
     def place(k: int) -> None:
         part = given.parts[k]
@@ -250,7 +248,7 @@ def _numbered(
 
 
 def find(tokens: Tokens, levels: list[Level], tables: list[np.ndarray]) -> np.ndarray:
-    """The numbers (levels, N) of the n-grams of new tokens, -1 for those that are not kept."""
+    """Find the numbers (levels, N) of the n-grams of new tokens; -1 for those that are not kept."""
     numbers = np.full((len(levels), len(tokens.hashes)), -1, np.int32)
     keys, present, documents = tokens.hashes, np.ones(len(tokens.hashes), np.bool_), tokens.documents
     with np.errstate(over="ignore"):
@@ -319,7 +317,7 @@ class NgramVectorizer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         )
 
     def transform(self, X: Any) -> csr_matrix:
-        """The counts of what is known in texts, (n, columns)."""
+        """Count the known tokens of texts, (n, columns)."""
         check_is_fitted(self, "levels_")
         documents = read_documents(X)
         tables = self._tables
@@ -331,7 +329,7 @@ class NgramVectorizer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return self._matrix(mapped(part, range(0, len(documents), DOCUMENTS), workers(self.n_jobs)))
 
     def columns_of(self, document: Any) -> list[tuple[int, int]]:
-        """Columns of the tokens of one text in their order, each with the number of its first word."""
+        """Return the columns of the tokens of one text in order, each with the number of its first word."""
         check_is_fitted(self, "levels_")
         tokens = tokens_of(read_documents([document]), 1)
         numbers = self._columns(find(tokens, self.levels_, self._tables))
@@ -343,7 +341,7 @@ class NgramVectorizer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return {name: k for k, name in enumerate(self.get_feature_names_out().tolist())}
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
-        """The token of each column."""
+        """Return the token of each column."""
         check_is_fitted(self, "levels_")
         return self._names
 
@@ -358,7 +356,7 @@ class NgramVectorizer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     def __getstate__(self) -> dict[str, Any]:
         """Tables and names are made again where they are needed."""
         return {
-            name: each for name, each in super().__getstate__().items() if name not in ("_tables", "_names")
+            name: value for name, value in super().__getstate__().items() if name not in ("_tables", "_names")
         }
 
     # -- how it is done -----------------------------------------------------------------------------------
@@ -387,8 +385,8 @@ class NgramVectorizer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         """The columns that the numbers of n-grams mean, in place."""
         least = _lengths(self.ngram_range)[0]
         before = 0
-        for level, own in zip(self._kept, numbers[least - 1 :], strict=True):
-            own[own >= 0] += before
+        for level, columns in zip(self._kept, numbers[least - 1 :], strict=True):
+            columns[columns >= 0] += before
             before += len(level)
         return numbers[least - 1 :]
 
@@ -396,17 +394,17 @@ class NgramVectorizer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         size = int(offsets[-1] - offsets[0]) * len(columns)
         indices, counts = np.empty(size, np.int32), np.empty(size, np.int32)
         lengths = np.empty(len(offsets) - 1, np.int64)
-        found = compiled.rows(columns, offsets, indices, counts, lengths)
-        return indices[:found].copy(), counts[: 0 if self.binary else found].copy(), lengths
+        total = compiled.rows(columns, offsets, indices, counts, lengths)
+        return indices[:total].copy(), counts[: 0 if self.binary else total].copy(), lengths
 
     def _matrix(self, parts: list[tuple[np.ndarray, np.ndarray, np.ndarray]]) -> csr_matrix:
-        lengths = np.concatenate([np.empty(0, np.int64), *(each[2] for each in parts)])
+        lengths = np.concatenate([np.empty(0, np.int64), *(part[2] for part in parts)])
         indptr = np.concatenate([[0], np.cumsum(lengths)])
-        indices = np.concatenate([np.empty(0, np.int32), *(each[0] for each in parts)])
+        indices = np.concatenate([np.empty(0, np.int32), *(part[0] for part in parts)])
         if self.binary:
             counts = np.ones(len(indices), self.dtype)
         else:
-            counts = np.concatenate([np.empty(0, np.int32), *(each[1] for each in parts)]).astype(self.dtype)
+            counts = np.concatenate([np.empty(0, np.int32), *(part[1] for part in parts)]).astype(self.dtype)
         shape = len(lengths), sum(map(len, self._kept))
         return csr_matrix((counts, indices, indptr), shape=shape, copy=False)
 
@@ -420,19 +418,17 @@ class NgramVectorizer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         names, last = list(self.words_), list(self.words_)
         every = [names]
         for level in self.levels_[1:]:
-            lefts, rights = (
-                (level.keys >> np.uint64(32)).tolist(),
-                (level.keys & np.uint64(0xFFFFFFFF)).tolist(),
-            )
+            lefts = (level.keys >> np.uint64(32)).tolist()
+            rights = (level.keys & np.uint64(0xFFFFFFFF)).tolist()
             names = [f"{names[left]} {last[right]}" for left, right in zip(lefts, rights, strict=True)]
             last = [last[right] for right in rights]
             every.append(names)
-        kept = every[_lengths(self.ngram_range)[0] - 1 :]
-        return np.array([name for level in kept for name in level], dtype=object)
+        levels = every[_lengths(self.ngram_range)[0] - 1 :]
+        return np.array([name for level in levels for name in level], dtype=object)
 
 
 def workers(n_jobs: int | None) -> int:
-    """Threads for a scikit-learn ``n_jobs``: all cores for None, one where joblib's workers share them."""
+    """Return the threads for scikit-learn's ``n_jobs``: all cores for None, one inside a joblib worker."""
     from joblib import effective_n_jobs
 
     if n_jobs is not None and n_jobs != -1:

@@ -1,5 +1,5 @@
 """Heads of trained models as max-margin problems: hardness, margins, chance, names.
 
-All but three files are numpy alone: `loading` reads models, `seeing` runs them, `as_heads` turns what was
-seen into problems.
+`loading` reads models and `seeing` runs them and makes problems of their heads; the other files need only
+numpy.
 """

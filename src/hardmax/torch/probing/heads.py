@@ -61,34 +61,34 @@ class Margin:
 
 
 def by_gram(gram: Floats, span: Span | None = None) -> Margin:
-    """The max margin of rows by their Gram matrix."""
+    """Compute the max margin of rows by their Gram matrix."""
     weights = pivoted(gram, span)
     assert weights is not None, "its steps always end"
     return _measured(gram, weights)
 
 
 def _measured(gram: Floats, weights: Floats) -> Margin:
-    """What weights prove about the margin, rounding of the Gram matrix allowed for."""
+    """Bound the margin by weights, including rounding of the Gram matrix."""
     if not weights.any():
         return Margin("undecided", weights, (0.0, np.inf))
     along, norm, lengths, terms = seen_by(gram, weights, np.sqrt(np.diag(gram)))
     none, ones = np.zeros(len(gram), dtype=bool), np.ones(len(gram))
-    found = measure(along, ones, none, weights, lengths, norm, norm, 0.0, terms)
-    ends = float(found.lower), float(found.upper)
-    return Margin("certified" if proves(found) else "undecided", weights, ends)
+    bounds = measure(along, ones, none, weights, lengths, norm, norm, 0.0, terms)
+    ends = float(bounds.lower), float(bounds.upper)
+    return Margin("certified" if proves(bounds) else "undecided", weights, ends)
 
 
 def margin_of(rows: QueryRows, gram: Floats, span: Span | None = None) -> Margin:
-    """The max margin of rows: by pivoting, else by the exact solver on the rows that matter, if it can."""
-    found = by_gram(gram, span)
-    low, high = found.interval
-    matter = np.flatnonzero(found.weights > 1e-9 * found.weights.max(initial=0.0))
+    """Compute the max margin of rows by pivoting, or by the exact solver on the rows that matter."""
+    first = by_gram(gram, span)
+    low, high = first.interval
+    matter = np.flatnonzero(first.weights > 1e-9 * first.weights.max(initial=0.0))
     if not len(matter) and rows.count <= EXACT_ROWS:
         matter = np.arange(rows.count)
     size = len(matter) * rows.inputs.x.shape[2] * rows.inputs.z.shape[2]
     narrow = low >= (1 - NARROW) * high > 0
     if narrow or rows.inputs.angles is not None or not 0 < len(matter) <= EXACT_ROWS or size > WRITTEN_OUT:
-        return found
+        return first
     best = solve(rows.constraints().subset(matter))
     weights = np.zeros(rows.count)
     if best.status == "infeasible":
@@ -96,14 +96,14 @@ def margin_of(rows: QueryRows, gram: Floats, span: Span | None = None) -> Margin
         weights[matter] = best.farkas
         return Margin("infeasible", np.zeros(rows.count), (0.0, 0.0), weights)
     if best.multipliers is None or not best.is_certified:
-        return found
+        return first
     weights[matter] = best.multipliers
     better = _measured(gram, weights)
-    return better if better.interval[0] / better.interval[1] > (low / high if high > 0 else 0.0) else found
+    return better if better.interval[0] / better.interval[1] > (low / high if high > 0 else 0.0) else first
 
 
 def rotated(head: HeadWeights, rng: np.random.Generator, count: int) -> Iterator[Floats]:
-    """Queries (S, T, h) of ``count`` rotated heads.
+    """Yield queries (S, T, h) of ``count`` rotated heads.
 
     With Z = 1 mean' + U B (U orthonormal) the rotation R turns U B W_Q' into U R B W_Q'. Only the image of
     B W_Q' under R matters, so a random frame of that many columns is drawn, not a whole rotation.
@@ -121,28 +121,28 @@ def rotated(head: HeadWeights, rng: np.random.Generator, count: int) -> Iterator
 
 
 def random_tokens(inputs: Inputs, queries: Ints, rng: np.random.Generator) -> Ints:
-    """For each query one of the tokens it can see, each as likely; twins are one."""
+    """Draw one of the tokens that each query can see, with equal probability; twins are one token."""
     per = inputs.length
-    seen = inputs.visible.reshape(-1, per)[queries] & inputs.representative[queries // per]
-    return np.where(seen, rng.random(seen.shape), -1.0).argmax(axis=1)
+    visible = inputs.visible.reshape(-1, per)[queries] & inputs.representative[queries // per]
+    return np.where(visible, rng.random(visible.shape), -1.0).argmax(axis=1)
 
 
 def rank_p(value: float, null: Floats) -> float:
-    """The share of chance that is at least as large, the value itself counted: never below 1/(n + 1)."""
-    known = null[~np.isnan(null)]
-    if np.isnan(value) or not known.size:
+    """Return the share of random values that are at least as large, this one counted: at least 1/(n + 1)."""
+    finite = null[~np.isnan(null)]
+    if np.isnan(value) or not finite.size:
         return np.nan
-    return float((1 + (known >= value).sum()) / (1 + known.size))
+    return float((1 + (finite >= value).sum()) / (1 + finite.size))
 
 
 def benjamini_hochberg(p: Floats) -> Floats:
-    """The smallest rate of false discoveries at which each is one; nan stays nan and does not count."""
-    found = np.full(len(p), np.nan)
-    known = np.flatnonzero(~np.isnan(p))
-    order = known[np.argsort(-p[known], kind="stable")]
+    """Return the smallest false discovery rate at which each p is a discovery; nan does not count."""
+    q = np.full(len(p), np.nan)
+    finite = np.flatnonzero(~np.isnan(p))
+    order = finite[np.argsort(-p[finite], kind="stable")]
     ranks = np.arange(len(order), 0, -1)
-    found[order] = np.minimum.accumulate(np.minimum(p[order] * len(order) / ranks, 1.0))
-    return found
+    q[order] = np.minimum.accumulate(np.minimum(p[order] * len(order) / ranks, 1.0))
+    return q
 
 
 LEAST = 0.5  # mean weight from which a head has the name
@@ -157,7 +157,7 @@ KINDS = {
 
 
 def scores(weights: Floats, visible: Bools, ids: Ints | None = None) -> dict[str, float]:
-    """Mean weight on the first, last, previous, next and same token, over queries that see two or more.
+    """Compute mean weights of the first, last, previous, next and same token, over queries with a choice.
 
     A kind counts where it is distinct: the token before is not the first, and none of them is the
     query itself. Kinds that the mask does not allow are left out.
@@ -175,30 +175,30 @@ def scores(weights: Floats, visible: Bools, ids: Ints | None = None) -> dict[str
     }
     if ids is not None:
         where["same"] = where["same"] | (ids[:, :, None] == ids[:, None, :])
-    found = {}
+    means = {}
     for name, spots in where.items():
         spots = spots & visible
         counted = spots.any(axis=2) & asks
         if counted.any():
-            found[name] = float((weights * spots).sum(axis=2)[counted].mean())
-    return found
+            means[name] = float((weights * spots).sum(axis=2)[counted].mean())
+    return means
 
 
 def induction(weights: Floats, visible: Bools, period: Ints) -> float:
-    """On texts that repeat after ``period[s]`` tokens: the weight on what followed this token before."""
+    """Compute the weight on what followed a token before, in texts that repeat after ``period[s]`` tokens."""
     total, count = 0.0, 0
     for s, step in enumerate(period):
         length = int(visible[s].any(axis=1).sum())
         here = np.arange(int(step) + 1, length)  # the first token of the copy is left out: it may be a marker
         there = here - int(step) + 1
-        kept = visible[s][here, there] & (there < here)
-        total += float(weights[s][here, there][kept].sum())
-        count += int(kept.sum())
+        allowed = visible[s][here, there] & (there < here)
+        total += float(weights[s][here, there][allowed].sum())
+        count += int(allowed.sum())
     return total / count if count else np.nan
 
 
 def named(found: dict[str, float]) -> tuple[str, ...]:
-    """The kinds with half of the weight or more, the largest first: a sink may be an induction head too."""
+    """Return the kinds with half of the weight or more, largest first: a head may be of several kinds."""
     return tuple(sorted((kind for kind in found if found[kind] >= LEAST), key=lambda kind: -found[kind]))
 
 
@@ -254,9 +254,9 @@ def closeness(found: Choices, bilinear: Floats, rows: QueryRows) -> Closeness:
 
 
 def held_out(found: Choices, rows: QueryRows, gram: Floats) -> tuple[float, float]:
-    """W_mm of every other text, tried on the texts between, both ways; and what a blind guess would get."""
+    """Test W_mm of half of the texts on the other half, both ways; return its accuracy and that of chance."""
     per, odd = rows.inputs.length, np.arange(rows.inputs.texts) % 2 == 1
-    right, asked, blind = 0, 0, 0.0
+    right, count, blind = 0, 0, 0.0
     for half in (odd, ~odd):
         chosen = half[rows.query // per]
         train, test = rows.of_texts(half), rows.queries[~half[rows.queries // per]]
@@ -267,27 +267,27 @@ def held_out(found: Choices, rows: QueryRows, gram: Floats) -> tuple[float, floa
             continue
         picked, options = picks(train, best.weights, test)
         right += int((picked == found.top.ravel()[test]).sum())
-        asked += len(test)
+        count += len(test)
         blind += float((1.0 / options).sum())
-    return (right / asked, blind / asked) if asked else (np.nan, np.nan)
+    return (right / count, blind / count) if count else (np.nan, np.nan)
 
 
 def picks(train: QueryRows, weights: Floats, queries: Ints) -> tuple[Ints, Ints]:
-    """The token (its place in the text) that sum_j weights_j row_j gives each query, and of how many."""
+    """Return the token that sum_j weights_j row_j selects for each query, and the number of choices."""
     inputs, per = train.inputs, train.inputs.length
-    seen = inputs.visible.reshape(-1, per)[queries] & inputs.representative[queries // per]
-    which, token = np.nonzero(seen)
+    visible = inputs.visible.reshape(-1, per)[queries] & inputs.representative[queries // per]
+    which, token = np.nonzero(visible)
     place = queries[which]
     used = weights != 0
     few = QueryRows(inputs, train.queries, train.query[used], train.plus[used], train.minus[used])
     values = weights[used] @ few.products(place, place // per * per + token, np.full(len(place), -1))
-    logits = np.full(seen.shape, -np.inf)
+    logits = np.full(visible.shape, -np.inf)
     logits[which, token] = values
-    return logits.argmax(axis=1), seen.sum(axis=1)
+    return logits.argmax(axis=1), visible.sum(axis=1)
 
 
 def nuclear(best: Margin, rows: QueryRows) -> dict[str, float] | None:
-    """|W_mm| in the nuclear and spectral norm, and the interval for the max margin in the nuclear norm.
+    """Compute |W_mm| in the nuclear norm, and an interval for the max margin in that norm.
 
     W_mm (margin 1) shows a margin of 1/|W_mm|_*; its weights l bound every other by |sum l_j R_j|_2 / sum
     l_j, the dual norm. Singular values come from Gram matrices of queries and of what W_mm gathers for each.
@@ -332,8 +332,9 @@ class Against:
 
     @staticmethod
     def of(value: float, null: Floats) -> Against:
-        known = null[~np.isnan(null)]
-        low, median, high = np.quantile(known, [0.05, 0.5, 0.95]) if known.size else (np.nan,) * 3
+        """Compare a value with those of random heads, nan left out."""
+        finite = null[~np.isnan(null)]
+        low, median, high = np.quantile(finite, [0.05, 0.5, 0.95]) if finite.size else (np.nan,) * 3
         ends = float(low), float(high)
         return Against(value, float(median), *ends, rank_p(value, null), rank_p(-value, -null))
 
@@ -411,11 +412,10 @@ class ProbedHead:
 
 @dataclass(frozen=True)
 class ProbeSettings:
-    """How many queries and random heads, from which gap on, and the seed."""
+    """Number of hardest queries, number of random heads, and the seed."""
 
     queries: int = QUERIES
     null: int = NULL
-    hard: float = HARD
     seed: int = 0
 
 
@@ -427,15 +427,15 @@ def probe_head(
     ids: Ints | None = None,
     repeated: tuple[Floats, Bools, Ints] | None = None,
 ) -> ProbedHead:
-    """Everything about one head; ``repeated`` are logits, mask and periods of texts said twice."""
+    """Measure one head; ``repeated`` are logits, mask and periods of repeated texts."""
     inputs = head.inputs
-    found = choices(inputs, head.logits)
-    measured = found.measured
-    kinds = scores(found.weights, inputs.visible, ids)
+    choice = choices(inputs, head.logits)
+    measured = choice.measured
+    kinds = scores(choice.weights, inputs.visible, ids)
     if repeated is not None:
         logits, visible, period = repeated
         kinds["induction"] = induction(softmax(logits), visible, period)
-    hard = hard_queries(found, None, settings.hard)
+    hard = hard_queries(choice, None, HARD)
     selected: dict[str, Selected | None] = {"all": None, "inner": None}
     if not head.why and measured.any():
         selected = probe_selection(head, settings, place)
@@ -443,9 +443,9 @@ def probe_head(
     return ProbedHead(
         *place,
         name,
-        float(np.median(found.gap[measured])) if count else np.nan,
-        float(found.mass[measured].mean()) if count else np.nan,
-        float(found.entropy[measured].mean()) if count else np.nan,
+        float(np.median(choice.gap[measured])) if count else np.nan,
+        float(choice.mass[measured].mean()) if count else np.nan,
+        float(choice.entropy[measured].mean()) if count else np.nan,
         len(hard),
         count,
         head.norms,
@@ -453,35 +453,35 @@ def probe_head(
         head.why,
         selected["all"],
         selected["inner"],
-        found.top,
-        found.gap,
+        choice.top,
+        choice.gap,
     )
 
 
 def probe_selection(
     head: HeadWeights, settings: ProbeSettings, place: tuple[int, int]
 ) -> dict[str, Selected | None]:
-    """The problems with and without first-token sink and self, each compared with the same rotated heads."""
+    """Compare the problems with and without first token and self with the same rotated heads."""
     inputs = head.inputs
-    own = head.bilinear(inputs.z @ head.query_factor.T)
+    logits = head.bilinear(inputs.z @ head.query_factor.T)
     views, real = {"all": head, "inner": head.inner}, {}
     for kind, view in views.items():
-        found = choices(view.inputs, view.logits)
-        queries = hard_queries(found, settings.queries, settings.hard)
+        choice = choices(view.inputs, view.logits)
+        queries = hard_queries(choice, settings.queries, HARD)
         if len(queries) >= FEWEST:
-            real[kind] = _closeness(view, found, own, queries)
+            real[kind] = _closeness(view, choice, logits, queries)
     null: dict[str, list[Closeness]] = {kind: [] for kind in real}
     rng = np.random.default_rng([settings.seed, *place])
     for theirs in rotated(head, rng, settings.null if real else 0):
         bilinear = head.bilinear(theirs)
         for kind, mine in real.items():
             view = views[kind]
-            found = choices(view.inputs, view.masked(bilinear))
-            hardest = hard_queries(found, mine.queries, 0.0)
+            choice = choices(view.inputs, view.masked(bilinear))
+            hardest = hard_queries(choice, mine.queries, 0.0)
             if len(hardest) >= FEWEST:
-                null[kind].append(_closeness(view, found, bilinear, hardest))
-    made = {kind: _selected(views[kind], real[kind], null[kind], own, rng, settings) for kind in real}
-    return {kind: made.get(kind) for kind in views}
+                null[kind].append(_closeness(view, choice, bilinear, hardest))
+    selected = {kind: _selected(views[kind], real[kind], null[kind], logits, rng, settings) for kind in real}
+    return {kind: selected.get(kind) for kind in views}
 
 
 def _closeness(head: HeadWeights, found: Choices, bilinear: Floats, queries: Ints) -> Closeness:
@@ -498,15 +498,15 @@ def _selected(
 ) -> Selected:
     rows, per = real.problem, head.inputs.length
     against: dict[str, Against] = {}
-    for each in STATISTICS:
-        values = np.array([getattr(one, each) for one in null])
-        against[each] = Against.of(getattr(real, each), values)
+    for statistic in STATISTICS:
+        values = np.array([getattr(one, statistic) for one in null])
+        against[statistic] = Against.of(getattr(real, statistic), values)
     margins = []
     for _ in range(settings.null // 5):
         drawn = rows_of(head.inputs, rows.queries, random_tokens(head.inputs, rows.queries, rng))
         margins.append(margin_of(drawn, drawn.gram()).margin)
     drawn_margins = np.array(margins)
-    known = drawn_margins[~np.isnan(drawn_margins)]
+    finite = drawn_margins[~np.isnan(drawn_margins)]
     bound = nuclear(real.margin, rows)
     reached = float(np.quantile(rows.gaps(own), QUANTILE)) / head.nuclear
     farkas: tuple[tuple[int, int, int, float], ...] = ()
@@ -526,7 +526,7 @@ def _selected(
         real.chance,
         against,
         Against.of(real.margin.margin, drawn_margins) if margins else None,
-        float((known > 0).mean()) if known.size else np.nan,
+        float((finite > 0).mean()) if finite.size else np.nan,
         None if bound is None else (bound["low"], bound["high"]),
         reached,
     )

@@ -1,4 +1,4 @@
-"""What a head sees and selects: tokens, queries and the factors of W; hard queries and their rows.
+"""Inputs and choices of a head: tokens, queries, factors of W, hard queries and their rows.
 
 The logit of token t is x_t . W z_i. A batch holds S texts of at most T tokens. The key bias adds the same to
 all logits of a query and drops out; the query bias enters by z -> (z, 1). Nothing here forms W: logits need
@@ -38,17 +38,17 @@ class Inputs:
 
     @cached_property
     def inner(self) -> Inputs:
-        """The same without the first token and without the query's own: what a head does besides."""
+        """The inputs without the first token and without the query's own."""
         place = np.arange(self.length)
-        kept = self.visible & (place > 0) & (place[:, None] != place)
-        made = replace(self, visible=kept)
+        visible = self.visible & (place > 0) & (place[:, None] != place)
+        inner = replace(self, visible=visible)
         for shared in ("token_gram", "query_gram", "twin", "whitened"):  # tokens and queries are the same
-            made.__dict__[shared] = getattr(self, shared)
-        return made
+            inner.__dict__[shared] = getattr(self, shared)
+        return inner
 
     @property
     def texts(self) -> int:
-        """How many texts S."""
+        """Number of texts S."""
         return len(self.x)
 
     @property
@@ -62,8 +62,8 @@ class Inputs:
         flat = self.x.reshape(-1, self.x.shape[2])
         if self.angles is not None:
             return np.ascontiguousarray(flat @ flat.T)
-        seen = self.visible.any(axis=1).ravel()
-        flat = (flat - flat[seen].mean(axis=0)) * seen[:, None]
+        visible = self.visible.any(axis=1).ravel()
+        flat = (flat - flat[visible].mean(axis=0)) * visible[:, None]
         return np.ascontiguousarray(flat @ flat.T)
 
     @cached_property
@@ -89,8 +89,8 @@ class Inputs:
         for s in range(self.texts):
             x = self.x[s]
             size = np.linalg.norm(x, axis=1)
-            apart = np.linalg.norm(x[:, None] - x[None], axis=2)
-            near = apart <= TWINS * np.maximum(size[:, None], size[None])
+            distance = np.linalg.norm(x[:, None] - x[None], axis=2)
+            near = distance <= TWINS * np.maximum(size[:, None], size[None])
             first[s] = near.argmax(axis=1)
         return first
 
@@ -101,13 +101,13 @@ class Inputs:
 
     @cached_property
     def whitened(self) -> tuple[Floats, Floats, Floats, Bools]:
-        """Z = 1 mean' + U B over all queries: mean, orthonormal U (N, r), B (r, e), and where they stand."""
+        """Z = 1 mean' + U B over all queries: mean, orthonormal U (N, r), B (r, e), and where queries are."""
         there = np.asarray(self.visible.any(axis=2))
         flat = self.z[there]
         mean = flat.mean(axis=0)
         U, s, Vt = np.linalg.svd(flat - mean, full_matrices=False)
-        kept = s > 1e-7 * s[0]
-        return mean, np.ascontiguousarray(U[:, kept]), s[kept, None] * Vt[kept], there
+        large = s > 1e-7 * s[0]
+        return mean, np.ascontiguousarray(U[:, large]), s[large, None] * Vt[large], there
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,17 +141,17 @@ class HeadWeights:
     @property
     def inner(self) -> HeadWeights:
         """The head on texts without their first token and without the query's own."""
-        made = replace(self, inputs=self.inputs.inner)
-        made.__dict__["keys"] = self.keys
-        return made
+        inner = replace(self, inputs=self.inputs.inner)
+        inner.__dict__["keys"] = self.keys
+        return inner
 
     def masked(self, bilinear: Floats) -> Floats:
-        """Logits from their bilinear part: with the position terms, -inf where a query cannot look."""
+        """Compute logits from their bilinear part: add position terms, and -inf where a query cannot look."""
         logits = bilinear if self.offsets is None else bilinear + self.offsets
         return np.where(self.inputs.visible, logits, -np.inf)
 
     def bilinear(self, queries: Floats) -> Floats:
-        """q_i . k_t, the part that W makes; with the lift, turned by their distance."""
+        """Compute q_i . k_t, the bilinear part of the logits; in the lift, rotated by the distance."""
         keys = self.keys
         if self.inputs.angles is None:
             return queries @ keys.transpose(0, 2, 1)
@@ -175,14 +175,14 @@ class HeadWeights:
 
 
 def singular_values(key: Floats, query: Floats) -> Floats:
-    """Those of key' query that are not zero by its shape, by QR of both: the product is never formed."""
+    """Compute the singular values of key' query by QR of both factors; the product is never formed."""
     left, right = np.asarray(np.linalg.qr(key.T, mode="r")), np.asarray(np.linalg.qr(query.T, mode="r"))
     R = left @ right.T
     return np.asarray(np.linalg.svd(R, compute_uv=False))
 
 
 def softmax(logits: Floats) -> Floats:
-    """Weights of logits (S, T, T); zero where a query sees no token."""
+    """Compute the weights of logits (S, T, T); zero where a query sees no token."""
     peak = logits.max(axis=2, keepdims=True)
     weights = np.exp(logits - np.where(np.isfinite(peak), peak, 0.0))
     total = weights.sum(axis=2, keepdims=True)
@@ -190,7 +190,7 @@ def softmax(logits: Floats) -> Floats:
 
 
 def turned(vectors: Floats, position: Floats) -> Floats:
-    """Vectors (S, T, h) rotated in the planes (f, f + h/2) by the angles (T, h/2); the rest of h stays."""
+    """Rotate vectors (S, T, h) in the planes (f, f + h/2) by the angles (T, h/2); the rest of h stays."""
     half = position.shape[1]
     a, b, rest = vectors[..., :half], vectors[..., half : 2 * half], vectors[..., 2 * half :]
     c, s = np.cos(position), np.sin(position)
@@ -203,7 +203,7 @@ QUERIES = 64
 
 @dataclass(frozen=True, eq=False)
 class Choices:
-    """What every query looks at: the top token, the gap to the next in nats, its weight, the entropy.
+    """The choice of every query: its top token, the gap to the next in nats, its weight, the entropy.
 
     Twins count as one token. Arrays are (S, T); a query that sees fewer than two different tokens has a gap
     of nan.
@@ -222,10 +222,12 @@ class Choices:
 
 
 def choices(inputs: Inputs, logits: Floats) -> Choices:
-    """Top tokens, gaps and weights of all queries."""
-    apart = np.where(inputs.representative[:, None, :], logits, -np.inf)
-    top = apart.argmax(axis=2)
-    order = np.partition(apart, -2, axis=2) if inputs.length > 1 else np.full((*apart.shape[:2], 2), -np.inf)
+    """Find top tokens, gaps and weights of all queries."""
+    single = np.where(inputs.representative[:, None, :], logits, -np.inf)
+    top = single.argmax(axis=2)
+    order = (
+        np.partition(single, -2, axis=2) if inputs.length > 1 else np.full((*single.shape[:2], 2), -np.inf)
+    )
     with np.errstate(invalid="ignore"):
         gap = order[..., -1] - order[..., -2]
     gap[~np.isfinite(gap)] = np.nan
@@ -255,41 +257,41 @@ class QueryRows:
 
     @property
     def count(self) -> int:
-        """How many rows."""
+        """Number of rows."""
         return len(self.query)
 
     def gram(self) -> Floats:
-        """Inner products of the rows."""
+        """Compute inner products of the rows."""
         return self.products(self.query, self.plus, self.minus)
 
     def products(self, query: Ints, plus: Ints, minus: Ints) -> Floats:
-        """Inner products of the rows with others; ``minus`` -1 means no rival."""
+        """Compute inner products of the rows with others; ``minus`` -1 means no rival."""
         i, length = self.inputs, self.inputs.length
         sides = (self.query, self.plus, self.minus, query, plus, minus)
         return row_products(*sides, i.token_gram, i.query_gram, i.turn, length)
 
     def gaps(self, logits: Floats) -> Floats:
-        """What a head's bilinear logits (S, T, T) give each row."""
+        """Compute the gap of each row from bilinear logits (S, T, T)."""
         length = self.inputs.length
         flat = logits.reshape(-1, length)
         return flat[self.query, self.plus % length] - flat[self.query, self.minus % length]
 
     def of_texts(self, wanted: Bools) -> QueryRows:
-        """The rows of some texts."""
+        """Return the rows of some texts."""
         per = self.inputs.length
-        kept = wanted[self.query // per]
+        rows = wanted[self.query // per]
         queries = self.queries[wanted[self.queries // per]]
-        return QueryRows(self.inputs, queries, self.query[kept], self.plus[kept], self.minus[kept])
+        return QueryRows(self.inputs, queries, self.query[rows], self.plus[rows], self.minus[rows])
 
     def constraints(self) -> Constraints:
-        """The rows as outer products, for the exact solver; not those of the lift."""
+        """Return the rows as outer products, for the exact solver; the lift has none."""
         i = self.inputs
         table, right = i.x.reshape(-1, i.x.shape[2]), i.z.reshape(-1, i.z.shape[2])
         return Constraints.pairs(table, self.plus, self.minus, right=right, right_of=self.query)
 
 
 def hard_queries(found: Choices, count: int | None, least: float = HARD) -> Ints:
-    """Flat places of the queries with the largest gaps, at most ``count``, none below ``least`` nats."""
+    """Return flat places of the queries with the largest gaps, at most ``count``, of at least ``least``."""
     flat = np.where(np.isnan(found.gap), -np.inf, found.gap).ravel()
     order = np.argsort(-flat, kind="stable")
     order = order[(flat[order] >= least) & np.isfinite(flat[order])]
@@ -297,7 +299,7 @@ def hard_queries(found: Choices, count: int | None, least: float = HARD) -> Ints
 
 
 def rows_of(inputs: Inputs, queries: Ints, selected: Ints) -> QueryRows:
-    """All rows of these queries: the selected token (its place in the text) against each other one."""
+    """Make all rows of these queries: the selected token (its place in the text) against each other one."""
     length = inputs.length
     text = queries // length
     rivals = inputs.visible.reshape(-1, length)[queries] & inputs.representative[text]
@@ -320,7 +322,7 @@ def row_products(
     turn: Floats,
     length: int,
 ) -> Floats:
-    """(z.z') (dx.dx') of every pair of rows; in the lift each of the four terms has its sum of cosines."""
+    """Compute (z.z') (dx.dx') of every pair of rows; in the lift four terms have their sums of cosines."""
     out = np.empty((query.size, query2.size))
     middle = turn.size // 2
     for r in range(query.size):

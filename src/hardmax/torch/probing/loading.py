@@ -40,7 +40,7 @@ LAYERS = {
 
 
 def load(path: str | Path) -> tuple[nn.Module, Any]:
-    """The model and its tokenizer; a ValueError says what a folder or file lacks."""
+    """Load a model and its tokenizer; a ValueError names what a folder or file lacks."""
     place = Path(path)
     if not place.exists():
         raise FileNotFoundError(2, "No such file or directory", str(place))
@@ -103,12 +103,12 @@ def _gguf(place: Path) -> tuple[nn.Module, Any]:
             f"{place} must be a GGUF file of the architecture llama, got {kind!r:.60}; "
             "convert it to safetensors"
         )
-    with reading(f"{place} must be a whole GGUF file of a Llama", passed=(Unfit, ModuleNotFoundError)):
+    with reading(f"{place} must be a whole GGUF file of a Llama", passed=ModuleNotFoundError):
         return _llama(place, of, reader.tensors)
 
 
 class Unfit(ValueError):
-    """A GGUF file whose settings and tensors do not make a Llama; the sentence is for the user."""
+    """Settings of a file that do not fit its tensors; the message is for the user as it is."""
 
 
 def _llama(place: Path, of: dict[str, Any], tensors: Any) -> tuple[nn.Module, Any]:
@@ -194,7 +194,7 @@ def _positive(place: Path, of: dict[str, Any], name: str, default: Any = None) -
 
 
 def unpaired(weight: torch.Tensor, heads: int) -> torch.Tensor:
-    """Rows of queries or keys from adjacent pairs, as GGUF rotates, to halves, as transformers does."""
+    """Reorder rows of queries or keys from adjacent pairs (GGUF) to halves (transformers)."""
     return weight.unflatten(0, (heads, -1, 2)).transpose(1, 2).flatten(0, 2).contiguous()
 
 
@@ -205,12 +205,13 @@ class Spelled:
         self.inner, self.first = inner, first
 
     def __call__(self, text: str) -> dict[str, list[int]]:
+        """Return the numbers of the tokens of a text."""
         ids = self.inner.encode(text).ids
         return {"input_ids": ids if self.first is None else [self.first, *ids]}
 
     def convert_ids_to_tokens(self, ids: list[int]) -> list[str]:
-        """The tokens as they are spelled."""
-        return [self.inner.id_to_token(each) for each in ids]
+        """Return the tokens as they are spelled."""
+        return [self.inner.id_to_token(number) for number in ids]
 
 
 def _tokenizer(of: dict[str, Any], words: list[str]) -> Any:
@@ -219,7 +220,7 @@ def _tokenizer(of: dict[str, Any], words: list[str]) -> Any:
         return None
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
-    pairs = [tuple(each.split(" ", 1)) for each in of["tokenizer.ggml.merges"]]
+    pairs = [tuple(merge.split(" ", 1)) for merge in of["tokenizer.ggml.merges"]]
     inner = Tokenizer(models.BPE({word: n for n, word in enumerate(words)}, pairs))
     digits = (
         [pre_tokenizers.Digits(individual_digits=True)] if of.get("tokenizer.ggml.pre") == "smollm" else []
@@ -231,8 +232,7 @@ def _tokenizer(of: dict[str, Any], words: list[str]) -> Any:
 
 
 def read_texts(path: str | os.PathLike[str]) -> list[str]:
-    """Texts of a file: a JSON list of strings, or one text per line."""
-
+    """Read the texts of a file: a JSON list of strings, or one text per line."""
     try:
         whole = read_bytes(path, LARGEST_JSON).decode("utf-8")
     except UnicodeDecodeError:
@@ -242,15 +242,15 @@ def read_texts(path: str | os.PathLike[str]) -> list[str]:
             listed = parse_json(whole)
         except NotJson as error:
             raise ValueError(f"{path} is not valid JSON: {error}; give a list of strings") from None
-        if not isinstance(listed, list) or not listed or not all(isinstance(each, str) for each in listed):
+        if not isinstance(listed, list) or not listed or not all(isinstance(text, str) for text in listed):
             raise ValueError(
                 f"{path} must be a JSON list of strings, got {listed!r:.60}; or give one text per line"
             )
         return listed
-    found = [line for line in whole.splitlines() if line.strip()]
-    if not found:
+    lines = [line for line in whole.splitlines() if line.strip()]
+    if not lines:
         raise ValueError(f"{path} must hold texts, one per line, got none")
-    return found
+    return lines
 
 
 WEIGHTS = "model.safetensors"
@@ -298,18 +298,18 @@ def inside(place: Path, name: Any, suffix: str, owner: str = "") -> Path:
             f"{whose} *{suffix} files of the folder, got {name!r:.80}; save the model as safetensors"
         )
     try:
-        found = (place / name).resolve(strict=True)
-        fits = found.is_file() and (
-            (found.name.endswith(suffix) and found.is_relative_to(place.resolve()))
-            or _is_cached(place, found)
+        target = (place / name).resolve(strict=True)
+        fits = target.is_file() and (
+            (target.name.endswith(suffix) and target.is_relative_to(place.resolve()))
+            or _is_cached(place, target)
         )
     except (OSError, ValueError, RuntimeError):  # not there, not a name, or a link to itself
         raise ValueError(f"{whose} {name!r:.80}, got no such file; fetch the folder again") from None
     if not fits:
         raise ValueError(
-            f"{whose} {name!r:.80} as a file inside the folder, got {found}; copy the file into the folder"
+            f"{whose} {name!r:.80} as a file inside the folder, got {target}; copy the file into the folder"
         )
-    return found
+    return target
 
 
 def _is_cached(place: Path, found: Path) -> bool:
@@ -332,8 +332,7 @@ def weight_files(place: Path) -> list[Path]:
     names = index.get("weight_map") if isinstance(index, dict) else None
     if not isinstance(names, dict) or not names:
         raise ValueError(f"{path} must have a weight_map from tensors to files, got none; {SAVED}")
-    each = list(names.values())
-    unique = dict.fromkeys(name if isinstance(name, str) else repr(name) for name in each)
+    unique = dict.fromkeys(name if isinstance(name, str) else repr(name) for name in names.values())
     return [inside(place, name, ".safetensors", str(path)) for name in unique]
 
 
@@ -377,7 +376,7 @@ def _kept(config: dict[str, Any]) -> Iterator[tuple[str, Any]]:
 def _architecture(path: Path, name: str, value: Any, tensors: int) -> Any:
     """A setting without what is dropped inside it; a count of layers is bounded by the weights."""
     if isinstance(value, dict):
-        return {each: _architecture(path, each, inner, tensors) for each, inner in _kept(value)}
+        return {key: _architecture(path, key, inner, tensors) for key, inner in _kept(value)}
     counts = value if isinstance(value, list) else [value]
     if COUNTS.match(name) and any(isinstance(n, int | float) and not n <= tensors for n in counts):
         raise ValueError(
@@ -400,7 +399,7 @@ def build(place: Path, config: dict[str, Any], weights: dict[str, torch.Tensor])
             f"{place} must be of a model type that transformers has, got {kind!r:.60}; models with their own "
             "code are not loaded, install a transformers that has it"
         )
-    with reading(f"{place} must be a model that transformers reads", SAVED, passed=(TooLarge,)):
+    with reading(f"{place} must be a model that transformers reads", SAVED):
         settings = CONFIG_MAPPING[kind].from_dict(config, attn_implementation="eager")
         model_class = MODEL_MAPPING[type(settings)]
         model_class = model_class[0] if isinstance(model_class, tuple) else model_class
@@ -442,10 +441,6 @@ def check_finite(place: Path, model: nn.Module) -> None:
             raise ValueError(f"{place} must hold finite weights, got nan or inf in {name}; fetch it again")
 
 
-class TooLarge(ValueError):
-    """A model that would be larger than its files."""
-
-
 @contextmanager
 def bounded(place: Path, weights: Any) -> Iterator[None]:
     """Stop the construction of a model, on the device meta, once it outgrows the weights it is made for."""
@@ -459,10 +454,10 @@ def bounded(place: Path, weights: Any) -> Iterator[None]:
             meta = isinstance(tensor, torch.Tensor) and tensor.device.type == "meta"
             if not meta or threading.get_ident() != thread:
                 return
-            for each in names:
-                count[each] += 1 if each == "parameters" else tensor.numel()
-                if count[each] > most[each]:
-                    raise TooLarge(
+            for quantity in names:
+                count[quantity] += 1 if quantity == "parameters" else tensor.numel()
+                if count[quantity] > most[quantity]:
+                    raise Unfit(
                         f"{place} must declare a model as large as its weights, {sum(sizes):,} numbers in "
                         f"{len(sizes)} tensors, got a larger one in config.json; {SAVED}"
                     )
@@ -478,13 +473,14 @@ def bounded(place: Path, weights: Any) -> Iterator[None]:
 
 
 @contextmanager
-def reading(
-    what: str, remedy: str = "fetch it again", passed: tuple[type[Exception], ...] = ()
-) -> Iterator[None]:
-    """Turn an error of another library into one line: a damaged file leads its reader into any error."""
+def reading(what: str, remedy: str = "fetch it again", passed: type[Exception] = Unfit) -> Iterator[None]:
+    """Turn an error of another library into one line: a damaged file leads its reader into any error.
+
+    `Unfit` and errors of the class ``passed`` stay as they are.
+    """
     try:
         yield
-    except passed:
+    except (Unfit, passed):
         raise
     except Exception as error:
         line = " ".join(str(error).split()) or type(error).__name__
@@ -514,15 +510,11 @@ SIZES = {0: 1, 1: 1, 2: 2, 3: 2, 4: 4, 5: 4, 6: 4, 7: 1, 10: 8, 11: 8, 12: 8}  #
 STRING, ARRAY = 8, 9
 
 
-class Damaged(ValueError):
-    """A header that cannot be read."""
-
-
 def check_header(path: Path) -> None:
     """Refuse a header with lengths that its file does not have; nothing is kept, so nothing grows."""
     with path.open("rb") as file:
         if path.stat().st_size < 24:
-            raise Damaged("it ends within its header")
+            raise ValueError("it ends within its header")
         with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
             _Walk(data).header()
 
@@ -534,10 +526,10 @@ class _Walk:
     def header(self) -> None:
         version = self.number("<I")
         if version not in VERSIONS:
-            raise Damaged(f"version {version} of the format, or another byte order")
+            raise ValueError(f"version {version} of the format, or another byte order")
         tensors, settings = self.number("<Q"), self.number("<Q")
         if tensors > TENSORS or settings > SETTINGS:
-            raise Damaged(f"{tensors} tensors and {settings} settings")
+            raise ValueError(f"{tensors} tensors and {settings} settings")
         for _ in range(settings):
             self.text()
             self.value(self.number("<I"))
@@ -546,7 +538,7 @@ class _Walk:
             self.text()
             count = self.number("<I")
             if count > DIMENSIONS:
-                raise Damaged(f"a tensor of {count} dimensions")
+                raise ValueError(f"a tensor of {count} dimensions")
             size = 1
             for _ in range(count):
                 size *= self.number("<Q")
@@ -554,11 +546,11 @@ class _Walk:
             self.number("<I")
             self.number("<Q")
         if elements > 8 * self.end:  # no format has less than a bit for each
-            raise Damaged(f"tensors of {elements} numbers in {self.end} bytes")
+            raise ValueError(f"tensors of {elements} numbers in {self.end} bytes")
 
     def skip(self, size: int) -> None:
         if size > self.end - self.place:
-            raise Damaged("it ends within its header")
+            raise ValueError("it ends within its header")
         self.place += size
 
     def number(self, kind: str) -> int:
@@ -578,7 +570,7 @@ class _Walk:
         elif kind in SIZES:
             self.skip(SIZES[kind])
         else:
-            raise Damaged(f"a setting of the unknown type {kind}")
+            raise ValueError(f"a setting of the unknown type {kind}")
 
     def array(self) -> None:
         kind, count = self.number("<I"), self.number("<Q")
@@ -588,4 +580,4 @@ class _Walk:
             for _ in range(count):  # each takes 8 bytes or more, so the end comes first
                 self.text()
         else:
-            raise Damaged(f"an array of the type {kind}")
+            raise ValueError(f"an array of the type {kind}")

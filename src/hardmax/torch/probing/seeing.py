@@ -11,19 +11,20 @@ import contextlib
 import inspect
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
 from torch import nn
 
-from hardmax.torch.layers import AttentionLayer
+from hardmax.torch.layers import AttentionLayer, Projection
 from hardmax.torch.probing.inputs import Bools, Floats, HeadWeights, Inputs, softmax, turned
 
 
 @dataclass(frozen=True, eq=False)
 class Sight:
-    """What one layer did with one text: inputs of the key and query projections, (T, d) and (T, e).
+    """A record of one layer on one text: inputs of the key and query projections, (T, d) and (T, e).
 
     ``weights`` (H, T, T) is its attention, None if the layer keeps it to itself; ``turns`` the cosines and
     sines (T, r) that rotate queries and keys, if they were passed to it.
@@ -36,12 +37,12 @@ class Sight:
 
 
 def see(model: nn.Module, layers: Sequence[AttentionLayer], items: Sequence[Any]) -> list[list[Sight | None]]:
-    """For each item, what each layer saw; None where a layer was not called, or looks at another sequence.
+    """Record what each layer saw of each item; None if it was not called or looks at another sequence.
 
     Items go through the model one by one, so that nothing is padded. It runs without gradients, in evaluation
     mode and with plain attention, and is left as it was.
     """
-    found = []
+    sights = []
     with _plain_attention(model), torch.no_grad():
         for item in items:
             with _HeadHooks(layers) as watch:
@@ -49,8 +50,8 @@ def see(model: nn.Module, layers: Sequence[AttentionLayer], items: Sequence[Any]
                     model(**item)
                 else:
                     model(item)
-            found.append([watch.sight(k) for k in range(len(layers))])
-    return found
+            sights.append([watch.sight(k) for k in range(len(layers))])
+    return sights
 
 
 @contextlib.contextmanager
@@ -89,50 +90,42 @@ class _HeadHooks:
 
     def __enter__(self) -> _HeadHooks:
         for k, layer in enumerate(self.layers):
-            self.hooks.append(layer.module.register_forward_pre_hook(self._before(k), with_kwargs=True))
-            self.hooks.append(layer.module.register_forward_hook(self._after(k)))
+            before, after = partial(self._before, k), partial(self._after, k)
+            self.hooks.append(layer.module.register_forward_pre_hook(before, with_kwargs=True))
+            self.hooks.append(layer.module.register_forward_hook(after))
             for side, projection in (("z", layer.query), ("x", layer.key)):
                 if projection.owner is not layer.module:
-                    self.hooks.append(projection.owner.register_forward_pre_hook(self._input(k, side)))
+                    enter = partial(self._enter, k, side)
+                    self.hooks.append(projection.owner.register_forward_pre_hook(enter))
         return self
 
     def __exit__(self, *_: object) -> None:
         for hook in self.hooks:
             hook.remove()
 
-    def _before(self, k: int) -> Any:
-        def note(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-            for each in (*args, *kwargs.values()):
-                pair = isinstance(each, tuple) and len(each) == 2
-                if pair and all(isinstance(t, torch.Tensor) for t in each):
-                    self.turns[k] = each
-            if not isinstance(module, nn.MultiheadAttention):
-                return None
-            named = {**dict(zip(inspect.signature(module.forward).parameters, args, strict=False)), **kwargs}
-            for side, name in (("z", "query"), ("x", "key")):
-                given, first = named[name], module.batch_first
-                self.inputs[k, side] = given if first or given.dim() == 2 else given.transpose(0, 1)
-            return (), {**named, "need_weights": True, "average_attn_weights": False}
+    def _before(self, k: int, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        for value in (*args, *kwargs.values()):
+            pair = isinstance(value, tuple) and len(value) == 2
+            if pair and all(isinstance(t, torch.Tensor) for t in value):
+                self.turns[k] = value
+        if not isinstance(module, nn.MultiheadAttention):
+            return None
+        named = {**dict(zip(inspect.signature(module.forward).parameters, args, strict=False)), **kwargs}
+        for side, name in (("z", "query"), ("x", "key")):
+            given, first = named[name], module.batch_first
+            self.inputs[k, side] = given if first or given.dim() == 2 else given.transpose(0, 1)
+        return (), {**named, "need_weights": True, "average_attn_weights": False}
 
-        return note
+    def _after(self, k: int, module: nn.Module, args: Any, out: Any) -> None:
+        shape = (1, self.layers[k].heads)
+        for value in out if isinstance(out, tuple | list) else ():
+            if isinstance(value, torch.Tensor) and value.dim() == 4 and value.shape[:2] == shape:
+                total = value.detach().float().sum(dim=-1)
+                if torch.allclose(total, torch.ones_like(total), atol=2e-2):
+                    self.weights[k] = value.detach()
 
-    def _after(self, k: int) -> Any:
-        heads = self.layers[k].heads
-
-        def note(_: nn.Module, __: Any, out: Any) -> None:
-            for each in out if isinstance(out, tuple | list) else ():
-                if isinstance(each, torch.Tensor) and each.dim() == 4 and each.shape[:2] == (1, heads):
-                    total = each.detach().float().sum(dim=-1)
-                    if torch.allclose(total, torch.ones_like(total), atol=2e-2):
-                        self.weights[k] = each.detach()
-
-        return note
-
-    def _input(self, k: int, side: str) -> Any:
-        def note(_: nn.Module, args: tuple[Any, ...]) -> None:
-            self.inputs[k, side] = args[0]
-
-        return note
+    def _enter(self, k: int, side: str, module: nn.Module, args: tuple[Any, ...]) -> None:
+        self.inputs[k, side] = args[0]
 
     def sight(self, k: int) -> Sight | None:
         x, z = self.inputs.get((k, "x")), self.inputs.get((k, "z"))
@@ -164,13 +157,13 @@ OTHER = "its attention is not a softmax of x.Wz, of rotated queries and keys, or
 def heads_of(
     layer: AttentionLayer, sights: Sequence[Sight], rotary: str = "rotated", causal: bool | None = None
 ) -> Iterator[HeadWeights]:
-    """The heads of a layer as problems; ``rotary`` "rotated" or "lift", ``causal`` for hidden weights."""
+    """Yield the heads of a layer as problems; ``causal`` is needed where weights are hidden."""
     x, z = _padded([s.x for s in sights]), _padded([s.z for s in sights])
     sizes = np.array([len(s.x) for s in sights])
     weights = _attention(layer, sights)
     visible = _visible(sizes, weights, causal)
-    W_K, b_K = _factors(layer.key_weights()), _biases(layer, "key")
-    W_Q, b_Q = _factors(layer.query_weights()), _biases(layer, "query")
+    W_K, b_K = _factors(layer.key_weights()), _biases(layer, layer.key)
+    W_Q, b_Q = _factors(layer.query_weights()), _biases(layer, layer.query)
     there = (np.arange(x.shape[1]) < sizes[:, None])[..., None] * 1.0
     z_one, x_one = np.concatenate([z, there], axis=2), np.concatenate([x, there], axis=2)
     with_bias = np.concatenate([W_Q, b_Q[:, :, None]], axis=2) * layer.scale
@@ -179,13 +172,13 @@ def heads_of(
     turns = _turns(sights) if layer.rotary else None
     lifted = Inputs(x_one, z_one, visible, turns[1]) if turns is not None and rotary == "lift" else None
     for h in range(layer.heads):
-        own = None if weights is None else weights[:, h]
+        attention = None if weights is None else weights[:, h]
         head = HeadWeights(plain, W_K[h], with_bias[h])
         if not W_K[h].any() or not with_bias[h].any():
             yield HeadWeights(plain, W_K[h], with_bias[h], why=ZERO)
             continue
         if layer.normalized:
-            yield _read_off(head, own, NORMALIZED)
+            yield _read_off(head, attention, NORMALIZED)
             continue
         key = np.concatenate([W_K[h], b_K[h][:, None]], axis=1)
         if lifted is not None:
@@ -198,12 +191,12 @@ def heads_of(
             head = HeadWeights(
                 turning, np.eye(size), layer.scale * np.eye(size), weights=(W_K[h], with_bias[h])
             )
-        if own is None or _agrees(head, own, close):
+        if attention is None or _agrees(head, attention, close):
             yield head
             continue
-        offsets = _offsets(head, own, close)
+        offsets = _offsets(head, attention, close)
         if offsets is None:
-            yield _read_off(head, own, OTHER)
+            yield _read_off(head, attention, OTHER)
         else:
             yield HeadWeights(head.inputs, head.key_factor, head.query_factor, offsets)
 
@@ -220,25 +213,25 @@ def finite(layer: AttentionLayer) -> None:
 
 def _attention(layer: AttentionLayer, sights: Sequence[Sight]) -> Floats | None:
     """(S, H, T, T), zero in the padding; None if the layer hides it."""
-    found = [s.weights for s in sights]
-    if any(w is None for w in found):
+    weights = [s.weights for s in sights]
+    if any(w is None for w in weights):
         return None
     length = max(len(s.x) for s in sights)
-    whole = np.zeros((len(found), layer.heads, length, length))
-    for s, w in enumerate(found):
+    whole = np.zeros((len(weights), layer.heads, length, length))
+    for s, w in enumerate(weights):
         assert w is not None
         whole[s, :, : w.shape[1], : w.shape[2]] = w
     return whole
 
 
 def _visible(sizes: Any, weights: Floats | None, causal: bool | None) -> Bools:
-    """What some head of the layer gives weight to; by position alone where the weights are hidden."""
+    """Return the tokens that some head of the layer gives weight to; by position if weights are hidden."""
     if weights is not None:
         return np.asarray((weights > 0).any(axis=1))
     place = np.arange(sizes.max())
     there = place < sizes[:, None]
-    seen = there[:, :, None] & there[:, None, :]
-    return np.asarray(seen & (place[None, :] <= place[:, None]) if causal else seen)
+    pairs = there[:, :, None] & there[:, None, :]
+    return np.asarray(pairs & (place[None, :] <= place[:, None]) if causal else pairs)
 
 
 def _turns(sights: Sequence[Sight]) -> tuple[Floats, Floats] | None:
@@ -261,17 +254,17 @@ def _agrees(head: HeadWeights, weights: Floats, close: float) -> bool:
 
 def _offsets(head: HeadWeights, weights: Floats, close: float) -> Floats | None:
     """Fixed terms (S, T, T) that explain the attention, the same in every text; None if none do."""
-    own = head.bilinear(head.inputs.z @ head.query_factor.T)
+    bilinear = head.bilinear(head.inputs.z @ head.query_factor.T)
     visible = head.inputs.visible & (weights > 1e-12)
-    apart = np.where(visible, np.log(np.where(visible, weights, 1.0)) - own, np.nan)
-    apart -= apart[:, :, :1]  # of a query only differences matter
+    terms = np.where(visible, np.log(np.where(visible, weights, 1.0)) - bilinear, np.nan)
+    terms -= terms[:, :, :1]  # of a query only differences matter
     with np.errstate(all="ignore"):
-        low, high = np.fmin.reduce(apart, axis=0), np.fmax.reduce(apart, axis=0)
-    if len(apart) < 2 or not np.nanmax(high - low, initial=0.0) <= 10 * close:
+        low, high = np.fmin.reduce(terms, axis=0), np.fmax.reduce(terms, axis=0)
+    if len(terms) < 2 or not np.nanmax(high - low, initial=0.0) <= 10 * close:
         return None
-    fixed = np.broadcast_to(np.nan_to_num((low + high) / 2), apart.shape)
-    made = HeadWeights(head.inputs, head.key_factor, head.query_factor, np.ascontiguousarray(fixed))
-    return made.offsets if _agrees(made, weights, close) else None
+    fixed = np.broadcast_to(np.nan_to_num((low + high) / 2), terms.shape)
+    candidate = HeadWeights(head.inputs, head.key_factor, head.query_factor, np.ascontiguousarray(fixed))
+    return candidate.offsets if _agrees(candidate, weights, close) else None
 
 
 def _read_off(head: HeadWeights, weights: Floats | None, why: str) -> HeadWeights:
@@ -284,8 +277,8 @@ def _read_off(head: HeadWeights, weights: Floats | None, why: str) -> HeadWeight
 
 def _padded(arrays: Sequence[Any]) -> Floats:
     whole = np.zeros((len(arrays), max(map(len, arrays)), arrays[0].shape[1]))
-    for s, each in enumerate(arrays):
-        whole[s, : len(each)] = each
+    for s, array in enumerate(arrays):
+        whole[s, : len(array)] = array
     return whole
 
 
@@ -293,10 +286,9 @@ def _factors(weights: torch.Tensor) -> Floats:
     return np.asarray(weights.double().cpu().numpy())
 
 
-def _biases(layer: AttentionLayer, side: str) -> Floats:
-    """(heads, head dimension), zero where there is none."""
-    projection = layer.query if side == "query" else layer.key
-    found = projection.biases()
-    if found is None:
+def _biases(layer: AttentionLayer, projection: Projection) -> Floats:
+    """The biases of a projection (heads, head dimension), zero where there is none."""
+    biases = projection.biases()
+    if biases is None:
         return np.zeros((layer.heads, layer.head_dim))
-    return _factors(found.repeat_interleave(layer.heads // projection.heads, dim=0))
+    return _factors(biases.repeat_interleave(layer.heads // projection.heads, dim=0))

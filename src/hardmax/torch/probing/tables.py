@@ -43,7 +43,7 @@ class Heads:
 
     @property
     def texts(self) -> int:
-        """How many texts were looked at."""
+        """Number of texts."""
         return len(self.words)
 
     @property
@@ -57,41 +57,41 @@ class Heads:
         return tuple(sorted(self.heads, key=lambda head: -np.nan_to_num(head.gap, nan=-1.0)))
 
     def table(self) -> list[dict[str, Any]]:
-        """One flat dictionary per head, hardest first: what pandas makes a table of."""
+        """Return one flat dictionary per head, hardest first, for pandas."""
         return [_row(head) for head in self.ranked]
 
     def summary(self, kind: str = "all", level: float = LEVEL) -> dict[str, dict[str, Any]]:
-        """Of each statistic: how many heads have it, how many are above and below their random heads, the
-        medians, and Spearman's correlation of the median gap with the rank among them.
+        """Summarize each statistic over the heads.
 
-        Above and below are counted at the level, by false discovery rate and by plain p.
+        A summary has the number of heads with the statistic, how many are above and below their random heads,
+        the medians, and Spearman's correlation of the median gap with the rank among the random heads. Above
+        and below are counted at the level, by false discovery rate and by plain p.
         """
-        found = {}
-        for each in STATISTICS:
+        statistics = {}
+        for name in STATISTICS:
             pairs = [(head.gap, getattr(head, kind)) for head in self.heads]
-            told = [(gap, one.null[each]) for gap, one in pairs if one is not None]
-            known = [(gap, beside) for gap, beside in told if not np.isnan(beside.p)]
+            known = [(gap, one.null[name]) for gap, one in pairs if one and not np.isnan(one.null[name].p)]
             gaps = np.array([gap for gap, _ in known])
-            p, p_low = (np.array([getattr(beside, side) for _, beside in known]) for side in ("p", "p_low"))
-            found[each] = {
+            p, p_low = (np.array([getattr(against, side) for _, against in known]) for side in ("p", "p_low"))
+            statistics[name] = {
                 "heads": len(known),
-                "above": sum(beside.q <= level for _, beside in known),
+                "above": sum(against.q <= level for _, against in known),
                 "below": int((benjamini_hochberg(p_low) <= level).sum()),
                 "p_above": int((p <= level).sum()),
                 "p_below": int((p_low <= level).sum()),
-                "median": float(np.median([beside.value for _, beside in known])) if known else np.nan,
-                "null_median": float(np.median([beside.median for _, beside in known])) if known else np.nan,
+                "median": _median([against.value for _, against in known]),
+                "null_median": _median([against.median for _, against in known]),
                 "spearman": _spearman(gaps, -p),
             }
-        return found
+        return statistics
 
     def __repr__(self) -> str:
-        beside = f"{self.null} random heads each, seed {self.seed}"
-        return f"Heads({len(self.heads)} heads on {self.texts} texts, {beside})"
+        chance = f"{self.null} random heads each, seed {self.seed}"
+        return f"Heads({len(self.heads)} heads on {self.texts} texts, {chance})"
 
     def _repr_html_(self) -> str:
         names = ["layer", "head", "gap", "top_mass", "hard", "kind"]
-        names += [f"{each}{end}" for each in STATISTICS for end in ("", "_null", "_q")]
+        names += [f"{statistic}{end}" for statistic in STATISTICS for end in ("", "_null", "_q")]
         return table(repr(self), names, [[row[name] for name in names] for row in self.table()])
 
 
@@ -120,34 +120,37 @@ def _row(head: ProbedHead) -> dict[str, Any]:
         "note": head.why,
     }
     for kind in KINDS:
-        found: Selected | None = getattr(head, kind)
+        selected: Selected | None = getattr(head, kind)
         lead = "" if kind == "all" else "inner_"
-        row[f"{lead}queries"] = 0 if found is None else found.queries
-        row[f"{lead}rows"] = 0 if found is None else found.rows
-        row[f"{lead}rank"] = 0 if found is None else found.rank
-        row[f"{lead}margin"] = np.nan if found is None else sum(found.margin_interval) / 2
-        row[f"{lead}vacuous"] = None if found is None else found.vacuous
-        for each in STATISTICS:
-            beside = None if found is None else found.null[each]
-            row[f"{lead}{each}"] = np.nan if beside is None else beside.value
-            row[f"{lead}{each}_null"] = np.nan if beside is None else beside.median
-            row[f"{lead}{each}_p"] = np.nan if beside is None else beside.p
-            row[f"{lead}{each}_q"] = np.nan if beside is None else beside.q
+        row[f"{lead}queries"] = 0 if selected is None else selected.queries
+        row[f"{lead}rows"] = 0 if selected is None else selected.rows
+        row[f"{lead}rank"] = 0 if selected is None else selected.rank
+        row[f"{lead}margin"] = np.nan if selected is None else sum(selected.margin_interval) / 2
+        row[f"{lead}vacuous"] = None if selected is None else selected.vacuous
+        for statistic in STATISTICS:
+            against = None if selected is None else selected.null[statistic]
+            for ending, name in (("", "value"), ("_null", "median"), ("_p", "p"), ("_q", "q")):
+                row[f"{lead}{statistic}{ending}"] = np.nan if against is None else getattr(against, name)
     return row
 
 
 def corrected(heads: Iterable[ProbedHead]) -> tuple[ProbedHead, ...]:
-    """The same heads with Benjamini and Hochberg's q of every statistic, over all of them."""
-    made = list(heads)
+    """Add Benjamini and Hochberg's q of every statistic, over all heads, to the heads."""
+    result = list(heads)
     for kind in KINDS:
-        for each in STATISTICS:
-            found = [getattr(head, kind) for head in made]
-            p = np.array([np.nan if one is None else one.null[each].p for one in found])
+        for statistic in STATISTICS:
+            selections = [getattr(head, kind) for head in result]
+            p = np.array([np.nan if one is None else one.null[statistic].p for one in selections])
             for n, q in enumerate(benjamini_hochberg(p)):
-                if found[n] is not None:
-                    beside = {**found[n].null, each: replace(found[n].null[each], q=float(q))}
-                    made[n] = replace(made[n], **{kind: replace(found[n], null=beside)})
-    return tuple(made)
+                if selections[n] is not None:
+                    null = dict(selections[n].null)
+                    null[statistic] = replace(null[statistic], q=float(q))
+                    result[n] = replace(result[n], **{kind: replace(selections[n], null=null)})
+    return tuple(result)
+
+
+def _median(values: list[float]) -> float:
+    return float(np.median(values)) if values else np.nan
 
 
 def _spearman(a: Any, b: Any) -> float:
@@ -158,6 +161,6 @@ def _spearman(a: Any, b: Any) -> float:
     for values in (a, b):
         _, place, count = np.unique(values, return_inverse=True, return_counts=True)
         ranks.append((np.cumsum(count) - (count - 1) / 2)[place])
-    if min(np.ptp(each) for each in ranks) == 0:
+    if min(np.ptp(rank) for rank in ranks) == 0:
         return np.nan
     return float(np.asarray(np.corrcoef(np.stack(ranks)))[0, 1])
