@@ -19,7 +19,6 @@ CIRCLES = [
     {"nexttoken.model_file", "nexttoken.predict", "nexttoken.training"},  # a model reads itself
     {"text.classifier", "text.model_file"},
 ]
-REBUILT = ("dynamics",)  # circles through them go when training has one core
 
 
 @pytest.fixture(scope="module")
@@ -39,8 +38,7 @@ def test_no_cycle_of_modules(house):
 
 def test_circles_hidden_by_imports_in_functions_are_listed(house):
     found = [{name.removeprefix("hardmax.") for name in group} for group in house.hidden_cycles()]
-    others = [group for group in found if not any(name.startswith(REBUILT) for name in group)]
-    assert [group for group in others if group not in CIRCLES] == []
+    assert [group for group in found if group not in CIRCLES] == []
 
 
 def test_imports_inside_functions_load_a_library_or_are_listed(house):

@@ -56,7 +56,7 @@ def test_compiled_and_plain_text_of_the_loop_agree(optimizer, batch):
         record, x = np.array([0, 7, 60]), 0.1 * np.ones(5)
         options = {"slots": len(slots.tokens), "n": 3, "batch": batch or 0, "log_total": np.log(batch or 3)}
         trainer = Trainer(force, layout, x, [rule], record, loop=loop, **options)
-        ends.append(trainer.run().points)
+        ends.append(trainer.advance().points)
         assert trainer.event is None
         assert (trainer.points[-1] == x).all()
     assert (ends[0] == ends[1]).all()
@@ -73,9 +73,9 @@ def test_a_run_in_pieces_has_the_same_bits():
         record = np.array([0, 33, 100])
         return Trainer(by_coordinate, layout_of(problem, slots), x, [rule], record, slots=12, n=3)
 
-    whole, parts = trainer(np.zeros(5)).run(), trainer(np.zeros(5))
+    whole, parts = trainer(np.zeros(5)).advance(), trainer(np.zeros(5))
     for until in (1, 2, 50, 99, 100):
-        parts.run(until)
+        parts.advance(until)
         assert parts.taken == until
     assert (whole.points == parts.points).all()
     assert whole.event is parts.event is None

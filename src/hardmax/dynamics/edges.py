@@ -428,7 +428,7 @@ class EdgeSteps:
             some = self._trainer(p, replace(rule, rates=rule.rates[done:]), kept, along)
             while not ends and some.status == PAUSED:
                 before = some.taken
-                some.run(before + piece if told else -1)
+                some.advance(before + piece if told else -1)
                 ends = told is not None and told(some.taken - before)
             points[len(record) - len(ahead) :] = some.rows[len(kept) - len(ahead) :]
             done, plain = done + some.taken, plain + (0 if along else some.taken)

@@ -108,7 +108,7 @@ def _along(
         )
         x = np.concatenate([np.zeros(m), logits, [0.0]])
         found = Trainer(by_inner_products, layout, x, [rule], record, width=m, slots=M, n=problem.n)
-        watch.run(found, record, lambda: loss(p + spans.combine(slots.table, x[None, :m])[0]), problem)
+        watch.run(found, lambda: loss(p + spans.combine(slots.table, x[None, :m])[0]), problem)
         if found.status != CANCELLED:
             return p + spans.combine(slots.table, found.points), found.event
     if chosen == "gram":
@@ -141,18 +141,18 @@ def by_rule(
     if not runs_compiled(problem, rule):
         plain = plain_force(problem, slots, rule, batch, total)
         found = Trainer(plain, slots, p, [rule], record, **options)
-        watch.run(found, record, lambda: loss(p), problem)
+        watch.run(found, lambda: loss(p), problem)
         return found.points, found.event
     force = by_coordinate if rule.kind == BY_RULE and rule.step.by_coordinate else dense
     if wanted not in ("gram", "qr"):
         found = Trainer(force, layout_of(problem, slots, batch=batch), p, [rule], record, **options)
-        watch.run(found, record, lambda: loss(p), problem)
+        watch.run(found, lambda: loss(p), problem)
         return found.points, found.event
     basis = orthonormal_basis(slots)  # moves are not multiples of V: a Gram matrix is useless
     q = basis.T @ p
     x, layout = q.copy(), layout_of(problem, slots, keys=slots.keys @ basis, batch=batch)
     found = Trainer(force, layout, x, [rule], record, **options)
-    watch.run(found, record, lambda: loss(p + basis @ (x - q)), problem)
+    watch.run(found, lambda: loss(p + basis @ (x - q)), problem)
     return np.stack([p + basis @ (point - q) for point in found.points]), found.event
 
 
