@@ -14,13 +14,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from hardmax._lib import expect
+from hardmax._lib.compiled import dot
 from hardmax.dynamics.driver import Rule, RunWatch, Trainer, lower_rates, read_milestones, steps_to_record
 from hardmax.dynamics.forces import EXPONENTS, MOVES, SAVED, STATIONARY, STEP, V, Workspace, spread
-from hardmax.dynamics.loop import ALONG, PAUSED
+from hardmax.dynamics.loop import ALONG, BY_RULE, PAUSED
 from hardmax.dynamics.optim import GD, Optimizer
 from hardmax.dynamics.optim.base import need_optimizer, settings
 from hardmax.dynamics.updates import nothing
 
+SQUARES = (1e-250, 1e250)  # the squared lengths at which `spread` does not rescale
 LOSS_REACHED = "loss reached"  # the event of a run that `until_loss` ended
 
 
@@ -199,18 +201,18 @@ class BlockTrainer(Trainer):
         if not self.blocks:
             work.lengths[0] = 0.0
             return MOVES
-        for b, group in enumerate(self._groups):
-            block, pull = (
-                slice(work.bounds[b], work.bounds[b + 1]),
-                _together([pulls[name] for name in group]),
-            )
-            work.vectors[V, block] = pull.vector.ravel()
-            if pull.length is None:
-                work.lengths[b] = spread(
-                    work.vectors[V, block], work.vectors[EXPONENTS, block], pull.log_scale
-                )
-            else:
-                work.vectors[EXPONENTS, block], work.lengths[b] = pull.log_scale, pull.length
+        for b, (group, rule) in enumerate(zip(self._groups, self.rules, strict=True)):
+            pull, block = _together([pulls[name] for name in group]), slice(*work.bounds[b : b + 2])
+            direction, exponents = work.vectors[V, block], work.vectors[EXPONENTS, block]
+            direction[:] = pull.vector.ravel()
+            if pull.length is not None:
+                exponents[:], work.lengths[b] = pull.log_scale, pull.length
+                continue
+            square = dot(direction, direction)
+            if rule.kind == BY_RULE or not SQUARES[0] < square < SQUARES[1]:
+                work.lengths[b] = spread(direction, exponents, pull.log_scale)
+            else:  # all that the loop reads where one factor moves a block, and E is large
+                exponents[0], work.lengths[b] = pull.log_scale, math.sqrt(square)
         return MOVES if work.lengths.any() else STATIONARY
 
     @property
