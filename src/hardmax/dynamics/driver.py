@@ -41,7 +41,7 @@ from hardmax.dynamics.loop import (
     StepPlan,
     add_shares,
     compiled,
-    take_steps,
+    plain_steps,
 )
 from hardmax.dynamics.measures import smoothness
 from hardmax.dynamics.optim import GD, Normalized, Optimizer
@@ -49,7 +49,8 @@ from hardmax.dynamics.optim.rules import norm_step
 from hardmax.dynamics.softmax import LOG_SCALE
 from hardmax.dynamics.updates import CompiledUpdate, nothing
 from hardmax.margin.norms import norm
-from hardmax.problem.coordinates import Scale
+from hardmax.problem import Problem
+from hardmax.problem.coordinates import Coordinates, Scale
 
 FACTOR = 0.1  # of the learning rate at a milestone
 LARGEST = 1e250  # entries of p above it are a runaway: soon they would not be floats
@@ -244,7 +245,7 @@ class Trainer:
         if isinstance(force, CompiledForce) and len(rules) <= BLOCKS and all(r.is_compiled for r in rules):
             updates = *updates, *[nothing] * (BLOCKS - len(rules))
         else:
-            loop = take_steps
+            loop = plain_steps
         self._loop = partial(loop, force, updates)
 
     def _sharing(self, update: Any, offsets: np.ndarray, log_total: float) -> Callable[..., None]:
@@ -437,6 +438,19 @@ class RunWatch(NamedTuple):
 
 
 NOTHING = RunWatch()
+
+
+class StepTask(NamedTuple):
+    """Steps of p to take, as the loops of `dynamics.stepping` are given them."""
+
+    problem: Problem  # scaled
+    rule: Rule
+    record: np.ndarray  # the steps to keep
+    p: np.ndarray = np.empty(0)  # the start, which the steps may change in place
+    coordinates: Coordinates = "auto"
+    batch: int = 0  # inputs of a step; 0 for all of them
+    watch: RunWatch = NOTHING
+    totals: np.ndarray | None = None  # receives the multipliers of the slots
 
 
 def _parts(x: Any) -> Iterator[str | np.ndarray]:

@@ -104,6 +104,7 @@ def flow(
             that gains most. ``until_norm`` stays the length of p in l2.
         mirror: mirror flow of that power instead, d xi/dt = g with p_k = sign(xi_k) |xi_k|^(1/(power - 1)):
             the limit of `hm.optim.Mirror(rate, power, normalized=False)` for small rates.
+        options: those of a model of paper A or C.
 
     >>> import hardmax as hm
     >>> path = hm.flow(hm.data.example("B-FIG-8"), until_norm=1e6)
@@ -424,7 +425,7 @@ def extrapolated(
     heading: np.ndarray,
     solver: Callable[[float], Solve],
 ) -> tuple[np.ndarray, float]:
-    """z at the end of a step of length sigma, and an error estimate.
+    """Return z at the end of a step of length sigma, and an error estimate.
 
     Linearly implicit Euler with 1, 2, 3, ... substeps, extrapolated to step size zero.
     """
@@ -446,9 +447,9 @@ def extrapolated(
 def explicit(
     sigma: float, speed: Callable[[float, np.ndarray], np.ndarray], heading: np.ndarray, velocity: np.ndarray
 ) -> tuple[np.ndarray, float, float]:
-    """The same by an explicit step of order 8 (Dormand and Prince), from the speed at its start.
+    """Return z after an explicit step of order 8 (Dormand and Prince), an error estimate, and a slope.
 
-    Third comes how fast the speed changes with z, from the last stage to the end, both at sigma: times sigma
+    The slope is how fast the speed changes with z, from the last stage to the end, both at sigma: times sigma
     it may be about 6 before explicit steps are unstable.
     """
     from scipy.integrate import DOP853 as method  # 30 ms that others need not wait for

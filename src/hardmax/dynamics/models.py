@@ -19,6 +19,7 @@ from hardmax.dynamics.driver import (
     PlainForce,
     Rule,
     RunWatch,
+    StepTask,
     Trainer,
     step_sizes,
     steps_to_record,
@@ -37,7 +38,7 @@ from hardmax.dynamics.forces import (
     total_of,
 )
 from hardmax.dynamics.forces import factors as factors_force
-from hardmax.dynamics.gradient import Settled, pull_of, readout_pull, risk_of, settle_at, with_readout
+from hardmax.dynamics.gradient import Settled, pull_of, readout_pull, risk_at, settle_at, with_readout
 from hardmax.dynamics.optim import GD, Normalized, Optimizer
 from hardmax.dynamics.optim.base import need_optimizer
 from hardmax.dynamics.run import Run
@@ -189,7 +190,8 @@ class Vector(OfProblem):
                 f"the keys, got {steps.coordinates!r}"
             )
         loop = fast_path(scale.problem, rule, steps.watch)
-        points, event = loop(scale.problem, p, rule, steps.record, steps.coordinates, batch, steps.watch)
+        task = StepTask(scale.problem, rule, steps.record, p, steps.coordinates, batch, steps.watch)
+        points, event = loop(task)
         times = steps.record[: len(points)]  # fewer if a loss was low enough
         more: dict[str, Any] = {"method": step.name, "optimizer": step, "batch": steps.batch}
         return Run(problem, "step", times, scale.back(points), event, **more)
@@ -209,7 +211,7 @@ class WeightRun(Run):
     start: np.ndarray = field(kw_only=True)  # (d, d)
 
     def W_at(self, at: int) -> np.ndarray:
-        """W at a snapshot."""
+        """Return W at a snapshot."""
         if "W" in self.observed:
             return np.asarray(self.observed["W"][at])
         moved = self.points[at] - self.points[0]
@@ -236,7 +238,7 @@ class Matrix(OfProblem):
     blocks, title = ("W",), "W"
 
     def _take(self, optimizers: tuple[Optimizer, ...], steps: Steps) -> WeightRun:
-        """From the problem's own W, unless a start is given."""
+        """Train W from ``start``, or from the problem's own W."""
         problem, (step,) = self.problem, optimizers
         W, values = problem.key_map, problem.readout.values
         if W is None or values is None:
@@ -293,8 +295,7 @@ def _train_entries(seen: Problem, step: Optimizer, u: np.ndarray, W: np.ndarray,
         return MOVES if pull.any() else still(settled)
 
     trainer = Trainer(force, slots, x, [rule], steps.record, slots=0, n=seen.n, batch=batch)
-    loss = lambda: risk_of(seen, settle_at(seen, x.reshape(W.shape).T @ u, slots))  # noqa: E731
-    steps.watch.run(trainer, loss, seen)
+    steps.watch.run(trainer, lambda: risk_at(seen, x.reshape(W.shape).T @ u, slots), seen)
     Ws = trainer.points.reshape(-1, *W.shape)
     points, times = np.stack([each.T @ u for each in Ws]), steps.record[: len(Ws)]
     more: dict[str, Any] = {"method": step.name, "observed": {"W": Ws}, "optimizer": step}
@@ -314,7 +315,7 @@ class Joint(OfProblem):
     blocks, title = ("p", "v"), "p and v"
 
     def _take(self, optimizers: tuple[Optimizer, ...], steps: Steps) -> Run:
-        """p starts at ``start``, v at the problem's readout."""
+        """Train p from ``start`` and v from the problem's readout."""
         problem, (by_p, by_v) = self.problem, optimizers
         p = problem.vector("start", steps.start)
         with_readout(problem, p)  # refuses other readouts
@@ -346,11 +347,7 @@ class Joint(OfProblem):
         more: dict[str, Any] = {"slots": len(slots.tokens), "n": problem.n, "batch": batch}
         trainer = Trainer(force, layout, x, rules, steps.record, sizes=[d, len(readout.v)], **more)
 
-        def loss() -> float:
-            now = with_readout(seen, x[d:])
-            return risk_of(now, settle_at(now, x[:d], slots))
-
-        steps.watch.run(trainer, loss, seen)
+        steps.watch.run(trainer, lambda: risk_at(with_readout(seen, x[d:]), x[:d], slots), seen)
         times = steps.record[: len(trainer.points)]
         points, readouts = scale.back(trainer.points[:, :d]), readout_scale.back(trainer.points[:, d:])
         name = by_p.name if by_p.name == by_v.name else f"{by_p.name} of p, {by_v.name} of v"
@@ -416,7 +413,7 @@ class FactorRun(Run):
         return {"l2": "nuclear", "spectral": "spectral"}.get(str(norms.pop())) if len(norms) == 1 else None
 
     def margin_bounds(self) -> MaxMargin:
-        """What the end proves of the nuclear margin, with the multipliers that fit it best (D-THM-2)."""
+        """Return what the end proves of the nuclear margin, with the best multipliers (D-THM-2)."""
         from hardmax.margin.norms.factored import factored_point
 
         found = factored_point(self.problem, self.K, self.Q)
@@ -424,7 +421,7 @@ class FactorRun(Run):
         return replace(proof, selection=self.selection.tokens)
 
     def forecast(self) -> Forecast:
-        """There is none: thresholds are known for steps of W."""
+        """Raise: thresholds are known for steps of W."""
         raise ValueError("forecast must be of a training of W, got one of its factors; leave factors out")
 
 
@@ -445,7 +442,7 @@ class Factors(OfProblem):
     blocks, title, moves_together = ("K", "Q"), "K and Q", True
 
     def _take(self, optimizers: tuple[Optimizer, ...], steps: Steps) -> FactorRun:
-        """From a pair that has no default."""
+        """Train K and Q from ``start``, a pair that has no default."""
         problem, (K, Q) = self.problem, self._start(steps.start)
         self._need_primal(steps.coordinates)
         problem.need_decreasing_loss()
@@ -468,7 +465,7 @@ class Factors(OfProblem):
 
         def loss() -> float:
             k, q = x[: K.size].reshape(K.shape), x[K.size :].reshape(Q.shape)
-            return risk_of(problem, settle_at(problem, (k @ q.T).ravel(), slots))
+            return risk_at(problem, (k @ q.T).ravel(), slots)
 
         steps.watch.run(trainer, loss, problem)
         times = steps.record[: len(trainer.points)]
