@@ -246,6 +246,7 @@ class CompiledLoop:
         return entry_point(function, self.signature)
 
     def __call__(self, *arguments: Any) -> int:
+        """Take the steps, and return how the run ended or that it pauses."""
         return int(self._entry(*arguments))
 
 
