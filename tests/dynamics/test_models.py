@@ -9,9 +9,11 @@ import hardmax as hm
 from hardmax.dynamics.driver import Rule, Trainer
 from hardmax.dynamics.edges import edge_loop
 from hardmax.dynamics.forces import by_coordinate, dense, factors, layout_of, pair, workspace
-from hardmax.dynamics.gradient import with_readout
-from hardmax.dynamics.loop import CompiledLoop, compiled, take_steps
+from hardmax.dynamics.gradient import settle_at, with_readout
+from hardmax.dynamics.loop import CompiledLoop, compiled, plain_steps
+from hardmax.dynamics.stepping import pull_by_coordinate
 from hardmax.problem.coordinates import scaled
+from hardmax.problem.keys import Dense
 from hardmax.problem.problem import slots_of
 
 OPTIMIZERS = (
@@ -49,14 +51,14 @@ def test_compiled_and_plain_text_of_the_loop_agree(optimizer, batch):
     problem = hm.Problem(rng.normal(size=(3, 4, 5)), rng.normal(size=(3, 4)))
     scale, slots = scaled(problem), slots_of(problem)
     ends = []
-    for loop in (compiled, take_steps):
+    for loop in (compiled, plain_steps):
         rule = Rule.of(optimizer, 60, scale, by_update=batch is not None)
         force = by_coordinate if rule.step.by_coordinate and rule.kind == 2 else dense
         layout = layout_of(problem, slots, batch=batch or 0)
         record, x = np.array([0, 7, 60]), 0.1 * np.ones(5)
         options = {"slots": len(slots.tokens), "n": 3, "batch": batch or 0, "log_total": np.log(batch or 3)}
         trainer = Trainer(force, layout, x, [rule], record, loop=loop, **options)
-        ends.append(trainer.run().points)
+        ends.append(trainer.advance().points)
         assert trainer.event is None
         assert (trainer.points[-1] == x).all()
     assert (ends[0] == ends[1]).all()
@@ -73,9 +75,9 @@ def test_a_run_in_pieces_has_the_same_bits():
         record = np.array([0, 33, 100])
         return Trainer(by_coordinate, layout_of(problem, slots), x, [rule], record, slots=12, n=3)
 
-    whole, parts = trainer(np.zeros(5)).run(), trainer(np.zeros(5))
+    whole, parts = trainer(np.zeros(5)).advance(), trainer(np.zeros(5))
     for until in (1, 2, 50, 99, 100):
-        parts.run(until)
+        parts.advance(until)
         assert parts.taken == until
     assert (whole.points == parts.points).all()
     assert whole.event is parts.event is None
@@ -296,3 +298,39 @@ def test_a_matrix_in_batches(optimizer):
     run = hm.train(hm.Problem.from_tokens(X, labels, v).matrix(prompt=u), optimizer, steps=1, batch=2)
     part = hm.Problem.from_tokens(X[:2], labels[:2], v).matrix(prompt=u)
     np.testing.assert_allclose(run.W, hm.train(part, optimizer, steps=1).W, atol=1e-12)
+
+
+def classes_problem(rng):
+    """Twelve samples of three classes, with a feature that no sample has."""
+    X = rng.normal(size=(12, 5))
+    X[:, 2] = 0.0
+    return hm.Problem.from_classes(X, np.arange(12) % 3)
+
+
+@pytest.mark.parametrize("size", [0.0, 1.0, 100.0, 1e4])
+def test_products_by_coordinate_are_those_of_the_written_keys(size):
+    """With one exponent first, or all by logs: to 1e-12, also where attention saturates."""
+    rng = np.random.default_rng(12)
+    problem = scaled(classes_problem(rng)).problem
+    slots = slots_of(problem)
+    settled = settle_at(problem, size * rng.normal(size=problem.d), slots)
+    fast = pull_by_coordinate(settled, slots.table, 12.0)
+    slow = pull_by_coordinate(settled, Dense(slots.table.dense()), 12.0)
+    np.testing.assert_array_equal(np.sign(fast[0]), np.sign(slow[0]))
+    moving = slow[0] != 0.0
+    assert moving.sum() == 12
+    logs = [np.log(np.abs(V[moving])) + exponents[moving] for V, exponents, _ in (fast, slow)]
+    np.testing.assert_allclose(logs[0], logs[1], rtol=1e-15, atol=1e-12)
+    assert fast[2] == slow[2]
+
+
+@pytest.mark.parametrize("size", [0.0, 1.0, 1000.0])
+@pytest.mark.parametrize("optimizer", [hm.optim.Adam(0.1), hm.optim.Sign(0.1)], ids=repr)
+def test_products_that_are_not_written_out(optimizer, size, monkeypatch):
+    """Training on large products gives what the compiled loop gives on the table of them."""
+    rng = np.random.default_rng(13)
+    problem, start = classes_problem(rng), size * rng.normal(size=15)
+    written = hm.train(problem, optimizer, steps=50, start=start)
+    monkeypatch.setattr("hardmax.problem.keys.WRITTEN", 0)
+    run = hm.train(problem, optimizer, steps=50, start=start)
+    np.testing.assert_allclose(run.points, written.points, rtol=0, atol=1e-12 * max(written.p_norm, 1.0))

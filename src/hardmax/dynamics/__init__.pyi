@@ -5,6 +5,7 @@ from .attention import AttentionModel as AttentionModel
 from .attention import AttentionRun as AttentionRun
 from .attention import Link as Link
 from .attention import Softmax as Softmax
+from .flow import Remainder as Remainder
 from .gradient import Gradient as Gradient
 from .gradient import hessian as hessian
 from .measures import SignedLog as SignedLog
@@ -18,6 +19,5 @@ from .models import Factors as Factors
 from .models import Joint as Joint
 from .models import Matrix as Matrix
 from .models import Model as Model
-from .models import Remainder as Remainder
 from .models import WeightRun as WeightRun
 from .run import RunDisplay as RunDisplay

@@ -228,7 +228,7 @@ class AttentionModel(SteppedModel):
 
         sizes = [d] * heads if len(rules) == heads else None
         trainer = Trainer(force, None, x, rules, steps.record, sizes=sizes, slots=0, n=n, batch=batch)
-        steps.watch.run(trainer, steps.record, lambda: self.loss(x), problem)
+        steps.watch.run(trainer, lambda: self.loss(x), problem)
         points = trainer.points.reshape(-1, heads, d)
         losses = np.array([self.loss(point.ravel()) for point in points])
         names = sorted({one.name for one in optimizers})

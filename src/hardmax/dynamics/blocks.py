@@ -1,7 +1,7 @@
 """Training of named arrays by a gradient in Python, as the models of papers A and C are trained.
 
-`driver.Trainer` takes the steps. This file adds batches, milestones, observations, an early end and
-checkpoints, so that every model has the same options.
+`driver.Trainer` takes the steps, and `driver.RunWatch` ends and saves them. This file adds epochs, and
+observations in place of points.
 """
 
 from __future__ import annotations
@@ -9,21 +9,20 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from hardmax._lib import expect
-from hardmax._lib.progress import Progress
-from hardmax.dynamics import checkpoint as files
-from hardmax.dynamics.driver import Rule, Trainer, lower_rates, read_milestones, steps_to_record
+from hardmax._lib.compiled import dot
+from hardmax.dynamics.driver import Rule, RunWatch, Trainer, lower_rates, read_milestones, steps_to_record
 from hardmax.dynamics.forces import EXPONENTS, MOVES, SAVED, STATIONARY, STEP, V, Workspace, spread
-from hardmax.dynamics.loop import ALONG, PAUSED
+from hardmax.dynamics.loop import ALONG, BY_RULE, PAUSED
 from hardmax.dynamics.optim import GD, Optimizer
 from hardmax.dynamics.optim.base import need_optimizer, settings
 from hardmax.dynamics.updates import nothing
 
+SQUARES = (1e-250, 1e250)  # the squared lengths at which `spread` does not rescale
 LOSS_REACHED = "loss reached"  # the event of a run that `until_loss` ended
 
 
@@ -65,10 +64,7 @@ class StepOptions:
     batch: int  # 0 for all inputs
     record: np.ndarray
     milestones: tuple[int, ...]
-    until_loss: float | None
-    progress: Progress | None
-    checkpoint: Path | None
-    checkpoint_every: int  # recorded steps from one checkpoint to the next
+    watch: RunWatch
     seed: int | None = None  # of the shuffles
 
     @classmethod
@@ -82,12 +78,9 @@ class StepOptions:
         rng: Any = None,
         record: int | Sequence[int] | None = None,
         milestones: Sequence[int] = (),
-        until_loss: float | None = None,
-        progress: Progress | None = None,
-        checkpoint: Any = None,
-        checkpoint_every: int = 10,
+        **watch: Any,
     ) -> StepOptions:
-        """Check the options of a training on n inputs."""
+        """Check the options of a training on n inputs; ``watch`` are those of `RunWatch`."""
         if (epochs is None) == (steps is None):
             raise ValueError("steps or epochs must be given, and not both")
         size = n if batch is None else expect.whole("batch", batch, 1)
@@ -100,16 +93,15 @@ class StepOptions:
             unit, seed = -(-n // size), int(expect.generator(rng).integers(2**63))
             steps = unit * expect.whole("epochs", epochs)
         steps = expect.whole("steps", steps)
+        if watch.get("until_loss") is not None:
+            expect.nonnegative("until_loss", watch["until_loss"])
         return cls(
             steps,
             n,
             0 if size == n else size,
             steps_to_record(unit if record is None and epochs is not None else record, steps),
             tuple(unit * each for each in read_milestones(milestones)),
-            None if until_loss is None else expect.nonnegative("until_loss", until_loss),
-            progress,
-            None if checkpoint is None else Path(checkpoint),
-            expect.whole("checkpoint_every", checkpoint_every, 1),
+            RunWatch(**watch),
             seed,
         )
 
@@ -128,7 +120,7 @@ class StepOptions:
         return {"batch": self.batch, "milestones": list(self.milestones), "seed": self.seed}
 
 
-class BlockTrainer:
+class BlockTrainer(Trainer):
     """Arrays by name that steps move, and what was observed on the way.
 
     Args:
@@ -140,6 +132,8 @@ class BlockTrainer:
         pulls: returns a `Pull` for each block, from an evaluation and the number of the step.
         held: more arrays that change in place, which a checkpoint must keep.
     """
+
+    observes = True
 
     def __init__(
         self,
@@ -158,14 +152,11 @@ class BlockTrainer:
         self.blocks = {name: part.reshape(shapes[name]) for name, part in zip(shapes, parts, strict=False)}
         self.optimizers = self._by_block(optimizer)
         self._groups = [(name,) for name in shapes] if len(self.optimizers) > 1 else [tuple(shapes)]
-        if not start:
-            rules = [Rule(GD(1.0), ALONG, np.ones(options.steps), np.zeros(1), nothing)]
+        if start:
+            rules = [self._rule(*each) for each in zip(self.optimizers, self._groups, strict=True)]
         else:
-            rules = [
-                self._rule(each, group) for each, group in zip(self.optimizers, self._groups, strict=True)
-            ]
-        self.rules = rules
-        self._trainer = Trainer(
+            rules = [Rule(GD(1.0), ALONG, np.ones(options.steps), np.zeros(1), nothing)]
+        super().__init__(
             self._force,
             None,
             x,
@@ -178,9 +169,10 @@ class BlockTrainer:
             batch=options.batch,
         )
         self._last: tuple[int, Any] = (-1, None)  # the step that was evaluated last, on all inputs
+        self._observe: Callable[[], Mapping[str, Any]] = dict
+        self._rows: list[dict[str, np.ndarray]] = []  # what was observed at each of the times
         self.times: list[int] = []
         self.observed: dict[str, np.ndarray] = {}
-        self.event: str | None = None
 
     def _by_block(self, optimizer: Any) -> list[Optimizer]:
         names = tuple(self.blocks)
@@ -209,24 +201,19 @@ class BlockTrainer:
         if not self.blocks:
             work.lengths[0] = 0.0
             return MOVES
-        for b, group in enumerate(self._groups):
-            block, pull = (
-                slice(work.bounds[b], work.bounds[b + 1]),
-                _together([pulls[name] for name in group]),
-            )
-            work.vectors[V, block] = pull.vector.ravel()
-            if pull.length is None:
-                work.lengths[b] = spread(
-                    work.vectors[V, block], work.vectors[EXPONENTS, block], pull.log_scale
-                )
-            else:
-                work.vectors[EXPONENTS, block], work.lengths[b] = pull.log_scale, pull.length
+        for b, (group, rule) in enumerate(zip(self._groups, self.rules, strict=True)):
+            pull, block = _together([pulls[name] for name in group]), slice(*work.bounds[b : b + 2])
+            direction, exponents = work.vectors[V, block], work.vectors[EXPONENTS, block]
+            direction[:] = pull.vector.ravel()
+            if pull.length is not None:
+                exponents[:], work.lengths[b] = pull.log_scale, pull.length
+                continue
+            square = dot(direction, direction)
+            if rule.kind == BY_RULE or not SQUARES[0] < square < SQUARES[1]:
+                work.lengths[b] = spread(direction, exponents, pull.log_scale)
+            else:  # all that the loop reads where one factor moves a block, and E is large
+                exponents[0], work.lengths[b] = pull.log_scale, math.sqrt(square)
         return MOVES if work.lengths.any() else STATIONARY
-
-    @property
-    def taken(self) -> int:
-        """Number of steps so far."""
-        return self._trainer.taken
 
     @property
     def point(self) -> Any:
@@ -240,18 +227,18 @@ class BlockTrainer:
         """The names of the optimizers."""
         return ", ".join(sorted({each.name for each in self.optimizers}))
 
-    def advance(self, until: int) -> bool:
-        """Take steps until one of that number; returns whether more can follow."""
-        self.event = self._trainer.run(until).event
-        return self._trainer.status == PAUSED
+    @property
+    def event(self) -> str | None:
+        """What ended the run, or what the states tell of it."""
+        return LOSS_REACHED if self.is_low else super().event
 
     def take_step(self) -> bool:
         """Take one step, or pass it over if nothing pulls; returns False where the blocks overflowed."""
         before = self.taken
         self._last = (-1, None)
         self.advance(before + 1)
-        if self.taken == before and self._trainer.status == STATIONARY:
-            self._trainer._work.clock[STEP] += 1
+        if self.taken == before and self.status == STATIONARY:
+            self._work.clock[STEP] += 1
         return self.taken > before
 
     def run(
@@ -262,73 +249,62 @@ class BlockTrainer:
         ``observe`` returns what is to be seen at a recorded step, with the loss as "losses"; ``identity``
         tells which training a checkpoint must be of.
         """
-        options, path = self.options, self.options.checkpoint
-        rows, same = list[dict[str, Any]](), dict[str, Any]()
-        if path is not None:
-            optimizers = [_identity(each) for each in self.optimizers]
-            same = {**identity(), **options.identity, "optimizers": optimizers}
-            rows = self._resumed(path, observe, same)
-        until_loss, goes_on = -math.inf if options.until_loss is None else options.until_loss, True
-        for count, k in enumerate(options.record.tolist()):
-            if k < self.taken and goes_on:  # the checkpoint is ahead
-                continue
-            has_run = goes_on
-            if goes_on:
-                goes_on = self.advance(k)
-            if not self.times or self.times[-1] < k:
-                self.times.append(k)
-                rows.append({name: np.array(each) for name, each in observe().items()})
-                if options.progress is not None and has_run:
-                    options.progress(self.taken, options.steps)
-            is_low = goes_on and float(rows[-1]["losses"]) <= until_loss
-            is_due = is_low or k == options.steps or count % options.checkpoint_every == 0
-            if path is not None and self.taken == k and is_due:
-                self._save(path, rows, same)
-            if is_low:
-                self.event = LOSS_REACHED
-                break
-        self.observed = {name: np.array([row[name] for row in rows]) for name in rows[0]}
+        self._observe = observe
+        self.options.watch.run(self, lambda: float(self._rows[-1]["losses"]), identity)
+        if self.status != PAUSED:  # nothing moves after an early end
+            later = self.record[self.record > self.times[-1]].tolist()
+            self.times += later
+            self._rows += self._rows[-1:] * len(later)
+        self.observed = {name: np.array([row[name] for row in self._rows]) for name in self._rows[0]}
         return self
 
-    def arrays(self) -> dict[str, np.ndarray]:
-        """Return all that the next step depends on."""
-        return {**self._trainer.state, **self._held}
+    def observe(self, step: int) -> None:
+        """Note what is to be seen at a recorded step, unless the checkpoint has it."""
+        if not self.times or self.times[-1] < step:
+            self.times.append(step)
+            self._rows.append({name: np.array(each) for name, each in self._observe().items()})
 
-    def restore(self, arrays: Mapping[str, np.ndarray]) -> None:
-        """Go back to where `arrays` was called."""
-        clock = self._trainer._work.clock
-        self._trainer.restore(arrays)
-        clock[SAVED] = np.searchsorted(self.options.record, clock[STEP])
+    def identity(self, model: Callable[[], Mapping[str, Any]]) -> dict[str, Any]:
+        """Return what a checkpoint of the same training has in common."""
+        optimizers = [{**settings(each), "lr": np.asarray(each.lr).tolist()} for each in self.optimizers]
+        return {**model(), **self.options.identity, "optimizers": optimizers}
+
+    @property
+    def state(self) -> dict[str, np.ndarray]:
+        """The arrays that the next step depends on."""
+        return {**super().state, **self._held}
+
+    def restore(self, state: Mapping[str, np.ndarray]) -> None:
+        """Go back to where `state` was read."""
+        super().restore(state)
+        self._work.clock[SAVED] = np.searchsorted(self.record, self.taken)
         for name, each in self._held.items():
-            each[...] = arrays[name]
-
-    def _save(self, path: Path, rows: list[dict[str, Any]], identity: dict[str, Any]) -> None:
-        seen = {f"seen_{name}": np.array([row[name] for row in rows]) for name in rows[0]}
-        files.save(path, {**self.arrays(), **seen, "times": np.array(self.times)}, identity)
-
-    def _resumed(
-        self, path: Path, observe: Callable[[], Mapping[str, Any]], identity: dict[str, Any]
-    ) -> list[dict[str, Any]]:
-        if not path.exists():
-            files.check_folder(path)
-            return []
-        like = {f"seen_{name}": np.empty((0, *np.shape(each))) for name, each in observe().items()}
-        own = {**self.arrays(), "mark": np.empty(0)}
-        held = files.load(path, identity, {**own, **like, "times": np.empty(0, np.int64)})
-        self.restore(held)
+            each[...] = state[name]
         self._last = (-1, None)
-        self.times = held["times"].tolist()
-        return [{name: held[f"seen_{name}"][k] for name in observe()} for k in range(len(self.times))]
+
+    def contents(self) -> dict[str, np.ndarray]:
+        """Return what a checkpoint holds: the state, and what was observed so far."""
+        first = self._rows[0] if self._rows else self._observe()
+        seen = {
+            f"seen_{name}": np.array([row[name] for row in self._rows]).reshape(
+                len(self._rows), *np.shape(each)
+            )
+            for name, each in first.items()
+        }
+        return {**self.state, **seen, "times": np.array(self.times, np.int64)}
+
+    def resume(self, contents: Mapping[str, np.ndarray]) -> None:
+        """Go back to where `contents` was called."""
+        self.restore(contents)
+        self.times = contents["times"].tolist()
+        seen = {name: contents[f"seen_{name}"] for name in self._observe()}
+        self._rows = [{name: each[k] for name, each in seen.items()} for k in range(len(self.times))]
 
 
 def unscaled_rule(step: Optimizer, options: StepOptions, shape: tuple[int, ...]) -> Rule:
     """Return the rule of a block, with lower rates after the milestones."""
     rule = Rule.unscaled(step, options.steps, shape)
     return replace(rule, rates=lower_rates(rule.rates, options.milestones))
-
-
-def _identity(optimizer: Optimizer) -> dict[str, Any]:
-    return {**settings(optimizer), "lr": np.asarray(optimizer.lr).tolist()}
 
 
 def _together(pulls: Sequence[Pull]) -> Pull:

@@ -41,7 +41,7 @@ from hardmax.dynamics.loop import (
     StepPlan,
     add_shares,
     compiled,
-    take_steps,
+    plain_steps,
 )
 from hardmax.dynamics.measures import smoothness
 from hardmax.dynamics.optim import GD, Normalized, Optimizer
@@ -49,7 +49,8 @@ from hardmax.dynamics.optim.rules import norm_step
 from hardmax.dynamics.softmax import LOG_SCALE
 from hardmax.dynamics.updates import CompiledUpdate, nothing
 from hardmax.margin.norms import norm
-from hardmax.problem.coordinates import Scale
+from hardmax.problem import Problem
+from hardmax.problem.coordinates import Coordinates, Scale
 
 FACTOR = 0.1  # of the learning rate at a milestone
 LARGEST = 1e250  # entries of p above it are a runaway: soon they would not be floats
@@ -185,6 +186,9 @@ class Trainer:
         loop: the specialization of the compiled loop for this layout.
     """
 
+    observes: bool = False  # whether it must pause at every recorded step
+    is_low: bool = False  # whether a loss that was low enough ended the run
+
     def __init__(
         self,
         force: CompiledForce | PlainForce,
@@ -203,7 +207,7 @@ class Trainer:
         room: int = 0,
         loop: Callable[..., int] = compiled,
     ) -> None:
-        self.rules, self.x, self.status = rules, x, PAUSED
+        self.rules, self.x, self.record, self.status = rules, x, record, PAUSED
         bounds = list(accumulate([len(x)] if sizes is None else sizes, initial=0))
         begun = [
             rule.begin(x[first:last]) for rule, (first, last) in zip(rules, pairwise(bounds), strict=True)
@@ -241,7 +245,7 @@ class Trainer:
         if isinstance(force, CompiledForce) and len(rules) <= BLOCKS and all(r.is_compiled for r in rules):
             updates = *updates, *[nothing] * (BLOCKS - len(rules))
         else:
-            loop = take_steps
+            loop = plain_steps
         self._loop = partial(loop, force, updates)
 
     def _sharing(self, update: Any, offsets: np.ndarray, log_total: float) -> Callable[..., None]:
@@ -265,11 +269,11 @@ class Trainer:
         """What was kept of x, up to the step at which it paused."""
         return self.rows[: self._work.clock[SAVED]] if self.status == PAUSED else self.rows
 
-    @property
-    def settings(self) -> list[np.ndarray]:
-        """The arrays that decide what the steps are, the start among them before the first step."""
+    def identity(self, problem: Any) -> dict[str, Any]:
+        """Return what a checkpoint of the same training of a problem has in common, before the first step."""
         plan, _, work, x, states, record, _ = self._arguments
-        return [np.asarray(each) for each in (*plan, work.bounds, x, states, record)]
+        settings = (np.asarray(each) for each in (*plan, work.bounds, x, states, record))
+        return {"training": digest(*(repr(rule.step) for rule in self.rules), *settings, *_parts(problem))}
 
     @property
     def state(self) -> dict[str, np.ndarray]:
@@ -280,17 +284,30 @@ class Trainer:
         return {"x": self.x, "states": self._states, "clock": work.clock, "mark": mark}
 
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
-        """Go back to where `state` was asked for; rows that were kept are not part of it."""
+        """Go back to where `state` was read; rows that were kept are not part of it."""
         self.x[:], self._states[:], self._work.clock[:] = state["x"], state["states"], state["clock"]
         if len(state["mark"]):
             self._work.mark[:] = state["mark"]
+
+    def contents(self) -> dict[str, np.ndarray]:
+        """Return what a checkpoint holds: the state, and what was kept so far."""
+        return {**self.state, "rows": self.points, "status": np.array(self.status)}
+
+    def resume(self, contents: Mapping[str, np.ndarray]) -> None:
+        """Go back to where `contents` was called."""
+        self.restore(contents)
+        self.rows[: len(contents["rows"])] = contents["rows"]
+        self.status = int(contents["status"])
+
+    def observe(self, step: int) -> None:
+        """Note what is to be seen at a recorded step besides x, which the loop keeps."""
 
     @property
     def taken(self) -> int:
         """How many steps were taken."""
         return int(self._work.clock[STEP])
 
-    def run(self, until: int = -1) -> Trainer:
+    def advance(self, until: int = -1) -> Trainer:
         """Take the steps until one of that number, or all; returns itself."""
         self._work.clock[PAUSE] = until
         self.status = self._loop(*self._arguments)
@@ -387,23 +404,34 @@ class RunWatch(NamedTuple):
     checkpoint: str | PathLike[str] | None = None
     checkpoint_every: int = 10  # recorded steps from one checkpoint to the next
 
-    def run(self, trainer: Trainer, record: np.ndarray, loss: Callable[[], float], problem: Any) -> Trainer:
-        """Take the steps, pausing at those that ``record`` names if there is anything to watch."""
-        if self == NOTHING:
-            return trainer.run()
+    def run(self, trainer: Trainer, loss: Callable[[], float], model: Any) -> Trainer:
+        """Take the steps, from the checkpoint on if there is one, and pause at the recorded ones if need be.
+
+        ``loss`` returns that of the present point; ``model`` is what a checkpoint must be of, as
+        `Trainer.identity` takes it.
+        """
+        if self == NOTHING and not trainer.observes:
+            return trainer.advance()
         every = expect.whole("checkpoint_every", self.checkpoint_every, 1)
-        saved = None if self.checkpoint is None else TrainerFile(Path(self.checkpoint), trainer, problem)
-        for count, k in enumerate(record.tolist(), start=1):
+        path = None if self.checkpoint is None else Path(self.checkpoint)
+        identity = {} if path is None else trainer.identity(model)
+        if path is not None:
+            files.check_folder(path)
+            if path.exists():
+                trainer.resume(files.load(path, identity, trainer.contents()))
+        for count, k in enumerate(trainer.record.tolist(), start=1):
             if k < trainer.taken:  # the checkpoint is ahead
                 continue
             if trainer.status == PAUSED:
-                trainer.run(k)
+                trainer.advance(k)
+            trainer.observe(k)
             if self.progress is not None:
-                self.progress(trainer.taken, int(record[-1]))
-            is_low = self.until_loss is not None and loss() <= self.until_loss
-            ends = trainer.status != PAUSED or is_low
-            if saved is not None and (ends or count % every == 0):
-                saved.save()
+                self.progress(trainer.taken, int(trainer.record[-1]))
+            goes_on = trainer.status == PAUSED
+            trainer.is_low = goes_on and self.until_loss is not None and loss() <= self.until_loss
+            ends = trainer.is_low or not goes_on
+            if path is not None and (ends or count % every == 0):
+                files.save(path, trainer.contents(), identity)
             if ends:
                 break
         return trainer
@@ -412,33 +440,20 @@ class RunWatch(NamedTuple):
 NOTHING = RunWatch()
 
 
-class TrainerFile:
-    """A file with the state of a trainer, from which the same training goes on to the same bits."""
+class StepTask(NamedTuple):
+    """Steps of p to take, as the loops of `dynamics.stepping` are given them."""
 
-    def __init__(self, path: Path, trainer: Trainer, problem: Any) -> None:
-        self.path, self.trainer = path, trainer
-        files.check_folder(path)
-        rules = [repr(rule.step) for rule in trainer.rules]
-        self.identity = {"training": digest(*rules, *trainer.settings, *_contents(problem))}
-        if path.exists():
-            self._load()
-
-    def save(self) -> None:
-        """Write the file; at any moment the path holds the old one or the new one, whole."""
-        trainer = self.trainer
-        arrays = {**trainer.state, "rows": trainer.points, "status": np.array(trainer.status)}
-        files.save(self.path, arrays, self.identity)
-
-    def _load(self) -> None:
-        trainer, anything = self.trainer, np.empty((0, self.trainer.rows.shape[1]))
-        like = {**trainer.state, "mark": np.empty(0), "rows": anything, "status": np.array(0)}
-        held = files.load(self.path, self.identity, like)
-        trainer.restore(held)
-        trainer.rows[: len(held["rows"])] = held["rows"]
-        trainer.status = int(held["status"])
+    problem: Problem  # scaled
+    rule: Rule
+    record: np.ndarray  # the steps to keep
+    p: np.ndarray = np.empty(0)  # the start, which the steps may change in place
+    coordinates: Coordinates = "auto"
+    batch: int = 0  # inputs of a step; 0 for all of them
+    watch: RunWatch = NOTHING
+    totals: np.ndarray | None = None  # receives the multipliers of the slots
 
 
-def _contents(x: Any) -> Iterator[str | np.ndarray]:
+def _parts(x: Any) -> Iterator[str | np.ndarray]:
     """The arrays, numbers and names that an object consists of."""
     if isinstance(x, np.ndarray):
         yield x
@@ -446,7 +461,7 @@ def _contents(x: Any) -> Iterator[str | np.ndarray]:
         yield repr(x)
     elif is_dataclass(x):
         for each in fields(x):
-            yield from _contents(getattr(x, each.name))
+            yield from _parts(getattr(x, each.name))
 
 
 def steps_to_record(record: int | Sequence[int] | None, steps: int) -> np.ndarray:

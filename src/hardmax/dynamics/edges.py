@@ -24,7 +24,7 @@ from numba import types
 from numpy.typing import NDArray
 
 from hardmax._lib.compiled import OUT, VECTOR, inlined, uncounted
-from hardmax.dynamics.driver import Rule, Trainer
+from hardmax.dynamics.driver import Rule, StepTask, Trainer
 from hardmax.dynamics.forces import (
     EXPONENTS,
     LEFT_FORM,
@@ -154,7 +154,7 @@ class Scratch(NamedTuple):
 
     @classmethod
     def of(cls, edges: Edges) -> Scratch:
-        """As much as the edges need."""
+        """Return as much as the edges need."""
         K, E, N = len(edges.top), len(edges.edge), len(edges.rest)
         return cls(*(np.empty(size) for size in (K, K, K, K, E, E, E, N)))
 
@@ -397,18 +397,9 @@ class EdgeSteps:
                 points[record > done] = p
                 return StepsTaken(points, found.event, done, plain)
 
-    def loop(
-        self,
-        problem: Problem,
-        p: Floats,
-        rule: Rule,
-        record: np.ndarray,
-        wanted: object,
-        batch: int,
-        watch: object,
-    ) -> tuple[np.ndarray, str | None]:
-        """Normalized steps as `train` asks for them: points and event."""
-        found = self._taken(p, rule, record)
+    def loop(self, task: StepTask) -> tuple[np.ndarray, str | None]:
+        """Take normalized steps as `train` asks for them: points and event."""
+        found = self._taken(task.p, task.rule, task.record)
         return found.points, found.event
 
     def _taken(
@@ -428,7 +419,7 @@ class EdgeSteps:
             some = self._trainer(p, replace(rule, rates=rule.rates[done:]), kept, along)
             while not ends and some.status == PAUSED:
                 before = some.taken
-                some.run(before + piece if told else -1)
+                some.advance(before + piece if told else -1)
                 ends = told is not None and told(some.taken - before)
             points[len(record) - len(ahead) :] = some.rows[len(kept) - len(ahead) :]
             done, plain = done + some.taken, plain + (0 if along else some.taken)

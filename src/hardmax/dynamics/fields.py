@@ -432,7 +432,7 @@ class ForceLeg(Leg):
         return unit, (J - np.outer(unit, (self.shares * unit) @ J)) / length
 
     def solver(self, h: float) -> Solve:
-        """By LAPACK."""
+        """Solve (1 - h J) y = r by LAPACK."""
         factors, pivots, _ = dgetrf(np.eye(len(self.x)) - h * self.jacobian)
         return lambda r: dgetrs(factors, pivots, r)[0]
 
@@ -442,7 +442,7 @@ class ForceLeg(Leg):
         return Frame(*arrays, self.tau, self.tau_rate)
 
     def leap(self, sigma: float) -> tuple[np.ndarray, float]:
-        """In one compiled call."""
+        """Return z and its error at the end of a step, in one compiled call."""
         field, z = self.field, np.empty(len(self.x))
         field.room.tops[:] = self.tops
         return z, leap(field.layout, self._frame, sigma, ORDER, field.room, z)
@@ -710,7 +710,7 @@ class _EdgeLeg(Leg):
         return self.field.velocity(gap, self.relative + sigma * self.relative_rise + change)
 
     def end(self, sigma: float, z: np.ndarray) -> Any:
-        """With columns that sum to zero, as G's do: nothing else would damp rounding there."""
+        """Return the state with columns that sum to zero, as G's do: nothing else would damp rounding."""
         move, sizes = (
             np.longdouble(sigma) * self.heading.astype(np.longdouble) + z,
             np.diff(self.field.columns),

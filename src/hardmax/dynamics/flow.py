@@ -13,8 +13,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.optimize import brentq
@@ -22,6 +22,7 @@ from scipy.optimize import brentq
 from hardmax._lib import expect
 from hardmax._lib.arguments import check_arguments
 from hardmax._lib.arrays import cosine_distance
+from hardmax.dynamics.driver import RunWatch
 from hardmax.dynamics.edges import edges_of
 from hardmax.dynamics.fields import (
     ARC_LENGTH,
@@ -35,7 +36,8 @@ from hardmax.dynamics.fields import (
     NormField,
     Solve,
 )
-from hardmax.dynamics.models import Model
+from hardmax.dynamics.models import Model, SteppedModel, Steps, Vector
+from hardmax.dynamics.optim import Optimizer
 from hardmax.dynamics.run import Run
 from hardmax.dynamics.working import WorkingField
 from hardmax.margin.norms import Norm
@@ -43,6 +45,9 @@ from hardmax.margin.norms import norm as norm_of
 from hardmax.problem import Problem, need_problem
 from hardmax.problem.coordinates import scaled
 from hardmax.problem.losses import LOSSES
+
+if TYPE_CHECKING:
+    from hardmax.limits.decomposition import Decomposition
 
 # Problems with fewer slots are followed as a whole.
 LARGE = 2_000
@@ -99,6 +104,7 @@ def flow(
             that gains most. ``until_norm`` stays the length of p in l2.
         mirror: mirror flow of that power instead, d xi/dt = g with p_k = sign(xi_k) |xi_k|^(1/(power - 1)):
             the limit of `hm.optim.Mirror(rate, power, normalized=False)` for small rates.
+        options: those of a model of paper A or C.
 
     >>> import hardmax as hm
     >>> path = hm.flow(hm.data.example("B-FIG-8"), until_norm=1e6)
@@ -151,6 +157,58 @@ def flow(
     if event is None and path.p.any() and not path.selection.is_unique:
         path = replace(path, event="tie")
     return path if ball is None else replace(path, method=f"{method} in {ball.name}", flow_norm=ball.name)
+
+
+@dataclass(frozen=True, eq=False)
+class Remainder(SteppedModel):
+    """p = p_fin + r, where r moves by the separable rows alone.
+
+    On data that do not separate, the pulls of bound rows cancel to rounding near p_fin, while those of
+    separable rows weigh e^-margin: beyond margins of about 36 the gradient of the whole problem is noise. The
+    problem that `hm.decompose` calls ``late`` has no bound rows, so nothing cancels in it at any norm.
+
+    >>> import hardmax as hm
+    >>> parts = hm.decompose(hm.data.example("cycle"))
+    >>> hm.train(parts.remainder, hm.optim.Normalized(lr=0.1), steps=100).method
+    'normalized gradient descent with p_fin fixed'
+    """
+
+    decomposition: Decomposition
+
+    blocks, title = ("p",), "a remainder"
+    # not batch: the inputs of the late problem are rows, not the inputs of the user
+    options = ("start", "record", "coordinates", "milestones", *RunWatch._fields)
+
+    @property
+    def problem(self) -> Problem:
+        """What was decomposed."""
+        return self.decomposition.problem
+
+    def _take(self, optimizers: tuple[Optimizer, ...], steps: Steps) -> Run:
+        """Train r by an optimizer that does not leave its space."""
+        (step,) = optimizers
+        if not step.in_span:
+            raise ValueError(
+                f"optimizer must stay in the span of the keys, got {type(step).__name__}, which would move "
+                "the finite part too; choose GD or Normalized, or train the problem"
+            )
+        begin = self._beside(steps.start)
+        return self._lifted(Vector(self.decomposition.late).run(step, replace(steps, start=begin)))
+
+    def _flow(self, *, start: Any = None, **options: Any) -> Run:
+        """Follow the flow of r; ends and lengths are those of r."""
+        return self._lifted(flow(self.decomposition.late, start=self._beside(start), **options))
+
+    def _beside(self, start: Any) -> np.ndarray | None:
+        """Where r begins: what a start has besides its bound part, which is p_fin from now on."""
+        return None if start is None else self.decomposition.parts(start)[1]
+
+    def _lifted(self, run: Run) -> Run:
+        """The run of r as one of p = p_fin + r on the whole problem."""
+        p_fin = self.decomposition.p_fin
+        assert p_fin is not None, "a problem has a late one only with its p_fin"
+        points = np.asarray(run.points) + p_fin
+        return replace(run, source=self.problem, points=points, method=f"{run.method} with p_fin fixed")
 
 
 def smooth(name: Any, clock: str, mirror: bool) -> Norm | None:
@@ -367,7 +425,7 @@ def extrapolated(
     heading: np.ndarray,
     solver: Callable[[float], Solve],
 ) -> tuple[np.ndarray, float]:
-    """z at the end of a step of length sigma, and an error estimate.
+    """Return z at the end of a step of length sigma, and an error estimate.
 
     Linearly implicit Euler with 1, 2, 3, ... substeps, extrapolated to step size zero.
     """
@@ -389,9 +447,9 @@ def extrapolated(
 def explicit(
     sigma: float, speed: Callable[[float, np.ndarray], np.ndarray], heading: np.ndarray, velocity: np.ndarray
 ) -> tuple[np.ndarray, float, float]:
-    """The same by an explicit step of order 8 (Dormand and Prince), from the speed at its start.
+    """Return z after an explicit step of order 8 (Dormand and Prince), an error estimate, and a slope.
 
-    Third comes how fast the speed changes with z, from the last stage to the end, both at sigma: times sigma
+    The slope is how fast the speed changes with z, from the last stage to the end, both at sigma: times sigma
     it may be about 6 before explicit steps are unstable.
     """
     from scipy.integrate import DOP853 as method  # 30 ms that others need not wait for

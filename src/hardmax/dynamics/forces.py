@@ -124,6 +124,7 @@ class CompiledForce(FirstClass):
         return entry_point(self.function, self._signature)
 
     def __call__(self, *arguments: Any) -> int:
+        """Fill in the workspace at a point, and return MOVES or why nothing moves."""
         return int(self._entry(*arguments))
 
 

@@ -102,7 +102,7 @@ class Settled:
 
 
 def settle_at(problem: Problem, p: np.ndarray, slots: Slots | None = None) -> Settled:
-    """Attention, predictions and gradient weights of a problem at p, for any head.
+    """Return attention, predictions and gradient weights of a problem at p, for any readout.
 
     Given slots have the units of p; else both are scaled, which changes none of these.
     """
@@ -115,7 +115,7 @@ def settle_at(problem: Problem, p: np.ndarray, slots: Slots | None = None) -> Se
 def settle_gaps(
     problem: Problem, slots: Slots, gaps: np.ndarray, tops: np.ndarray, shift: float = 0.0
 ) -> Settled:
-    """The same from the logit gaps to given top slots, each plus ``shift``."""
+    """Return attention, predictions and gradient weights from logit gaps to the top slots, plus ``shift``."""
     if not problem.readout.moves:
         settled = _settle(slots, gaps, tops, shift, slots.merge(problem.scores))
         if problem.readout.in_log is not None:
@@ -128,14 +128,14 @@ def settle_gaps(
 
 
 def attention_of(problem: Problem, settled: Settled) -> Attention:
-    """What a head sees of a settled point."""
+    """Return what a readout sees of a settled point."""
     slots = settled.slots
     merged = None if slots.group is None else slots
     return Attention(problem.tokens, slots.offsets, settled.shares, settled.tops, merged)
 
 
 def _in_log(problem: Problem, loss: LossFunction, settled: Settled) -> Settled:
-    """A settled point for a loss of log u."""
+    """Return a settled point for a loss of log u."""
     inputs = np.empty((LOG_MASS + 1, problem.n))
     inputs[DEPTH], inputs[LEAN] = settled.depth, settled.lean
     take_logs(settled.tops, settled.scores, settled.shift, inputs)
@@ -144,8 +144,13 @@ def _in_log(problem: Problem, loss: LossFunction, settled: Settled) -> Settled:
     return replace(settled, log_slopes=_log_slopes(problem, loss, u), left=left, log_u=log_u)
 
 
+def risk_at(problem: Problem, p: np.ndarray, slots: Slots) -> float:
+    """Return the risk at p, which has the units of the slots."""
+    return risk_of(problem, settle_at(problem, p, slots))
+
+
 def risk_of(problem: Problem, settled: Settled) -> float:
-    """The risk at a settled point."""
+    """Return the risk at a settled point."""
     in_log = problem.readout.in_log
     if in_log is not None and settled.log_u is not None:
         return problem.average(in_log.value(settled.log_u))
@@ -211,7 +216,7 @@ def gradient(problem: Problem, p: Any, wrt: Literal["p", "v", "W"] = "p") -> Gra
 
 
 def pull_of(settled: Settled, table: Keys, total: float) -> Gradient:
-    """Minus the gradient by what has these keys; ``total`` is that of the problem."""
+    """Return minus the gradient by what has these keys; ``total`` is that of the problem."""
     slots = settled.slots
     V, common = table.gather(slots.tokens, slots.offsets, settled.tops, settled.weights, settled.log_scale)
     return unit(V, common - math.log(total))
@@ -231,14 +236,14 @@ def readout_pull(problem: Problem, settled: Settled, total: float) -> Gradient:
 
 
 def with_readout(problem: Problem, v: np.ndarray) -> Problem:
-    """The same problem with another head v."""
+    """Return the problem with another linear readout v."""
     if problem.readout.linear is None:
         raise ValueError("training v needs a linear head; make the problem with from_values or from_tokens")
     return problem._with(readout=replace(problem.readout.linear, v=v))
 
 
 def unit(V: np.ndarray, log_scale: float) -> Gradient:
-    """Gradient exp(log_scale) V; the norm is taken after scaling, so squares neither under- nor overflow."""
+    """Return the gradient exp(log_scale) V; scaled first, so that squares neither under- nor overflow."""
     largest = float(np.abs(V).max(initial=0.0))
     if largest == 0.0:
         return Gradient(np.zeros_like(V), -math.inf)
@@ -260,7 +265,7 @@ class Expansion:
 
 
 def expand(problem: Problem, settled: Settled, D: np.ndarray) -> Expansion:
-    """First and second order at a settled point, with the differences D to the top slots.
+    """Return first and second order at a settled point, with the differences D to the top slots.
 
     Per input, with C = sum w D and the mean difference m under the attention, the derivative of C is
     sum w D D' - C m' - m C', where the zero sum of w removes the m m' term exactly; the loss adds

@@ -2,13 +2,14 @@
 
 `take_steps` is one text for all models and all rules. It is compiled once for compiled forces and updates,
 which it receives as first-class functions; with a force or an update that only Python can call the same text
-runs as Python. Everything whose cost grows with the size of the model is a kernel either way.
+runs as Python, with numpy in place of its small kernels (`plain_steps`).
 """
 
 from __future__ import annotations
 
 import math
 from functools import cached_property
+from types import FunctionType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -245,7 +246,68 @@ class CompiledLoop:
         return entry_point(function, self.signature)
 
     def __call__(self, *arguments: Any) -> int:
+        """Take the steps, and return how the run ended or that it pauses."""
         return int(self._entry(*arguments))
 
 
 compiled = CompiledLoop(forces.SIGNATURE, LAYOUT)
+
+
+@np.errstate(all="ignore")  # as in compiled arithmetic
+def _set_multiple(move: np.ndarray, x: np.ndarray, factor: float) -> None:
+    np.multiply(x, factor, out=move)
+
+
+@np.errstate(all="ignore")
+def _stays(x: np.ndarray, move: np.ndarray, limit: float) -> bool:
+    return bool((np.abs(x + move) <= limit).all())
+
+
+@np.errstate(all="ignore")
+def _add(x: np.ndarray, move: np.ndarray) -> None:
+    x += move
+
+
+def _raise_by(x: np.ndarray, number: float) -> None:
+    x += number
+
+
+def _set_row(table: np.ndarray, k: int, row: np.ndarray) -> None:
+    table[k] = row
+
+
+def _fill_rows(table: np.ndarray, first: int, row: np.ndarray) -> None:
+    table[first:] = row
+
+
+def _is_back(x: np.ndarray, states: np.ndarray, mark: np.ndarray) -> bool:
+    return np.array_equal(x, mark[: x.size]) and np.array_equal(states, mark[x.size :])
+
+
+def _set_mark(x: np.ndarray, states: np.ndarray, mark: np.ndarray) -> None:
+    mark[: x.size], mark[x.size :] = x, states
+
+
+def _step_factor(rate: float, length: float, log_scale: float, normalized: bool, epsilon: float) -> float:
+    factor = getattr(step_factor, "py_func", step_factor)
+    try:
+        return float(factor(float(rate), float(length), float(log_scale), normalized, epsilon))
+    except OverflowError:  # of exp, where compiled arithmetic has infinity
+        return math.inf
+
+
+IN_NUMPY = {
+    "set_multiple": _set_multiple,
+    "stays": _stays,
+    "add": _add,
+    "raise_by": _raise_by,
+    "set_row": _set_row,
+    "fill_rows": _fill_rows,
+    "is_back": _is_back,
+    "set_mark": _set_mark,
+    "step_factor": _step_factor,
+}
+
+# The same text, to the same bits, for forces and updates of Python. A kernel that Python calls is compiled by
+# itself, which takes longer than most such trainings.
+plain_steps = FunctionType(take_steps.__code__, {**globals(), **IN_NUMPY}, "plain_steps")

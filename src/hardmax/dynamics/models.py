@@ -1,8 +1,8 @@
 """Models: what `hm.train` and `hm.flow` take. A model names its blocks and takes steps of them.
 
 `Vector` is the model of p, which `hm.train` makes of a `Problem`. The others of this file come from
-`problem.joint()`, `problem.matrix(prompt)`, `problem.factors(rank)` and `decomposition.remainder`, those of
-papers A and C from `corpus.model` and `samples.model`.
+`problem.joint()`, `problem.matrix(prompt)` and `problem.factors(rank)`, those of papers A and C from
+`corpus.model` and `samples.model`, and `decomposition.remainder` is in `dynamics.flow`.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from hardmax.dynamics.driver import (
     PlainForce,
     Rule,
     RunWatch,
+    StepTask,
     Trainer,
     step_sizes,
     steps_to_record,
@@ -37,7 +38,7 @@ from hardmax.dynamics.forces import (
     total_of,
 )
 from hardmax.dynamics.forces import factors as factors_force
-from hardmax.dynamics.gradient import Settled, pull_of, readout_pull, risk_of, settle_at, with_readout
+from hardmax.dynamics.gradient import Settled, pull_of, readout_pull, risk_at, settle_at, with_readout
 from hardmax.dynamics.optim import GD, Normalized, Optimizer
 from hardmax.dynamics.optim.base import need_optimizer
 from hardmax.dynamics.run import Run
@@ -50,7 +51,6 @@ from hardmax.problem.problem import slots_of
 
 if TYPE_CHECKING:
     from hardmax.dynamics.laws import Forecast
-    from hardmax.limits.decomposition import Decomposition
     from hardmax.margin.solution import MaxMargin
 
 Optimizers = Optimizer | tuple[Optimizer, Optimizer] | Mapping[str, Optimizer]
@@ -190,7 +190,8 @@ class Vector(OfProblem):
                 f"the keys, got {steps.coordinates!r}"
             )
         loop = fast_path(scale.problem, rule, steps.watch)
-        points, event = loop(scale.problem, p, rule, steps.record, steps.coordinates, batch, steps.watch)
+        task = StepTask(scale.problem, rule, steps.record, p, steps.coordinates, batch, steps.watch)
+        points, event = loop(task)
         times = steps.record[: len(points)]  # fewer if a loss was low enough
         more: dict[str, Any] = {"method": step.name, "optimizer": step, "batch": steps.batch}
         return Run(problem, "step", times, scale.back(points), event, **more)
@@ -210,7 +211,7 @@ class WeightRun(Run):
     start: np.ndarray = field(kw_only=True)  # (d, d)
 
     def W_at(self, at: int) -> np.ndarray:
-        """W at a snapshot."""
+        """Return W at a snapshot."""
         if "W" in self.observed:
             return np.asarray(self.observed["W"][at])
         moved = self.points[at] - self.points[0]
@@ -237,7 +238,7 @@ class Matrix(OfProblem):
     blocks, title = ("W",), "W"
 
     def _take(self, optimizers: tuple[Optimizer, ...], steps: Steps) -> WeightRun:
-        """From the problem's own W, unless a start is given."""
+        """Train W from ``start``, or from the problem's own W."""
         problem, (step,) = self.problem, optimizers
         W, values = problem.key_map, problem.readout.values
         if W is None or values is None:
@@ -294,8 +295,7 @@ def _train_entries(seen: Problem, step: Optimizer, u: np.ndarray, W: np.ndarray,
         return MOVES if pull.any() else still(settled)
 
     trainer = Trainer(force, slots, x, [rule], steps.record, slots=0, n=seen.n, batch=batch)
-    loss = lambda: risk_of(seen, settle_at(seen, x.reshape(W.shape).T @ u, slots))  # noqa: E731
-    steps.watch.run(trainer, steps.record, loss, seen)
+    steps.watch.run(trainer, lambda: risk_at(seen, x.reshape(W.shape).T @ u, slots), seen)
     Ws = trainer.points.reshape(-1, *W.shape)
     points, times = np.stack([each.T @ u for each in Ws]), steps.record[: len(Ws)]
     more: dict[str, Any] = {"method": step.name, "observed": {"W": Ws}, "optimizer": step}
@@ -315,7 +315,7 @@ class Joint(OfProblem):
     blocks, title = ("p", "v"), "p and v"
 
     def _take(self, optimizers: tuple[Optimizer, ...], steps: Steps) -> Run:
-        """p starts at ``start``, v at the problem's readout."""
+        """Train p from ``start`` and v from the problem's readout."""
         problem, (by_p, by_v) = self.problem, optimizers
         p = problem.vector("start", steps.start)
         with_readout(problem, p)  # refuses other readouts
@@ -347,11 +347,7 @@ class Joint(OfProblem):
         more: dict[str, Any] = {"slots": len(slots.tokens), "n": problem.n, "batch": batch}
         trainer = Trainer(force, layout, x, rules, steps.record, sizes=[d, len(readout.v)], **more)
 
-        def loss() -> float:
-            now = with_readout(seen, x[d:])
-            return risk_of(now, settle_at(now, x[:d], slots))
-
-        steps.watch.run(trainer, steps.record, loss, seen)
+        steps.watch.run(trainer, lambda: risk_at(with_readout(seen, x[d:]), x[:d], slots), seen)
         times = steps.record[: len(trainer.points)]
         points, readouts = scale.back(trainer.points[:, :d]), readout_scale.back(trainer.points[:, d:])
         name = by_p.name if by_p.name == by_v.name else f"{by_p.name} of p, {by_v.name} of v"
@@ -417,7 +413,7 @@ class FactorRun(Run):
         return {"l2": "nuclear", "spectral": "spectral"}.get(str(norms.pop())) if len(norms) == 1 else None
 
     def margin_bounds(self) -> MaxMargin:
-        """What the end proves of the nuclear margin, with the multipliers that fit it best (D-THM-2)."""
+        """Return what the end proves of the nuclear margin, with the best multipliers (D-THM-2)."""
         from hardmax.margin.norms.factored import factored_point
 
         found = factored_point(self.problem, self.K, self.Q)
@@ -425,7 +421,7 @@ class FactorRun(Run):
         return replace(proof, selection=self.selection.tokens)
 
     def forecast(self) -> Forecast:
-        """There is none: thresholds are known for steps of W."""
+        """Raise: thresholds are known for steps of W."""
         raise ValueError("forecast must be of a training of W, got one of its factors; leave factors out")
 
 
@@ -446,7 +442,7 @@ class Factors(OfProblem):
     blocks, title, moves_together = ("K", "Q"), "K and Q", True
 
     def _take(self, optimizers: tuple[Optimizer, ...], steps: Steps) -> FactorRun:
-        """From a pair that has no default."""
+        """Train K and Q from ``start``, a pair that has no default."""
         problem, (K, Q) = self.problem, self._start(steps.start)
         self._need_primal(steps.coordinates)
         problem.need_decreasing_loss()
@@ -469,9 +465,9 @@ class Factors(OfProblem):
 
         def loss() -> float:
             k, q = x[: K.size].reshape(K.shape), x[K.size :].reshape(Q.shape)
-            return risk_of(problem, settle_at(problem, (k @ q.T).ravel(), slots))
+            return risk_at(problem, (k @ q.T).ravel(), slots)
 
-        steps.watch.run(trainer, steps.record, loss, problem)
+        steps.watch.run(trainer, loss, problem)
         times = steps.record[: len(trainer.points)]
         Ks = trainer.points[:, : K.size].reshape(-1, *K.shape)
         Qs = trainer.points[:, K.size :].reshape(-1, *Q.shape)
@@ -547,57 +543,3 @@ def _plain_factors(problem: Problem, m: int, batch: int) -> PlainForce:
         return MOVES if work.lengths.any() else STATIONARY
 
     return force
-
-
-@dataclass(frozen=True, eq=False)
-class Remainder(SteppedModel):
-    """p = p_fin + r, where r moves by the separable rows alone.
-
-    On data that do not separate, the pulls of bound rows cancel to rounding near p_fin, while those of
-    separable rows weigh e^-margin: beyond margins of about 36 the gradient of the whole problem is noise. The
-    problem that `hm.decompose` calls ``late`` has no bound rows, so nothing cancels in it at any norm.
-
-    >>> import hardmax as hm
-    >>> parts = hm.decompose(hm.data.example("cycle"))
-    >>> hm.train(parts.remainder, hm.optim.Normalized(lr=0.1), steps=100).method
-    'normalized gradient descent with p_fin fixed'
-    """
-
-    decomposition: Decomposition
-
-    blocks, title = ("p",), "a remainder"
-    # not batch: the inputs of the late problem are rows, not the inputs of the user
-    options = ("start", "record", "coordinates", "milestones", *RunWatch._fields)
-
-    @property
-    def problem(self) -> Problem:
-        """What was decomposed."""
-        return self.decomposition.problem
-
-    def _take(self, optimizers: tuple[Optimizer, ...], steps: Steps) -> Run:
-        """Train r by an optimizer that does not leave its space."""
-        (step,) = optimizers
-        if not step.in_span:
-            raise ValueError(
-                f"optimizer must stay in the span of the keys, got {type(step).__name__}, which would move "
-                "the finite part too; choose GD or Normalized, or train the problem"
-            )
-        begin = self._beside(steps.start)
-        return self._lifted(Vector(self.decomposition.late).run(step, replace(steps, start=begin)))
-
-    def _flow(self, *, start: Any = None, **options: Any) -> Run:
-        """Follow the flow of r; ends and lengths are those of r."""
-        from hardmax.dynamics.flow import flow
-
-        return self._lifted(flow(self.decomposition.late, start=self._beside(start), **options))
-
-    def _beside(self, start: Any) -> np.ndarray | None:
-        """Where r begins: what a start has besides its bound part, which is p_fin from now on."""
-        return None if start is None else self.decomposition.parts(start)[1]
-
-    def _lifted(self, run: Run) -> Run:
-        """The run of r as one of p = p_fin + r on the whole problem."""
-        p_fin = self.decomposition.p_fin
-        assert p_fin is not None, "a problem has a late one only with its p_fin"
-        points = np.asarray(run.points) + p_fin
-        return replace(run, source=self.problem, points=points, method=f"{run.method} with p_fin fixed")

@@ -17,7 +17,7 @@ from hardmax._lib.arrays import as_matrix, cosine_distance, lengths
 from hardmax._lib.notebook import Pictured, picture
 from hardmax._lib.plotting import axes_of, draw_path
 from hardmax._lib.style import BLUE
-from hardmax.dynamics.driver import Rule
+from hardmax.dynamics.driver import Rule, StepTask
 from hardmax.dynamics.gradient import gradient, risk_of, settle_at, with_readout
 from hardmax.dynamics.measures import (
     SignedLog,
@@ -110,23 +110,23 @@ class Run:
 
     @property
     def final(self) -> np.ndarray:
-        """Where it ended: the last point."""
+        """Last point of the run."""
         last = self.end if self.points is None else self.points[-1]
         assert last is not None, "a run without points has an end"
         return np.asarray(last)
 
     @property
     def p(self) -> np.ndarray:
-        """The same, by its symbol."""
+        """Final point p (alias of `final`)."""
         return self.final
 
     @property
     def W(self) -> np.ndarray:
-        """The same as the matrix of the problem's shape, where the inputs have queries."""
+        """Final point as a matrix of the problem's shape, where the inputs have queries."""
         return self.W_at(-1)
 
     def W_at(self, at: int) -> np.ndarray:
-        """W at a snapshot.
+        """Return W at a snapshot.
 
         >>> import hardmax as hm
         >>> problem = hm.Problem.from_queries([[[1.0, 0.0], [0.0, 1.0]]], [[1.0, 1.0, 0.0]], [[1.0, 0.0]])
@@ -209,7 +209,6 @@ class Run:
         >>> f"{run.margin_gap(hm.max_margin(problem, run.selection, norm=run.norm)):.3g}"
         '0.007'
         """
-
         if not isinstance(best, MaxMargin):
             raise ValueError(
                 f"best must be a MaxMargin, got {type(best).__name__}; make it with "
@@ -218,10 +217,11 @@ class Run:
         return best.margin_gap(self._point(at))
 
     def margin_bounds(self) -> MaxMargin:
-        """What the run proves, without a solver, of the margin of what it selects in its norm (D-THM-3).
+        """Return what the run proves, without a solver, of the margin of its selection (D-THM-3).
 
-        Its p, with the weights its steps gave the rows as multipliers: the steps are taken once more to sum
-        these. The interval holds for any run, and closes at any rate for GD, Normalized in l2 and Mirror.
+        The proof is the final p, and as multipliers the weights that the steps gave the constraints; to sum
+        these, the steps are taken once more. The interval holds for any run in its norm. It closes at any
+        rate for GD, Normalized in l2 and Mirror.
 
         >>> import hardmax as hm
         >>> problem = hm.data.example("B-FIG-8")
@@ -247,7 +247,7 @@ class Run:
         return replace(proved_by(rows, step.norm, self.final, weights), selection=tokens)
 
     def forecast(self) -> Forecast:
-        """What theory expects of the rule at its rate, for the tokens that were selected in the end.
+        """Return what theory expects of the optimizer at its rate, for the final selection.
 
         >>> import hardmax as hm
         >>> run = hm.train(hm.data.example("B-FIG-8"), hm.optim.Signum(0.1), steps=1000)
@@ -300,17 +300,18 @@ class Run:
         return selected_tokens(self.problem, ball.step(gradient(self.problem, start).vector * -1.0), TIE)
 
     def attention(self, at: int = -1) -> list[np.ndarray]:
-        """Attention weights of every input."""
+        """Return the attention weights of every input."""
         return attention(self._problem(at), self._p(at))
 
     def attended(self, threshold: float = 1e-3, at: int = -1) -> Selection:
-        """Tokens with at least that much attention."""
+        """Return the tokens with at least that much attention."""
         return attended(self._problem(at), self._p(at), threshold)
 
     def predictions(self, inputs: Problem | None = None, at: int = -1) -> np.ndarray:
-        """Signed predictions u_i (positive is right) on the trained inputs, or on those of another problem.
+        """Return the predictions u_i of the trained inputs, or of those of another problem.
 
-        Another problem brings its own labels and values; where v was trained, the trained one is taken.
+        They are signed by the labels: positive is right. Another problem has its own labels and values; where
+        v was trained, the trained one is used.
 
         >>> import hardmax as hm
         >>> path = hm.train(hm.data.example("B-FIG-8"), hm.optim.Normalized(0.1), steps=100)
@@ -321,11 +322,11 @@ class Run:
         return predictions(self._problem(at, inputs), self._p(at))
 
     def accuracy(self, inputs: Problem | None = None, at: int = -1) -> float:
-        """Share of inputs with a positive signed prediction, of those trained on or of another problem."""
+        """Return the share of correct predictions, on the trained inputs or on those of another problem."""
         return float((self.predictions(inputs, at) > 0.0).mean())
 
     def off_top_attention(self, at: int = -1) -> float:
-        """Mean attention that is not on the top token."""
+        """Return the mean attention that is not on the top token."""
         return off_top_attention(self._problem(at), self._p(at))
 
     @cached_property
@@ -338,7 +339,7 @@ class Run:
         return np.array([risk_of(self.problem, s) for s in settled])
 
     def excess(self, selection: Any = None, at: int = -1) -> SignedLog:
-        """Risk minus that of a selection (the one of the end by default), as sign and log."""
+        """Return the risk minus that of a selection, the final one by default, as sign and log."""
         chosen = self.selection.tokens if selection is None else tuple(selection)
         return excess_loss(self._problem(at), self._p(at), chosen)
 
@@ -442,9 +443,9 @@ class Run:
         return ax
 
     def display(self, target: Any = None) -> RunDisplay:
-        """Curves of the norm, the attention off the top token and 1 - cos to a target, to ``plot()``.
+        """Return curves to ``plot()``: norm, attention off the top token, and 1 - cos to a target.
 
-        Of a run without points: of the norm and the risk, as far as they were observed.
+        For a run without points they are the norm and the risk, as far as they were observed.
         """
         return RunDisplay.of(self, target)
 
@@ -481,7 +482,7 @@ class RunDisplay(Pictured):
         return cls(path.clock, path.times, curves)
 
     def plot(self) -> Figure:
-        """One panel per curve, side by side; returns the matplotlib figure."""
+        """Draw one panel per curve, side by side, and return the matplotlib figure."""
         figure = picture((3.2 * len(self.curves), 2.6))
         panels = figure.subplots(1, len(self.curves), squeeze=False)[0]
         is_long = self.clock == "log t" and bool(self.times[-1] > LONG)
@@ -505,7 +506,7 @@ def _collected(run: Run, step: Optimizer, labels: Sequence[Any]) -> np.ndarray:
     rule = Rule.of(step, int(run.times[-1]), scale, by_update=True)
     p, totals = np.array(scale.point(run.points[0])), np.zeros(len(slots.tokens))
     ends = np.array([0, len(rule.rates)])
-    by_rule(scale.problem, p, rule, ends, "primal", run.batch or 0, totals=totals)
+    by_rule(StepTask(scale.problem, rule, ends, p, "primal", run.batch or 0, totals=totals))
     at = np.array([problem.offsets[i] + t for i, t in labels])
     if slots.group is None:
         return -totals[at]

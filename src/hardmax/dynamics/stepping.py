@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from hardmax._lib import expect
-from hardmax.dynamics.driver import NOTHING, PlainForce, Rule, RunWatch, Trainer, steps_to_record
+from hardmax.dynamics.driver import NOTHING, PlainForce, Rule, RunWatch, StepTask, Trainer, steps_to_record
 from hardmax.dynamics.edges import EdgeSteps
 from hardmax.dynamics.forces import (
     CANCELLED,
@@ -19,6 +19,7 @@ from hardmax.dynamics.forces import (
     MOVES,
     NO_COMPETITOR,
     ROUNDING,
+    SMALL,
     STATIONARY,
     STEP,
     WEIGHTS,
@@ -31,24 +32,21 @@ from hardmax.dynamics.forces import (
     log_weights,
     total_of,
 )
-from hardmax.dynamics.gradient import Settled, pull_of, risk_of, settle_at
+from hardmax.dynamics.gradient import Settled, pull_of, risk_at, settle_at
 from hardmax.dynamics.loop import BY_RULE, UNIT_ALONG
 from hardmax.dynamics.optim import Optimizer
 from hardmax.dynamics.softmax import DEEP, LEAN, LOG_SCALE
 from hardmax.problem import Problem
-from hardmax.problem.coordinates import Coordinates, choose, differences, orthonormal_basis, scaled
+from hardmax.problem.coordinates import choose, differences, orthonormal_basis, scaled
 from hardmax.problem.keys import Dense, Keys, Products
 from hardmax.problem.problem import Slots, slots_of
 
-# From a scaled problem, p(0), the rule, the steps to keep, the coordinates asked for and the number of inputs
-# of a step (0 for all of them): points and event.
-Loop = Callable[
-    [Problem, np.ndarray, Rule, np.ndarray, Coordinates, int, RunWatch], tuple[np.ndarray, str | None]
-]
+# Takes the steps: points at those that are kept, and event.
+Loop = Callable[[StepTask], tuple[np.ndarray, str | None]]
 
 
 def fast_path(problem: Problem, rule: Rule, watch: RunWatch = NOTHING) -> Loop:
-    """The loop for this structure of problem and rule; the plain one can do everything."""
+    """Return the loop for this structure of problem and rule; the plain one can do everything."""
     along = rule.kind == UNIT_ALONG and not rule.constants.any()
     if problem.readout.cross_entropy is not None and along and watch == NOTHING:
         steps = EdgeSteps(problem)
@@ -61,42 +59,30 @@ def fast_path(problem: Problem, rule: Rule, watch: RunWatch = NOTHING) -> Loop:
 def points_from(
     problem: Problem, step: Optimizer, steps: int, starts: Any, record: Sequence[int] = (), batch: Any = None
 ) -> np.ndarray:
-    """(starts, points kept, d): what `train` gives from each start, the problem prepared once for all.
+    """Return what `train` gives from each start, (starts, points kept, d); the problem is prepared once.
 
     >>> import numpy as np, hardmax as hm
     >>> from hardmax.dynamics.stepping import points_from
     >>> points_from(hm.data.example("B-FIG-8"), hm.optim.Normalized(0.1), 100, np.eye(2)).shape
     (2, 2, 2)
     """
-    scale, kept = scaled(problem), steps_to_record(record, steps)
-    few = need_batch(problem, batch)
+    scale, few = scaled(problem), need_batch(problem, batch)
     rule = Rule.of(step, steps, scale, by_update=few > 0)
     loop = fast_path(scale.problem, rule)
     begun = [np.array(scale.point(problem.vector("start", start), "start")) for start in starts]
-    return scale.back(np.stack([loop(scale.problem, p, rule, kept, "auto", few, NOTHING)[0] for p in begun]))
+    task = StepTask(scale.problem, rule, steps_to_record(record, steps), batch=few)
+    return scale.back(np.stack([loop(task._replace(p=p))[0] for p in begun]))
 
 
-def _along(
-    problem: Problem,
-    p: np.ndarray,
-    rule: Rule,
-    record: np.ndarray,
-    wanted: Coordinates,
-    batch: int,
-    watch: RunWatch = NOTHING,
-) -> tuple[np.ndarray, str | None]:
+def _along(task: StepTask) -> tuple[np.ndarray, str | None]:
     """GD and Normalized in l2, in the coordinates that cost least."""
+    problem, rule, p = task.problem, task.rule, task.p
     slots = slots_of(problem)
     spans = differences(slots)
     m, M = len(spans.plus), len(slots.tokens)
-
-    def loss(point: np.ndarray) -> float:
-        return risk_of(problem, settle_at(problem, point, slots))
-
-    chosen = choose(wanted, m, M, problem.d, len(rule.rates))
-    if chosen == "gram" and watch.checkpoint is None:  # it may have to begin again in other coordinates
-        logits, normalized = spans.along(slots.table, p), rule.kind == UNIT_ALONG
-        gram = spans.gram(slots.table)
+    chosen = choose(task.coordinates, m, M, problem.d, len(rule.rates))
+    if chosen == "gram" and task.watch.checkpoint is None:  # it may have to begin again in others
+        gram, logits = spans.gram(slots.table), spans.along(slots.table, p)
         layout = layout_of(
             problem,
             slots,
@@ -104,72 +90,72 @@ def _along(
             values=gram.diagonal()[None],
             tokens=spans.row,
             labels=logits,
-            normalized=normalized,
+            normalized=rule.kind == UNIT_ALONG,
         )
         x = np.concatenate([np.zeros(m), logits, [0.0]])
-        found = Trainer(by_inner_products, layout, x, [rule], record, width=m, slots=M, n=problem.n)
-        watch.run(found, record, lambda: loss(p + spans.combine(slots.table, x[None, :m])[0]), problem)
-        if found.status != CANCELLED:
-            return p + spans.combine(slots.table, found.points), found.event
+        trainer = Trainer(by_inner_products, layout, x, [rule], task.record, width=m, slots=M, n=problem.n)
+
+        def loss() -> float:
+            return risk_at(problem, p + spans.combine(slots.table, x[None, :m])[0], slots)
+
+        task.watch.run(trainer, loss, problem)
+        if trainer.status != CANCELLED:
+            return p + spans.combine(slots.table, trainer.points), trainer.event
     if chosen == "gram":
         chosen = "qr"  # near a stationary point inner products lose the direction; coordinates do not
-    return by_rule(problem, p, rule, record, chosen, 0, watch)
+    return by_rule(task._replace(coordinates=chosen))
 
 
-def by_rule(
-    problem: Problem,
-    p: np.ndarray,
-    rule: Rule,
-    record: np.ndarray,
-    wanted: Coordinates,
-    batch: int,
-    watch: RunWatch = NOTHING,
-    totals: np.ndarray | None = None,
-) -> tuple[np.ndarray, str | None]:
-    """Any rule on any problem, in the coordinates of p or of an orthonormal basis of the keys' span.
+def by_rule(task: StepTask) -> tuple[np.ndarray, str | None]:
+    """Any rule on any problem, in the coordinates of p or of an orthonormal basis of the keys' span."""
+    problem, rule, p, batch = task.problem, task.rule, task.p, task.batch
+    slots, total, basis = slots_of(problem), total_of(problem, batch), None
+    force: Any
+    layout: Any
+    if runs_compiled(problem, rule):
+        if task.coordinates in ("gram", "qr"):  # moves are not multiples of V: a Gram matrix is useless
+            basis = orthonormal_basis(slots)
+        force = by_coordinate if rule.kind == BY_RULE and rule.step.by_coordinate else dense
+        keys = None if basis is None else slots.keys @ basis
+        layout = layout_of(problem, slots, keys=keys, batch=batch)
+    else:
+        force, layout = plain_force(problem, slots, rule, batch, total), slots
+    start = p if basis is None else basis.T @ p
+    x = p if basis is None else start.copy()
+    trainer = Trainer(
+        force,
+        layout,
+        x,
+        [rule],
+        task.record,
+        slots=len(slots.tokens),
+        n=problem.n,
+        batch=batch,
+        log_total=math.log(total),
+        totals=task.totals,
+    )
 
-    ``totals`` receives the multipliers of the slots if it is given.
-    """
-    slots = slots_of(problem)
-    total = total_of(problem, batch)
-    options: dict[str, Any] = {"slots": len(slots.tokens), "n": problem.n, "batch": batch, "totals": totals}
-    options["log_total"] = math.log(total)
+    def whole(y: np.ndarray) -> np.ndarray:
+        return y if basis is None else p + basis @ (y - start)
 
-    def loss(point: np.ndarray) -> float:
-        return risk_of(problem, settle_at(problem, point, slots))
-
-    if not runs_compiled(problem, rule):
-        plain = plain_force(problem, slots, rule, batch, total)
-        found = Trainer(plain, slots, p, [rule], record, **options)
-        watch.run(found, record, lambda: loss(p), problem)
-        return found.points, found.event
-    force = by_coordinate if rule.kind == BY_RULE and rule.step.by_coordinate else dense
-    if wanted not in ("gram", "qr"):
-        found = Trainer(force, layout_of(problem, slots, batch=batch), p, [rule], record, **options)
-        watch.run(found, record, lambda: loss(p), problem)
-        return found.points, found.event
-    basis = orthonormal_basis(slots)  # moves are not multiples of V: a Gram matrix is useless
-    q = basis.T @ p
-    x, layout = q.copy(), layout_of(problem, slots, keys=slots.keys @ basis, batch=batch)
-    found = Trainer(force, layout, x, [rule], record, **options)
-    watch.run(found, record, lambda: loss(p + basis @ (x - q)), problem)
-    return np.stack([p + basis @ (point - q) for point in found.points]), found.event
+    task.watch.run(trainer, lambda: risk_at(problem, whole(x), slots), problem)
+    return trainer.points if basis is None else np.stack([*map(whole, trainer.points)]), trainer.event
 
 
 def runs_compiled(problem: Problem, rule: Rule) -> bool:
-    """Whether the loop never goes back to Python: keys in a table, fixed scores, a compiled loss and rule."""
+    """Return whether the loop never calls Python: keys in a table, fixed scores, compiled loss and rule."""
     table = problem.table
     written = isinstance(table, Products) and not table.is_large
     return (isinstance(table, Dense) or written) and can_compile(problem, rule)
 
 
 def can_compile(problem: Problem, rule: Rule) -> bool:
-    """The same, whatever the keys are."""
+    """Return whether readout, loss and rule can run compiled, whatever the keys are."""
     return not problem.readout.moves and problem.loss.is_compiled and rule.is_compiled
 
 
 def plain_force(problem: Problem, slots: Slots, rule: Rule, batch: int, total: float) -> PlainForce:
-    """The force on p for heads, losses and keys that only Python can call."""
+    """Return the force on p for readouts, losses and keys that only Python can call."""
     one_by_one = rule.kind == BY_RULE and rule.step.by_coordinate
 
     def force(_: Any, p: np.ndarray, work: Workspace) -> int:
@@ -209,28 +195,80 @@ def of_batch(settled: Settled, work: Workspace, batch: int) -> Settled:
 
 
 def pull_by_coordinate(settled: Settled, table: Keys, total: float) -> tuple[np.ndarray, np.ndarray, bool]:
-    """`forces.by_coordinate` for any keys: V, its exponents, and whether V is zero by cancellation alone."""
-    slots, M = settled.slots, len(settled.gaps)
-    logs, signs, inputs = np.empty(M), np.empty(M), np.empty((DEEP + 1, len(settled.tops)))
-    inputs[DEEP], inputs[LEAN], inputs[LOG_SCALE] = settled.depth, settled.lean, settled.log_scale
-    log_weights(settled.gaps, settled.tops, settled.scores, slots.counts, slots.offsets, inputs, logs, signs)
-    pulling = np.flatnonzero(logs > -np.inf)
-    rows = table.differences(slots.tokens[pulling], slots.tokens[settled.per_slot(settled.tops)[pulling]])
-    direction, exponents, rounding = sum_by_coordinate(logs[pulling], signs[pulling], rows)
+    """`forces.by_coordinate` for any keys: V, its exponents, and whether V is zero by cancellation alone.
+
+    Products are summed with one exponent first, without being written out, as the compiled force does; only
+    coordinates that are small in this sum are taken by logs.
+    """
+    direction, sizes, exponents = np.zeros((3, table.shape[1]))
+    small = np.arange(table.shape[1])
+    if isinstance(table, Products):
+        direction, sizes, exponents[:] = _sum_products(settled, table)
+        has_queries = np.tile(table.right.any(axis=0), table.unknown[0])
+        small = np.flatnonzero((sizes < SMALL) & has_queries)
+    if small.size:
+        logs, signs, rows = _log_terms(settled, table, small)
+        direction[small], exponents[small], sizes[small] = _sum_logs(logs, signs, rows)
+    direction, rounding = _drop_rounding(direction, sizes)
     return direction, exponents - math.log(total), rounding
 
 
 def sum_by_coordinate(
     logs: np.ndarray, signs: np.ndarray, rows: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, bool]:
-    """The sum of signs exp(logs) rows as V exp(exponents), and whether V is zero by cancellation alone."""
+    """Return the sum of signs exp(logs) rows as V exp(exponents), and whether V is zero by cancellation."""
+    direction, exponents, sizes = _sum_logs(logs, signs, rows)
+    direction, rounding = _drop_rounding(direction, sizes)
+    return direction, exponents, rounding
+
+
+def _sum_products(settled: Settled, table: Products) -> tuple[np.ndarray, np.ndarray, float]:
+    """Return minus the gradient over an exponential, the sums of its terms' sizes, and the exponent."""
+    slots, common = settled.slots, float(settled.log_scale.max())
+    if common == -math.inf:
+        return np.zeros(table.shape[1]), np.zeros(table.shape[1]), 0.0
+    tokens = table.left[table.token[slots.tokens]]
+    tokens = tokens - settled.per_slot(tokens[settled.tops])
+    queries = table.right[table.query[slots.tokens[slots.offsets[:-1]]]]
+    pulls = (settled.per_slot(np.exp(settled.log_scale - common)) * settled.weights)[:, None] * tokens
+    direction = settled.per_input(pulls).T @ queries
+    sizes = settled.per_input(np.abs(pulls)).T @ np.abs(queries)
+    return direction.ravel(), sizes.ravel(), common
+
+
+def _log_terms(
+    settled: Settled, table: Keys, columns: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return logs and signs of the weights of all slots that pull, and these columns of their keys."""
+    slots, M = settled.slots, len(settled.gaps)
+    logs, signs, inputs = np.empty(M), np.empty(M), np.empty((DEEP + 1, len(settled.tops)))
+    inputs[DEEP], inputs[LEAN], inputs[LOG_SCALE] = settled.depth, settled.lean, settled.log_scale
+    log_weights(settled.gaps, settled.tops, settled.scores, slots.counts, slots.offsets, inputs, logs, signs)
+    pulling = np.flatnonzero(logs > -np.inf)
+    plus, minus = slots.tokens[pulling], slots.tokens[settled.per_slot(settled.tops)[pulling]]
+    if isinstance(table, Products):
+        a, b = np.divmod(columns, table.unknown[1])
+        tokens = table.left[table.token[plus]] - table.left[table.token[minus]]
+        rows = tokens[:, a] * table.right[table.query[plus]][:, b]
+    else:
+        rows = table.differences(plus, minus)  # all columns are asked for
+    return logs[pulling], signs[pulling], rows
+
+
+def _sum_logs(
+    logs: np.ndarray, signs: np.ndarray, rows: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the sum of signs exp(logs) rows as V exp(exponents), and the sums of its terms' sizes."""
     if not (logs > -np.inf).any():
-        return np.zeros(rows.shape[1]), np.zeros(rows.shape[1]), False
+        return np.zeros(rows.shape[1]), np.zeros(rows.shape[1]), np.zeros(rows.shape[1])
     with np.errstate(divide="ignore", invalid="ignore"):
         terms = logs[:, None] + np.log(np.abs(rows))
         exponents = terms.max(axis=0)
         sizes = np.where(np.isfinite(terms), np.exp(terms - exponents), 0.0)
-    direction = np.sum(np.sign(rows) * signs[:, None] * sizes, axis=0)
-    cancelled = np.abs(direction) <= ROUNDING * sizes.sum(axis=0)
-    rounding = bool(cancelled.all() and direction.any())
-    return np.where(cancelled, 0.0, direction), exponents, rounding
+    return np.sum(np.sign(rows) * signs[:, None] * sizes, axis=0), exponents, sizes.sum(axis=0)
+
+
+def _drop_rounding(direction: np.ndarray, sizes: np.ndarray) -> tuple[np.ndarray, bool]:
+    """Return V with zeros where its terms cancel to rounding, and whether that is all of it."""
+    cancelled = np.abs(direction) <= ROUNDING * sizes
+    return np.where(cancelled, 0.0, direction), bool(cancelled.all() and direction.any())

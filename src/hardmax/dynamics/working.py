@@ -205,7 +205,7 @@ class WorkingField(Field):
         return self.second_order(gaps, 0.0, self.seen_from(tops), tops)
 
     def force(self, gaps: np.ndarray, tau: float, D: np.ndarray, tops: np.ndarray) -> np.ndarray:
-        """As of any field, with one product of tables."""
+        """Return e^tau times minus the gradient as any field does, with one product of tables."""
         self.room.slots[GAPS], self.room.tops[:] = gaps, tops
         settle_inputs(self.layout, self.layout.scores, tau, self.room)
         scales = np.exp(np.minimum(self.room.inputs[LOG_SCALE], OVERFLOW))

@@ -14,9 +14,8 @@ import numpy as np
 from hardmax._lib.arguments import check_arguments
 from hardmax._lib.arrays import polar
 from hardmax._lib.notebook import table
-from hardmax.dynamics.flow import flow
+from hardmax.dynamics.flow import Remainder, flow
 from hardmax.dynamics.gradient import Expansion, expand, risk_of, settle_at
-from hardmax.dynamics.models import Remainder
 from hardmax.limits.partition import Partition, partition
 from hardmax.margin.att_svm import AttentionRows, max_margin
 from hardmax.margin.constraints import Label

@@ -67,7 +67,7 @@ def train_side_by_side(
     record: int | Sequence[int] | None = None,
     coordinates: Coordinates = "auto",
 ) -> dict[int, Run]:
-    """The runs that lanes can take, by the problem's place: of small problems, by any compiled rule."""
+    """Return the runs of small problems by a compiled rule, which lanes can take, by the problem's place."""
     if step.of_matrix or isinstance(step.lr, str):
         return {}
     kept = steps_to_record(record, steps)
@@ -104,8 +104,7 @@ def _fits(group: Group, slots: Slots, d: int, steps: int, coordinates: Coordinat
 
 
 def _runs(group: Group, record: np.ndarray) -> dict[int, Run]:
-    """Of one group, as many at a time as there are lanes."""
-
+    """Return the runs of a group, trained as many at a time as there are lanes."""
     descend = _by_rule if group.rule.kind == BY_RULE else _along
     runs: dict[int, Run] = {}
     for first in range(0, len(group.lanes), LANES):
@@ -126,7 +125,7 @@ def _runs(group: Group, record: np.ndarray) -> dict[int, Run]:
 
 
 def _layout(lanes: list[Lane]) -> LaneLayout:
-    """What the loops take of four problems."""
+    """Return what the loops take of four problems."""
     made = [(each.scale.problem, each.slots) for each in lanes]
     rows = (
         (slots.counts, slots.merge(problem.scores), problem.log_weights, math.log(problem.total))
@@ -137,7 +136,7 @@ def _layout(lanes: list[Lane]) -> LaneLayout:
 
 
 def _filled_up(table: np.ndarray) -> np.ndarray:
-    """A table with rows of zeros up to what the loops take."""
+    """Return a table with rows of zeros up to what the loops take."""
     full = np.zeros((filled_up(len(table)), *table.shape[1:]))
     full[: len(table)] = table
     return full
@@ -146,7 +145,7 @@ def _filled_up(table: np.ndarray) -> np.ndarray:
 def _by_rule(
     group: Group, lanes: list[Lane], count: int, record: np.ndarray
 ) -> tuple[np.ndarray, list[str | None]]:
-    """Points (lanes, S, d) and what happened in each lane, by the update of a rule."""
+    """Return points (lanes, S, d) and what happened in each lane, by the update of a rule."""
     rule, p, tokens = group.rule, np.stack([each.start for each in lanes]), lanes[0].slots.tokens
     d, layout = p.shape[1], _layout(lanes)
     points, states = np.empty((len(record), *p.shape)), np.stack([rule.begin(each.start) for each in lanes])
@@ -184,7 +183,7 @@ def _by_rule(
 def _along(
     group: Group, lanes: list[Lane], count: int, record: np.ndarray
 ) -> tuple[np.ndarray, list[str | None]]:
-    """The same for GD and Normalized in l2."""
+    """Return points and what happened in each lane, by GD or Normalized in l2."""
     spans, rule, layout = group.spans, group.rule, _layout(lanes)
     tables, starts = np.stack([each.slots.keys for each in lanes]), np.stack([each.start for each in lanes])
     rows = tables[:, spans.plus] - tables[:, spans.minus]

@@ -108,7 +108,7 @@ class Steepest(InNorm):
     def update(
         self, direction: np.ndarray, exponents: np.ndarray, state: np.ndarray, lr: float, step: int
     ) -> np.ndarray:
-        """By the kernel, or by the step of the norm."""
+        """Return the move by the kernel, or by the step of the norm."""
         if self.kernel is not None:
             return super().update(direction, exponents, state, lr, step)
         along, log_size = norm_step(self.norm, direction, exponents)
@@ -266,7 +266,7 @@ class Averaged(InNorm):
     def update(
         self, direction: np.ndarray, exponents: np.ndarray, state: np.ndarray, lr: float, step: int
     ) -> np.ndarray:
-        """By the kernel, or by the step of the norm, with one exponent for the whole mean."""
+        """Return the move by the kernel, or by the step of the norm, with one exponent for the mean."""
         if self.kernel is not None:
             return super().update(direction, exponents, state, lr, step)
         beta, top = self.beta, float(exponents.max())
@@ -311,7 +311,7 @@ class Momentum(Averaged):
 
     @property
     def name(self) -> str:
-        """With the norm."""
+        """The title, with the norm."""
         return f"momentum in {self.norm}"
 
 

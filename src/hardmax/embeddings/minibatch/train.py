@@ -504,7 +504,7 @@ class PlainModel:
 
     def arrays(self) -> dict[str, np.ndarray]:
         """All that the next step depends on."""
-        return self._trainer.arrays()
+        return self._trainer.state
 
     def restore(self, arrays: Mapping[str, np.ndarray]) -> None:
         """Go back to where `arrays` was taken."""
