@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hardmax._lib import archive
 from hardmax.data.sentences.samples import Samples
 from hardmax.nexttoken.relations import collocation
 
@@ -111,6 +112,22 @@ class Pairs:
     def position(self) -> dict[tuple[int, int], int]:
         """Number of the pair (token, query)."""
         return {pair: p for p, pair in enumerate(zip(self.token.tolist(), self.query.tolist(), strict=True))}
+
+    @property
+    def digest(self) -> str:
+        """A digest of all that stage 2 sees of the dataset."""
+        return archive.digest(
+            "\n".join(self.samples.vocabulary),
+            self.collocation,
+            self.token,
+            self.query,
+            self.offsets,
+            self.pair,
+            self.count,
+            self.target,
+            self.log_weight,
+            self.samples.weight,
+        )
 
     def table(self, values: Floats) -> Floats:
         """Values of the pairs as the V x V table A[x, q]."""

@@ -1,9 +1,9 @@
-"""The next token of any sentence, by the trained model and by what collocation and orders prescribe."""
+"""A trained model: the next token of any sentence, by its weights and by the orders, and its file."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from os import PathLike
 from typing import Any
 
@@ -11,6 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import softmax
 
+from hardmax._lib import expect
+from hardmax._lib.archive import Arrays, decoded, demand, encoded, read_arrays, refused, write_arrays
 from hardmax._lib.arguments import check_arguments
 from hardmax.nexttoken.pairs import Floats, Ints
 from hardmax.nexttoken.relations import MISSING, Orders
@@ -120,6 +122,32 @@ class Prediction:
         return [(self.vocabulary[v], float(self.probabilities[v])) for v in order]
 
 
+@dataclass(frozen=True)
+class Reached:
+    """``steps`` of stage 2 with the step ``rate``, ``signed_steps`` of them signed; W_ov = ``margin`` W_ov*.
+
+    ``data`` is a digest of the samples, their frequencies and the collocation.
+    """
+
+    steps: int
+    signed_steps: int
+    rate: float
+    margin: float | None
+    data: str
+
+    def differs_from(self, other: Reached) -> list[str]:
+        """What the two do not share, in words; nothing if one may go on where the other stopped."""
+        mine, theirs = asdict(self), asdict(other)
+        return [words for name, words in _SHARED.items() if mine[name] != theirs[name]]
+
+
+_SHARED = {"data": "the sentences", "margin": "stage 1", "rate": "the step of stage 2"}
+
+
+FORMAT = "hardmax.ntp-model/1"
+LARGEST_VALUE = 1e100  # of W_kq, whose square is a number too; no training gets there
+
+
 @dataclass(frozen=True, eq=False)
 class Predictor:
     """A trained model: W_ov, the values of W_kq on its pairs (sorted by query, then token), and the orders.
@@ -150,8 +178,10 @@ class Predictor:
         return f"Predictor(V={len(self.vocabulary)}, pairs={len(self.values)})"
 
     @check_arguments
-    def save(self, path: str | PathLike[str]) -> None:
+    def save(self, path: str | PathLike[str], *, reached: Reached | None = None) -> None:
         """Write the model to one file, which `load` reads; the name may have any ending.
+
+        With ``reached``, ``hardmax ntp train`` can resume training from the file.
 
         >>> import pathlib, tempfile
         >>> from hardmax.nexttoken import Predictor, Samples
@@ -162,9 +192,20 @@ class Predictor:
         ...     Predictor.load(pathlib.Path(folder, "model.npz")).predict("a b").next(1)[0][0]
         'b'
         """
-        from hardmax.nexttoken.model_file import save
-
-        save(path, self)
+        head: dict[str, Any] = {"format": FORMAT, "vocabulary": self.vocabulary, "margin": self.W_ov.margin}
+        if reached is not None:
+            head["reached"] = asdict(reached)
+        arrays: dict[str, Any] = {
+            "head": encoded(head),
+            "collocation": self.W_ov.collocation,
+            "token": self.token,
+            "query": self.query,
+            "values": self.values,
+            "orders": np.stack([self.orders.query, self.orders.above, self.orders.below]),
+        }
+        optional = {"W_ov": self.W_ov.entries, "star": self.star, "residual": self.residual}
+        arrays |= {name: array for name, array in optional.items() if array is not None}
+        write_arrays(path, arrays, packed=True)
 
     @classmethod
     @check_arguments
@@ -174,8 +215,6 @@ class Predictor:
         Raises:
             ValueError: if the file holds something else.
         """
-        from hardmax.nexttoken.model_file import load_reached
-
         return load_reached(path)[0]
 
     def predict(self, sentence: str | Sequence[Any], *, limit: bool = False) -> Prediction:
@@ -264,3 +303,65 @@ class Predictor:
             due = self.vocabulary[decided.next]
             return f"{why}, which leads to {due}; so far the weights prefer {outputs}"
         return why if decided.next is not None else f"{why}; the weights prefer {outputs}"
+
+
+def load_reached(path: str | PathLike[str]) -> tuple[Predictor, Reached | None]:
+    """The model of a file and how far it was trained; None if the file does not say."""
+    with refused(f"{path} must be a model written by hardmax ntp train, got another file"):
+        arrays = read_arrays(path)
+        return _model(arrays, decoded(arrays["head"]))
+
+
+def _model(arrays: Arrays, head: Any) -> tuple[Predictor, Reached | None]:
+    """The model of arrays that may have been tampered with: each is looked at before it is used."""
+    words, margin = head["vocabulary"], head["margin"]
+    demand(head["format"] == FORMAT and isinstance(words, list) and len(words) > 1)
+    demand(all(isinstance(word, str) for word in words) and len(set(words)) == len(words))
+    V = len(words)
+    token, query = (_numbers(arrays[name], V) for name in ("token", "query"))
+    related = _numbers(arrays["orders"], V, ndim=2)
+    demand(len(token) == len(query) and len(related) == 3)
+    # pairs are looked up, and relations, by bisection
+    demand(_rises(query * V + token) and _rises((related[0] * V + related[1]) * V + related[2]))
+    entries = None
+    if margin is None:
+        entries = expect.finite_array("W_ov", arrays["W_ov"], (V, V))
+    else:
+        demand("W_ov" not in arrays and expect.nonnegative("margin", margin) is not None)
+    values = {
+        name: expect.finite_array(name, arrays[name], (len(token),))
+        for name in ("values", "star", "residual")
+        if name == "values" or name in arrays
+    }
+    demand(all(np.abs(each).max(initial=0.0) < LARGEST_VALUE for each in values.values()))
+    model = Predictor(
+        tuple(words),
+        OutputValue(_numbers(arrays["collocation"], V, least=-1, size=V), margin, entries),
+        token,
+        query,
+        values["values"],
+        Orders(V, related[0], related[1], related[2], np.full(related.shape[1], -1)),
+        values.get("star"),
+        values.get("residual"),
+    )
+    return model, _reached(head["reached"]) if "reached" in head else None
+
+
+def _reached(found: dict[str, Any]) -> Reached:
+    for name in ("steps", "signed_steps"):
+        expect.whole(name, found[name])
+    expect.positive("rate", found["rate"])
+    demand(isinstance(found["data"], str) and isinstance(found["margin"], float | int | None))
+    return Reached(**found)
+
+
+def _numbers(array: np.ndarray, V: int, *, least: int = 0, ndim: int = 1, size: int | None = None) -> Ints:
+    """Numbers of tokens, from ``least`` to V - 1."""
+    demand(array.ndim == ndim and array.dtype.kind in "iu" and (size is None or len(array) == size))
+    found = array.astype(np.int64)
+    demand(not found.size or least <= found.min() <= found.max() < V)
+    return found
+
+
+def _rises(keys: Ints) -> bool:
+    return bool((np.diff(keys) > 0).all())

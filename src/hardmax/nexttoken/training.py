@@ -24,7 +24,7 @@ from hardmax.dynamics.stepping import pull_by_coordinate
 from hardmax.nexttoken.late import Late, late_of
 from hardmax.nexttoken.observables import Observables, log_excess_loss, loss, observe, target_masses
 from hardmax.nexttoken.pairs import Floats, Ints, Pairs
-from hardmax.nexttoken.predict import Prediction, Predictor
+from hardmax.nexttoken.predict import Prediction, Predictor, Reached
 from hardmax.nexttoken.relations import Orders, orders
 from hardmax.nexttoken.stages import StageTwo, stage_1
 from hardmax.nexttoken.star import KqStar
@@ -207,6 +207,11 @@ class Training(Run):
             self.star.values,
             None if self.late is None else self.late.R,
         )
+
+    def reached(self, *, before: int = 0) -> Reached:
+        """How far this run came, after ``before`` signed steps in earlier runs."""
+        signed = before + self.signed_steps
+        return Reached(self.steps, signed, self.rate, self.W_ov.margin, self.pairs.digest)
 
     def predict(self, sentence: str | Sequence[Any], *, limit: bool = False) -> Prediction:
         """The next token of any sentence, with the reason; see `Predictor.predict`.
