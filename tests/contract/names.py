@@ -152,7 +152,7 @@ WORDS = {
     "generate_by_rejection": "nexttoken.generators.generate_by_rejection",
     "realizable_part": "nexttoken.realizable.realizable_part",
     "structure": "nexttoken.generators.structure",
-    "regenerate": "nexttoken.predict.regenerate",
+    "regenerate": "nexttoken.regenerate",
     "output_stage": "nexttoken.stages.stage_1",
     "descend_output_stage": "nexttoken.stages.descend_stage_1",
     "aligned_output": "problem.readouts.OutputValue.aligned",

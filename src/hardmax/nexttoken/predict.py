@@ -34,11 +34,16 @@ class Regenerated:
 
 @check_arguments
 def regenerate(n: NDArray[np.int64], orders: Orders, sentence: Sequence[int]) -> Regenerated:
-    """The next token of any sentence, seen or not: n of the token that decides under its last token.
+    """Return the next token of any sentence, seen or not: n of the token that decides under its last token.
 
     Tokens that are maximal in the sentence may decide. An optimal one goes first, then one about which
     nothing is known under this query (Theorem 3). If those left lead to different tokens, the rule is
     ``ambiguous``.
+
+    >>> from hardmax.nexttoken import analyze, regenerate
+    >>> analysis = analyze(["S V O P", "V O P", "O P P", "P S V"])
+    >>> regenerate(analysis.n, analysis.orders, [2, 0, 3]).next  # O S P is followed by P
+    3
     """
     tokens = list(dict.fromkeys(int(x) for x in sentence))
     if not tokens or not all(0 <= x < orders.V for x in tokens):

@@ -78,7 +78,7 @@ class Orders:
         return cls(V, query, above, below, places)
 
     def edges(self) -> dict[int, list[tuple[int, int]]]:
-        """The relations (above, below) of each query that has any; what `kq_star` takes.
+        """The relations (above, below) of each query that has any; as `margin.closed_forms.kq_star` takes them.
 
         >>> from hardmax.nexttoken import Samples
         >>> from hardmax.nexttoken.relations import orders
@@ -140,13 +140,17 @@ def orders(samples: Samples, n: Ints | None = None) -> Orders:
 
 @check_arguments
 def components(data: Orders | Samples, n: Ints | None = None) -> dict[int, list[tuple[int, ...]]]:
-    """Query to the strongly connected components of its order, as far as they hold two tokens or more.
+    """Map queries to the strongly connected components of their orders that hold two tokens or more.
 
     Inside a component every token is above every other one by a chain of samples, so no attention can put
     one of them first: training keeps their logits at finite distances, while those between components
     diverge (`Samples.label_problem` with `hm.decompose` has the numbers). A realizable dataset has none.
     The orders are those of the collocation, or of `n`; where the next token itself is what attention has to
     find, n is ``numpy.arange(V)``.
+
+    >>> from hardmax.nexttoken import Samples, components
+    >>> components(Samples.from_sentences(["A B B", "C A B C", "B C"]))  # under B: A and B
+    {1: [(0, 1)]}
     """
     found: dict[int, list[tuple[int, ...]]] = {}
     relations = data if isinstance(data, Orders) else orders(data, n)
