@@ -168,7 +168,7 @@ ROWS = [
     ("hm.nexttoken.Embedded", "hardmax.nexttoken.unmerged.Embedded", "not public"),
     ("hm.nexttoken.KqStar", "hardmax.nexttoken.star.KqStar", "not public"),
     ("hm.nexttoken.Late", "hardmax.nexttoken.late.Late", "not public"),
-    ("hm.nexttoken.Model", "hardmax.nexttoken.model.Model", "not public"),
+    ("hm.nexttoken.Model", "hardmax.nexttoken.unmerged.TableModel", "not public"),
     ("hm.nexttoken.Observables", "hardmax.nexttoken.observables.Observables", "not public"),
     ("hm.nexttoken.OutputValue", "hardmax.problem.readouts.OutputValue", "not public"),
     ("hm.nexttoken.PairGradient", "hardmax.nexttoken.stages.PairGradient", "not public"),

@@ -160,7 +160,7 @@ WORDS = {
     "attention_stage": "nexttoken.stages.StageTwo",
     "pairs_of": "nexttoken.pairs.Pairs.of",
     "late_phase": "nexttoken.late.late_of",
-    "next_token_model": "nexttoken.model.Model.of",
+    "next_token_model": "nexttoken.unmerged.TableModel.of",
     "embedded_model": "nexttoken.unmerged.Embedded",
     "unmerged_model": "nexttoken.unmerged.Unmerged.random",
     "orthonormal_embedding": "nexttoken.unmerged.orthonormal_embedding",

@@ -7,8 +7,8 @@ import pytest
 ROOT = Path(__file__).parents[2]
 
 # `TwoLayer` is public in embeddings and in torch; the checker of certificates is independent of the norms on
-# purpose, and has its own `Power` and `OfMatrix`. `Model` is also the tables of nexttoken.
-REPEATED = {"Model", "OfMatrix", "Power", "TwoLayer"}
+# purpose, and has its own `Power` and `OfMatrix`.
+REPEATED = {"OfMatrix", "Power", "TwoLayer"}
 
 # Where imports are hidden in functions although they load no library of others, and why.
 HIDDEN = {"text.classifier": "a model reads, writes and explains itself, and the reader makes models"}

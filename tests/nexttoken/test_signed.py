@@ -6,15 +6,16 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.nexttoken.literal import literal_gradient
 
 from hardmax.nexttoken import Samples, named_sentences
 from hardmax.nexttoken.late import late_of
-from hardmax.nexttoken.model import Model, literal_gradient
 from hardmax.nexttoken.observables import loss, target_masses
 from hardmax.nexttoken.pairs import Pairs
 from hardmax.nexttoken.stages import StageTwo
 from hardmax.nexttoken.star import KqStar
 from hardmax.nexttoken.training import train
+from hardmax.nexttoken.unmerged import TableModel
 from hardmax.problem.readouts import OutputValue
 
 
@@ -136,7 +137,7 @@ def test_any_data_has_the_literal_gradient(seed, margin, size):
     for each in (W_ov, OutputValue.of_table(pairs.collocation, W_ov.table)):
         found = StageTwo(pairs, each).gradient(a)
         np.testing.assert_allclose(pairs.table(found), dense, atol=1e-14 * margin)
-    model = Model.of(samples, pairs.table(a), W_ov.table)
+    model = TableModel.of(samples, pairs.table(a), W_ov.table)
     assert loss(pairs, W_ov, a) == pytest.approx(model.loss, rel=1e-12)
 
 

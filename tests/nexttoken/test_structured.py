@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.nexttoken.literal import literal_gradient
 
 from hardmax.dynamics.edges import edges_of
 from hardmax.nexttoken import Samples, generate, named_sentences
-from hardmax.nexttoken.model import literal_gradient
 from hardmax.nexttoken.pairs import Pairs
 from hardmax.nexttoken.relations import orders
 from hardmax.nexttoken.stages import StageTwo, stage_1

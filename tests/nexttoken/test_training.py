@@ -6,10 +6,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hardmax.nexttoken import Samples, generate
-from hardmax.nexttoken.model import Model, naive_descent
 from hardmax.nexttoken.observables import _sentence_losses, accuracy, loss, target_masses
 from hardmax.nexttoken.pairs import Pairs
 from hardmax.nexttoken.training import train
+from hardmax.nexttoken.unmerged import TableModel
+from hardmax.papers.next_token.figures.rate import naive_descent
 from hardmax.problem.readouts import OutputValue, best_loss
 
 EXAMPLE_1 = ["S V O P", "V O P", "O P P", "P S V"]
@@ -165,7 +166,7 @@ def test_losses_in_all_forms_agree(figure_2, margin):
     a = 2 * np.random.default_rng(1).standard_normal(pairs.P)
     W_ov = OutputValue.aligned(pairs.collocation, margin)
     by_excess = loss(pairs, W_ov, a)
-    dense = Model.of(figure_2, pairs.table(a), W_ov.table).loss
+    dense = TableModel.of(figure_2, pairs.table(a), W_ov.table).loss
     grouped = np.exp(pairs.log_weight) @ _sentence_losses(pairs, W_ov, a)
     alone = 1 - np.exp(pairs.log_weight).sum()
     assert by_excess == pytest.approx(dense, rel=1e-12)

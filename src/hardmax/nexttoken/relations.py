@@ -78,7 +78,7 @@ class Orders:
         return cls(V, query, above, below, places)
 
     def edges(self) -> dict[int, list[tuple[int, int]]]:
-        """The relations (above, below) of each query that has any; as `margin.closed_forms.kq_star` takes them.
+        """The relations (above, below) of each query that has any.
 
         >>> from hardmax.nexttoken import Samples
         >>> from hardmax.nexttoken.relations import orders

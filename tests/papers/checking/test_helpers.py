@@ -9,7 +9,7 @@ import hardmax as hm
 from hardmax.directions.direction import local_constants
 from hardmax.margin.closed_forms import Block
 from hardmax.nexttoken import Samples, named_sentences
-from hardmax.nexttoken.model import Model
+from hardmax.nexttoken.unmerged import TableModel
 from hardmax.papers.checking.check import Unmet, statements, subject_of
 from hardmax.papers.checking.common import late_radius, log_lost, unit_length, with_copies
 from hardmax.papers.checking.instances import kind_of
@@ -75,7 +75,7 @@ def test_embeddings_after_the_first_step():
 
 
 def test_closed_forms_of_stage_2():
-    model = Model.of(
+    model = TableModel.of(
         Samples.from_sentences(["a b b", "b a"]), np.zeros((2, 2)), np.array([[-1, 1], [1, -1.0]])
     )
     assert projection(model, np.array([1, 0]), 2.0, np.array([[0.0, 1.0], [0.0, 0.0]])) == pytest.approx(

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 import hardmax as hm
 from hardmax.nexttoken import Samples, generate
-from hardmax.nexttoken.model import Model
 from hardmax.nexttoken.pairs import Pairs
 from hardmax.nexttoken.stages import StageTwo
+from hardmax.nexttoken.unmerged import TableModel
 from hardmax.papers.checking.check import check_statement, statements
 from hardmax.papers.next_token.statements import gradients
 from hardmax.problem.readouts import OutputValue
@@ -157,10 +157,10 @@ def test_a_constant_on_a_column_of_w_kq_changes_nothing_that_attention_sees(seed
     samples = Samples.from_sentences(hm.nexttoken.named_sentences("C-EX-1"))
     rng = np.random.default_rng(seed)
     A, B, W = (rng.normal(size=(4, 4)) for _ in range(3))
-    before = Model.of(samples, A, B)
+    before = TableModel.of(samples, A, B)
     A = A.copy()
     A[:, int(rng.integers(4))] += shift
-    after = Model.of(samples, A, B)
+    after = TableModel.of(samples, A, B)
     assert after.loss == pytest.approx(before.loss, rel=1e-12)
     assert after.gradient_kq == pytest.approx(before.gradient_kq, abs=1e-12)
     pairs = Pairs.of(samples)

@@ -15,9 +15,9 @@ from hardmax.margin.constraints import Constraints
 from hardmax.margin.solve import solve
 from hardmax.nexttoken import Samples, generate, named_sentences
 from hardmax.nexttoken.generators import generate_by_rejection
-from hardmax.nexttoken.model import Model
 from hardmax.nexttoken.stages import gradient_ov
 from hardmax.nexttoken.training import train
+from hardmax.nexttoken.unmerged import TableModel
 from hardmax.papers.checking.check import check_statement, statements
 from hardmax.papers.next_token.statements import gradients, printed
 from hardmax.papers.next_token.statements import instances as examples
@@ -109,7 +109,7 @@ def test_lemma_4_on_the_reference_gradients(oracles):
     draw = np.random.default_rng(0)
     for point in case["stage2"]:
         G = np.array(point["grad"], dtype=float)
-        model = Model.of(samples, np.array(point["W_kq"], dtype=float), Delta * star_table(n))
+        model = TableModel.of(samples, np.array(point["W_kq"], dtype=float), Delta * star_table(n))
         for _ in range(5):
             W = draw.standard_normal((4, 4))
             assert gradients.projection(model, n, Delta, W) == pytest.approx(np.vdot(G, W), abs=1e-14)

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from hardmax._lib.expect import generator, whole
-from hardmax.nexttoken.model import Model
 from hardmax.nexttoken.observables import accuracy, log_masses, log_off_masses
 from hardmax.nexttoken.pairs import Floats, Ints, Pairs
+from hardmax.nexttoken.unmerged import TableModel
 from hardmax.papers.checking.check import Hypothesis, Outcome, need, statement
 from hardmax.papers.next_token.statements.common import (
     RELATIVE,
@@ -28,7 +28,7 @@ STEP = 2.0**-9  # of the difference quotient of fourth order
 ALIKE = 1e-9
 
 
-def projection(model: Model, n: Ints, margin: float, W: Floats) -> float:
+def projection(model: TableModel, n: Ints, margin: float, W: Floats) -> float:
     """Lemma 4's right side: deciding tokens pull with T_y - 1, others with the probability of their n(x)."""
     data = model.samples
     row = np.repeat(np.arange(data.n), np.diff(data.offsets))
@@ -39,12 +39,12 @@ def projection(model: Model, n: Ints, margin: float, W: Floats) -> float:
     return margin * float((data.weight[row] * pull) @ centered)
 
 
-def slope(model: Model, W: Floats) -> float:
+def slope(model: TableModel, W: Floats) -> float:
     """The derivative of the loss along W, from four values of it."""
     h = STEP / float(np.abs(W).max())
 
     def loss(k: int) -> float:
-        return Model.of(model.samples, model.A + k * h * W, model.B).loss
+        return TableModel.of(model.samples, model.A + k * h * W, model.B).loss
 
     return (8 * (loss(1) - loss(-1)) - (loss(2) - loss(-2))) / (12 * h)
 
@@ -70,7 +70,7 @@ def projected_gradient(
     draw = generator(rng)
     off = 0.0
     for _ in range(whole("draws", draws, least=1)):
-        model = Model.of(samples, draw.standard_normal(B.shape), B)
+        model = TableModel.of(samples, draw.standard_normal(B.shape), B)
         W = draw.standard_normal(B.shape)
         lemma = projection(model, n, float(margins.mean()), W)
         scale = float(np.linalg.norm(model.gradient_kq) * np.linalg.norm(W))
