@@ -76,7 +76,7 @@ INNER = (
     "embeddings.two_layer.descend_two_layer",
     "nexttoken.Predictor.load",
     "nexttoken.Predictor.save",
-    "nexttoken.flow.train_by_flow",
+    "nexttoken.training.train_by_flow",
     "nexttoken.generators.generate_by_rejection",
     "nexttoken.generators.structure",
     "nexttoken.late.late_of",
@@ -428,7 +428,7 @@ def valid(name: str, folder: pathlib.Path) -> dict:
         "nexttoken.stages.stage_1": lambda: {"collocation": [1, 2, 3, 0]},
         "nexttoken.generators.structure": lambda: {"analysis": hm.nexttoken.analyze(["a b", "b a"])},
         "nexttoken.training.train": lambda: {"samples": samples, "stage1": 1},
-        "nexttoken.flow.train_by_flow": lambda: {"samples": samples, "until": 1.0, "stage1": 1},
+        "nexttoken.training.train_by_flow": lambda: {"samples": samples, "until": 1.0, "stage1": 1},
         "nexttoken.unmerged.train_jointly": lambda: {"samples": samples, "E": None},
         "nexttoken.unmerged.train_unmerged": lambda: {
             "start": hm.nexttoken.unmerged.Unmerged.random(samples, np.eye(4), 2, 2, scale=0.1, rng=0)

@@ -669,7 +669,7 @@ def train_next_tokens(samples, steps, lr=None, output_steps=900, output_lr=None,
 
 
 def flow_next_tokens(samples, until, lr):
-    return hm.nexttoken.flow.train_by_flow(samples, until, rate=lr)
+    return hm.nexttoken.training.train_by_flow(samples, until, rate=lr)
 
 
 def save_predictor(path, model):

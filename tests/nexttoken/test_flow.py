@@ -5,8 +5,7 @@ import pytest
 
 import hardmax as hm
 from hardmax.nexttoken import Samples, named_sentences
-from hardmax.nexttoken.flow import train_by_flow
-from hardmax.nexttoken.training import train
+from hardmax.nexttoken.training import train, train_by_flow
 
 EXAMPLE_1 = ["S V O P", "V O P", "O P P", "P S V"]
 

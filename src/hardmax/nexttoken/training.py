@@ -1,4 +1,4 @@
-"""Algorithm 1: stage 1 in closed form, stage 2 step by step (C-ALG-1)."""
+"""Algorithm 1: stage 1 in closed form, stage 2 step by step (C-ALG-1), or as the flow of small steps."""
 
 from __future__ import annotations
 
@@ -17,6 +17,8 @@ from hardmax.data.sentences.samples import Samples
 from hardmax.dynamics.blocks import BlockTrainer, Pull, StepOptions
 from hardmax.dynamics.checkpoint import digest
 from hardmax.dynamics.driver import steps_to_record
+from hardmax.dynamics.fields import ARC_LENGTH
+from hardmax.dynamics.flow import along_arc, follow
 from hardmax.dynamics.gradient import Settled, pull_of, risk_of, settle_at
 from hardmax.dynamics.optim import Optimizer
 from hardmax.dynamics.run import Run
@@ -264,7 +266,7 @@ def train(
     progress: Progress | None = None,
     stop: Callable[[], bool] | None = None,
 ) -> Training:
-    """Algorithm 1: ``stage1`` steps of W_ov by C-THM-S1, then ``steps`` normalized steps of W_kq.
+    """Run Algorithm 1: ``stage1`` steps of W_ov by C-THM-S1, then ``steps`` normalized steps of W_kq.
 
     Rates default to those of the paper's experiment scaled to |V|. ``W_ov`` replaces stage 1, ``start`` (one
     value per pair, or a V x V table) the zero of stage 2, ``n`` the collocation. If ``start`` was reached
@@ -272,15 +274,9 @@ def train(
     many steps to keep, a list of steps, or by default about 60 at equal ratios. ``progress`` is called
     as ``progress(done, total)``; ``stop`` is called now and then, and if it returns true the run ends there.
     """
-    pairs = Pairs.of(samples, n)
     done = expect.whole("after", after)
     steps = expect.whole("steps", steps, least=done)
-    root = math.sqrt(samples.V)
-    first_rate = expect.positive("first_rate", FIRST_RATE / root if first_rate is None else first_rate)
-    rate = expect.positive("rate", RATE / root if rate is None else rate)
-    given = W_ov is not None
-    if W_ov is None:
-        W_ov = stage_1(pairs.collocation, expect.whole("stage1", stage1), first_rate)
+    pairs, W_ov, rate, how = _after_stage_1(samples, n, W_ov, stage1, first_rate, rate)
     # without a step to take there need not be anything for attention to learn
     stage = StageTwo(pairs, W_ov) if steps > done else None
     a = point(pairs, start)
@@ -314,10 +310,74 @@ def train(
         points,
         event=event,
         stage=stage,
-        first_rate=None if given else first_rate,
-        stage_1_steps=None if given else int(stage1),
         signed_steps=signed,
+        **how,
     )
+
+
+def _after_stage_1(
+    samples: Samples,
+    n: Ints | None,
+    W_ov: OutputValue | None,
+    stage1: int,
+    first_rate: float | None,
+    rate: float | None,
+) -> tuple[Pairs, OutputValue, float, dict[str, Any]]:
+    """Return the pairs, W_ov as given or by stage 1, the rate of stage 2, and how stage 1 was done."""
+    pairs, root = Pairs.of(samples, n), math.sqrt(samples.V)
+    first_rate = expect.positive("first_rate", FIRST_RATE / root if first_rate is None else first_rate)
+    rate = expect.positive("rate", RATE / root if rate is None else rate)
+    if W_ov is not None:
+        return pairs, W_ov, rate, {}
+    steps = expect.whole("stage1", stage1)
+    how = {"first_rate": first_rate, "stage_1_steps": steps}
+    return pairs, stage_1(pairs.collocation, steps, first_rate), rate, how
+
+
+@check_arguments
+def train_by_flow(
+    samples: Samples,
+    until: float,
+    *,
+    stage1: int = STEPS,
+    rate: float | None = None,
+    first_rate: float | None = None,
+    record: Sequence[float] | None = None,
+    W_ov: OutputValue | None = None,
+    start: Any = None,
+    n: Ints | None = None,
+) -> Training:
+    """Run Algorithm 1 with stage 2 as a flow, to the time ``until`` on the clock of steps of size ``rate``.
+
+    The flow is what steps tend to as ``rate`` does to zero with the arc length rate x time fixed: that of
+    `hm.flow` with the clock "arc length": along edges where that form is exact, so that a step costs no more
+    than the sentences do, and with dense matrices of the pairs where it is not. Times to ``record`` are every
+    factor of 2 by default.
+    """
+    pairs, W_ov, rate, how = _after_stage_1(samples, n, W_ov, stage1, first_rate, rate)
+    end = expect.positive("until", until)
+    if not rate * end <= 1e15:  # beyond it steps of the flow vanish in rounding
+        raise ValueError(f"until times rate must be at most 1e15, got {rate * end:g}")
+    wanted = _flow_times(end, rate) if record is None else np.unique([*map(float, record), end])
+    if wanted[0] <= 0.0 or wanted[-1] > end:
+        raise ValueError(f"record must be times above 0 and up to until = {end:g}, got {record!r}")
+    stage = StageTwo(pairs, W_ov)
+    p = np.zeros(stage.problem.d)
+    p[: pairs.P] = point(pairs, start)
+    lengths = rate * wanted
+    reached, points, event = follow(along_arc(stage.problem, p), p, (), lengths[-1], lengths)
+    times = np.append(0.0, wanted) if event is None else reached / rate
+    values = points[:, : pairs.P]
+    return Training.of(pairs, W_ov, rate, "flow", times, values, event=event, stage=stage, **how)
+
+
+def _flow_times(end: float, rate: float) -> Floats:
+    """Return every factor of 2 from the first leg on."""
+    first = ARC_LENGTH.first / rate
+    if end <= first:
+        return np.array([end])
+    count = int(np.floor(np.log2(end / first)))
+    return np.unique([*(first * 2.0 ** np.arange(count + 1)), end])
 
 
 def train_attention(
