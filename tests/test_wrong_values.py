@@ -57,7 +57,7 @@ INNER = (
     "embeddings.gram.conserved_spectrum",
     "embeddings.gram.descend_gram",
     "embeddings.gram.flow_gram",
-    "embeddings.key_query.gradients",
+    "embeddings.one_layer.key_query_gradients",
     "embeddings.minibatch.train_embeddings",
     "embeddings.minibatch.train_two_layer",
     "embeddings.near_identity.draw_initial",
@@ -338,7 +338,7 @@ def valid(name: str, folder: pathlib.Path) -> dict:
             "delta": 0.01,
         },
         "embeddings.initial_vectors": lambda: {"S": 3, "d": 4},
-        "embeddings.key_query.gradients": lambda: {**vectors, "W": np.eye(4)},
+        "embeddings.one_layer.key_query_gradients": lambda: {**vectors, "W": np.eye(4)},
         "embeddings.patterns.local_gap": lambda: {
             "c": [1.0, -1.0, 0.0],
             "selection": hm.embeddings.patterns.score_selection(corpus, [1.0, 1.0, 0.0]),

@@ -117,7 +117,7 @@ WORDS = {
     "two_layer_state": "embeddings.TwoLayerGram.from_vectors",
     "one_layer_gradients": "embeddings.one_layer.gradients",
     "one_layer_point": "embeddings.one_layer.evaluate",
-    "key_query_gradients": "embeddings.key_query.gradients",
+    "key_query_gradients": "embeddings.one_layer.key_query_gradients",
     "conserved_spectrum": "embeddings.gram.conserved_spectrum",
     "initial_event": "embeddings.first_step.initial_event",
     "initial_event_from_gram": "embeddings.first_step.initial_event_from_gram",

@@ -178,6 +178,7 @@ class _Layer(NamedTuple):
 
 
 def row_softmax(K: np.ndarray, counts: np.ndarray) -> np.ndarray:
+    """Return the attention of every row of logits K to tokens with these counts."""
     weights = counts * np.exp(K - K.max(axis=1, keepdims=True))
     return weights / weights.sum(axis=1, keepdims=True)
 
@@ -280,7 +281,7 @@ class TwoLayerGram:
 
 
 def two_layers() -> Problem:
-    """Where a run of the two-layer model is asked for its problem."""
+    """Refuse the problem of a run of the two-layer model."""
     raise ValueError("a two-layer model cannot be converted to a Problem, since its keys move; use TwoLayer")
 
 
