@@ -98,11 +98,6 @@ class Pairs:
         return self.collocation[self.token[self.pair]] == self.target[self.row]
 
     @cached_property
-    def query_offsets(self) -> Ints:
-        """Where the pairs of each query that occurs begin, and P."""
-        return np.append(np.flatnonzero(np.diff(self.query, prepend=-1)), self.P).astype(np.int64)
-
-    @cached_property
     def is_reachable(self) -> bool:
         """Every token of these sentences has an n(x), and each sentence a token with n(x) = next token."""
         named = bool((self.collocation[self.token] >= 0).all())

@@ -223,9 +223,9 @@ class Predictor:
         return load_reached(path)[0]
 
     def predict(self, sentence: str | Sequence[Any], *, limit: bool = False) -> Prediction:
-        """The next token of a sentence, given as words in a string, a list of words, or a list of numbers of
-        tokens in ``vocabulary``.
+        """Predict the next token of a sentence.
 
+        The sentence is a string of words, a list of words, or a list of numbers of tokens in ``vocabulary``.
         With ``limit`` stage 2 has gone on forever: attention is on the tokens with the largest W_kq* only.
 
         >>> from hardmax.nexttoken import Samples

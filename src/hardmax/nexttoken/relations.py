@@ -18,7 +18,7 @@ MISSING = -1
 
 @check_arguments
 def collocation(samples: Samples) -> NDArray[np.int64]:
-    """n(x) for every token x, -1 where no sentence begins with x or where [x] has several next tokens."""
+    """Return n(x) for every token x, -1 if no sentence begins with x or if [x] has several next tokens."""
     pairs = samples.length == 1
     x = samples.query[pairs]
     n = np.full(samples.V, MISSING, dtype=np.int64)
@@ -29,7 +29,7 @@ def collocation(samples: Samples) -> NDArray[np.int64]:
 
 @check_arguments
 def complete(n: NDArray[np.int64]) -> NDArray[np.int64]:
-    """n with every missing token sent to a token that nothing goes to yet, in order of their numbers.
+    """Return n with every missing token sent to a token that nothing goes to yet, in order of their numbers.
 
     An injective n becomes a permutation. If every sample of the data has a token that leads to its target,
     the orders do not change: the tokens given away here are never next tokens.
@@ -131,7 +131,7 @@ class Orders:
 
 @check_arguments
 def orders(samples: Samples, n: Ints | None = None) -> Orders:
-    """The orders of a dataset under its collocation, or under `n`, say one that was completed."""
+    """Return the orders of a dataset under its collocation, or under `n`, say one that was completed."""
     n = collocation(samples) if n is None else np.asarray(n, dtype=np.int64)
     if n.shape != (samples.V,):
         raise ValueError(f"n must be {samples.V} tokens, one per word, got shape {n.shape}")

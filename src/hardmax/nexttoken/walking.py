@@ -131,8 +131,10 @@ def relate_all(sentence, leading, y, limit, n, place, times, findings, relations
 
 @kernel()
 def copy_sentences(text, order, low, high, copies):  # type: ignore[no-untyped-def]
-    """Copy the sentences order[low:high], which lie far apart, behind one another: sentence k has the rows
-    at[k], ..., at[k+1] - 1. Here no question to memory waits for the answer to another."""
+    """Copy the sentences order[low:high], which are far apart, one after another.
+
+    Sentence k has the rows at[k], ..., at[k+1] - 1. No load waits for the result of another one here.
+    """
     rows, at, sizes, counts, firsts = copies
     for k in range(high - low):
         s = np.int64(order[low + k])
@@ -314,8 +316,10 @@ class SortedText:
         return bool((self.text.lengths[here] > 1).any())
 
     def children(self, part: tuple[int, int, int]) -> Iterable[tuple[int, int, int, tuple[int, int, int]]]:
-        """How order[low:high] goes on, if all of it has the same first ``depth`` tokens: for each next token
-        how many raw sentences have it, the first of them, and its own part."""
+        """Yield how order[low:high] goes on, where all sentences have the same first ``depth`` tokens.
+
+        For each next token: the token, how many raw sentences have it, the first of them, and its part.
+        """
         if self.interrupted():
             raise KeyboardInterrupt
         low, high, depth = part
