@@ -177,10 +177,8 @@ def problem_of(corpus: Corpus, state: GramState, scale: float = 1.0) -> Problem:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class GramDescent(GramRun):
+class GramDescent(GramRun, one_layer.TokenRun):
     """Training by inner products: where it ended, and the risk, |p|, logits a and values c on the way.
-
-    ``beta`` is set where E is fixed: p = p(0) + E' beta, with sum(beta) = 0 (A-RED-4).
 
     >>> import hardmax as hm
     >>> from hardmax.embeddings.gram import GramState, descend_gram
@@ -189,18 +187,6 @@ class GramDescent(GramRun):
     >>> bool(run.losses[0] > 0.69), bool(run.losses[-1] < 0.1), run.selection
     (True, True, (0, 0))
     """
-
-    beta: np.ndarray | None = field(kw_only=True)  # (S,)
-
-    @property
-    def a(self) -> np.ndarray:
-        """E p at every recorded step, (R, S)."""
-        return self.observed["a"]
-
-    @property
-    def c(self) -> np.ndarray:
-        """E v at every recorded step, (R, S)."""
-        return self.observed["c"]
 
 
 @check_arguments

@@ -304,22 +304,12 @@ def _balance(tokens, counts, offsets, labels, e, c, f, A, C):  # type: ignore[no
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class EmbeddingDescent(Run):
-    """Training of E, p and v by steps; E is too large to keep on the way, so ``points`` is None.
+class TokenRun(Run):
+    """A training by steps in which the risk, |p|, the logits a and the values c were observed at ``times``.
 
-    The risk, |p|, the logits a and the values c were observed at ``times``. ``beta`` is set where E is fixed:
-    p = p(0) + E' beta, with sum(beta) = 0 (A-RED-4).
-
-    >>> import numpy as np, hardmax as hm
-    >>> corpus = hm.Corpus.from_sequences([[0, 2], [1, 2]], [1, -1])
-    >>> model = corpus.model(start=(np.eye(3), [0, 0, 0], [1, -1, 0]), blocks=("E", "p"))
-    >>> run = hm.train(model, hm.optim.GD(0.5), steps=50)
-    >>> bool((np.diff(run.losses) < 0).all()), run.a[-1].round(3).tolist(), run.selection
-    (True, [1.02, 1.02, -2.039], (0, 0))
+    ``beta`` is set where E is fixed: p = p(0) + E' beta, with sum(beta) = 0 (A-RED-4).
     """
 
-    E: np.ndarray = field(kw_only=True)  # (S, d)
-    v: np.ndarray = field(kw_only=True)  # (d,)
     beta: np.ndarray | None = field(kw_only=True)  # (S,)
 
     @property
@@ -331,6 +321,22 @@ class EmbeddingDescent(Run):
     def c(self) -> np.ndarray:
         """E v at every recorded step, (R, S)."""
         return self.observed["c"]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class EmbeddingDescent(TokenRun):
+    """Training of E, p and v by steps; E is too large to keep on the way, so ``points`` is None.
+
+    >>> import numpy as np, hardmax as hm
+    >>> corpus = hm.Corpus.from_sequences([[0, 2], [1, 2]], [1, -1])
+    >>> model = corpus.model(start=(np.eye(3), [0, 0, 0], [1, -1, 0]), blocks=("E", "p"))
+    >>> run = hm.train(model, hm.optim.GD(0.5), steps=50)
+    >>> bool((np.diff(run.losses) < 0).all()), run.a[-1].round(3).tolist(), run.selection
+    (True, [1.02, 1.02, -2.039], (0, 0))
+    """
+
+    E: np.ndarray = field(kw_only=True)  # (S, d)
+    v: np.ndarray = field(kw_only=True)  # (d,)
 
 
 @check_arguments
