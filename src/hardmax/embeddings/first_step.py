@@ -88,7 +88,7 @@ def initial_event_from_gram(
 
 @dataclass(frozen=True, eq=False)
 class FirstStepErrors:
-    """What the first step does besides adding (eta0/2) alpha v to E: coefficients and lengths of the errors.
+    """Coefficients and lengths of the errors of the first step, next to adding (eta0/2) alpha v to E.
 
     ``alpha`` is the mean of y m_s/T_X; err_s = eta0 (r_s v + w_s p) and err_p = eta0 E' w.
     """

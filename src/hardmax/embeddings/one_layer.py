@@ -149,7 +149,7 @@ def pairwise_pull(corpus: Corpus, a: Any, c: Any, a_hat: Any) -> float:
     """Return -p_hat.grad_p from pairs of tokens, for a_hat = E p_hat (A-LEM-8); equal to -sum_s a_hat_s A_s.
 
     This is the paper's formula, E[g sum_{i<j} (a_hat_i - a_hat_j) q_i q_j (gamma_i - gamma_j)], over distinct
-    tokens with their masses; its cost is the square of their number. It says the sign of every pair's pull.
+    tokens with their masses; its cost is the square of their number. It shows the sign of every pair's pull.
     """
     a_hat = expect.finite_array("a_hat", a_hat, (corpus.S,))
     point = evaluate(corpus, a, c)

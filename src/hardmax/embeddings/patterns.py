@@ -58,7 +58,7 @@ class TokenSelection:
 
     @property
     def is_everything(self) -> bool:
-        """Whether every sequence selects all its tokens, so that nothing is told apart."""
+        """Whether every sequence selects all its tokens."""
         return not any(self.second)
 
 
@@ -112,7 +112,7 @@ def pattern_max_margin(
     """Solve for the shortest p that ties the tokens of a pattern and lifts them over the others by 1.
 
     Give the embeddings ``E`` or their inner products ``gram``. A pattern that no p makes is infeasible, with
-    proof; one that ties everything asks for nothing and has the solution 0. Its ``selection`` are sets of
+    proof; one that ties everything has no constraint and the solution 0. Its ``selection`` are sets of
     tokens by their numbers in the corpus.
 
     >>> import hardmax as hm

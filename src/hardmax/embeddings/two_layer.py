@@ -59,7 +59,7 @@ class TwoLayerGradients(NamedTuple):
 class TwoLayer:
     """The two-layer model by its LayerNorm: ``epsilon`` added to the variance, gain and bias if it has them.
 
-    The paper says nothing about these; the default has no gain and no bias, as its equation is written.
+    The paper does not specify these; the default has no gain and no bias, as its equation is written.
     ``first_scale`` multiplies the logits E_r.E_s of the first softmax, ``scale`` those E' p of the readout: a
     positive number, "1/sqrt(d)", or None for 1, as printed.
     """

@@ -112,7 +112,7 @@ class Analysis:
 
     @property
     def legal(self) -> bool:
-        """No violation except possibly of Assumption 3 in what was read: what C-THM-STRUCT asks for."""
+        """No violation except possibly of Assumption 3 in what was read: as C-THM-STRUCT requires."""
         return all(violation.kind == "assumption3" for violation in self.violations)
 
     @property

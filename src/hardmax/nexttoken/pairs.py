@@ -26,7 +26,7 @@ class Pairs:
     """The pairs (``token[p]``, ``query[p]``), sorted by query, and the sentences with two tokens or more.
 
     Sentence k holds the entries ``offsets[k]:offsets[k+1]``: pair ``pair[e]`` with multiplicity ``count[e]``,
-    those with n(x) = next token first, then by n(x). ``sample`` says which of the merged ``samples`` it is.
+    those with n(x) = next token first, then by n(x). ``sample`` is its number among the merged ``samples``.
     """
 
     samples: Samples
@@ -137,7 +137,7 @@ class Pairs:
 
 @lru_cache(maxsize=4)
 def pairs_of(samples: Samples) -> Pairs:
-    """The pairs of a dataset, kept for the next gradient on the same samples."""
+    """Return the pairs of a dataset, cached for the next gradient on the same samples."""
     return Pairs.of(samples)
 
 

@@ -23,7 +23,7 @@ from hardmax.problem.readouts import OutputValue
 class Regenerated:
     """The prescribed ``next`` token, or None if the rule is ``ambiguous``.
 
-    ``candidates`` are the tokens of the sentence that may decide, ``reason`` says why these.
+    ``candidates`` are the tokens of the sentence that may decide, ``reason`` gives the reason.
     """
 
     next: int | None
@@ -106,8 +106,8 @@ class Prediction:
 
     >>> from hardmax.nexttoken import Samples
     >>> from hardmax.nexttoken.training import train
-    >>> told = train(Samples.from_sentences(["S V O P", "V O P", "O P P", "P S V"])).predict("O S P")
-    >>> told.rule, told.reason
+    >>> prediction = train(Samples.from_sentences(["S V O P", "V O P", "O P P", "P S V"])).predict("O S P")
+    >>> prediction.rule, prediction.reason
     ('unique', 'O: optimal under the last token')
     """
 
@@ -163,8 +163,8 @@ class Predictor:
     >>> from hardmax.nexttoken import Samples
     >>> from hardmax.nexttoken.training import train
     >>> model = train(Samples.from_sentences(["S V O P", "V O P", "O P P", "P S V"])).predictor
-    >>> told = model.predict("O S P")
-    >>> told.next(1)[0][0], told.attended[0].word, told.attended[0].type, told.rule
+    >>> best = model.predict("O S P")
+    >>> best.next(1)[0][0], best.attended[0].word, best.attended[0].type, best.rule
     ('P', 'O', 'optimal', 'unique')
     >>> model.predict("S V P").rule
     'tie'
@@ -231,7 +231,7 @@ class Predictor:
         >>> from hardmax.nexttoken import Samples
         >>> from hardmax.nexttoken.training import train
         >>> model = train(Samples.from_sentences(["S V O P", "V O P", "O P P", "P S V"])).predictor
-        >>> [each.weight for each in model.predict("S P", limit=True).attended]
+        >>> [token.weight for token in model.predict("S P", limit=True).attended]
         [1.0, 0.0]
         """
         ids = self._read(sentence)

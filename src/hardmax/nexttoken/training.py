@@ -47,7 +47,7 @@ class Training(Run):
     ``clock`` is "step" for normalized gradient descent and "flow" for its limit of small steps, with times
     t so that eta t is the arc length. ``points`` are in extended precision where a flow went far; ``event``
     is "stationary point" where the sentences' pulls cancel. ``signed_steps`` of the steps left the structured
-    form. All else that a `hardmax.Run` can say, it says of the problem `Samples.problem(W_ov)`.
+    form. Other measurements of a `hardmax.Run` are of the problem `Samples.problem(W_ov)`.
 
     >>> from hardmax.nexttoken import Samples
     >>> from hardmax.nexttoken.training import train
@@ -81,7 +81,7 @@ class Training(Run):
         method: str | None = None,
         **more: Any,
     ) -> Training:
-        """The run with values of the pairs at each time; the problem is made when it is asked for."""
+        """Make a run with values of the pairs at each time; its problem is made on first use."""
         source = partial(pairs.samples.problem, W_ov) if stage is None else stage.problem
         name = "normalized gradient descent" if clock == "step" else "normalized gradient flow"
         return cls(
@@ -100,7 +100,7 @@ class Training(Run):
         )
 
     def _p(self, at: int) -> np.ndarray:
-        """The pairs' values, and zero for the pairs that nothing moves."""
+        """Return the pairs' values, and zero for the pairs that nothing moves."""
         p = np.zeros(self.problem.d)
         p[: self.pairs.P] = self.points[at]
         return p
@@ -146,7 +146,7 @@ class Training(Run):
 
     @cached_property
     def late(self) -> Late | None:
-        """C-THM-ASY for the data; None where it says nothing."""
+        """C-THM-ASY for the data; None where it does not apply."""
         return late_of(self.star)
 
     @cached_property
@@ -216,7 +216,7 @@ class Training(Run):
         return Reached(self.steps, signed, self.rate, self.W_ov.margin, self.pairs.digest)
 
     def predict(self, sentence: str | Sequence[Any], *, limit: bool = False) -> Prediction:
-        """The next token of any sentence, with the reason; see `Predictor.predict`.
+        """Predict the next token of any sentence, with the reason; see `Predictor.predict`.
 
         >>> from hardmax.nexttoken import Samples
         >>> from hardmax.nexttoken.training import train
@@ -239,15 +239,15 @@ class Training(Run):
         >>> [name for name, (step, bound) in run.conditions.items() if step > bound]
         []
         """
-        length, found = self.star.norm, {}
+        length, bounds = self.star.norm, {}
         if self.first_rate is not None:
-            found["eta0 <= |W_ov*|/2"] = (self.first_rate, 0.5 * star_norm(self.W_ov.collocation))
+            bounds["eta0 <= |W_ov*|/2"] = (self.first_rate, 0.5 * star_norm(self.W_ov.collocation))
         if self.star.values is not None and length > 0.0:
-            found["eta <= |W_kq*|/e"] = (self.rate, length / math.e)
-            found["eta <= L_max |W_kq*|^2"] = (self.rate, self.samples.raw_length * length**2)
+            bounds["eta <= |W_kq*|/e"] = (self.rate, length / math.e)
+            bounds["eta <= L_max |W_kq*|^2"] = (self.rate, self.samples.raw_length * length**2)
         if self.late is not None:
-            found["eta < eta_c"] = (self.rate, self.late.eta_c)
-        return found
+            bounds["eta < eta_c"] = (self.rate, self.late.eta_c)
+        return bounds
 
 
 @check_arguments
@@ -286,7 +286,7 @@ def train(
     if stage is not None:
         reached_so_far = done
 
-        def told(taken: int) -> bool:
+        def watch(taken: int) -> bool:
             nonlocal reached_so_far
             reached_so_far += taken
             if progress and taken:
@@ -294,11 +294,11 @@ def train(
             return bool(stop and stop())
 
         piece = max(1, REPORT // max(1, len(pairs.pair)))
-        watch = {"piece": piece, "told": told} if progress or stop else {}
-        found = stage.train(a, rate, ahead - done, **watch)
-        last, event, signed = done + found.taken, found.event, found.plain
+        watched = {"piece": piece, "told": watch} if progress or stop else {}
+        result = stage.train(a, rate, ahead - done, **watched)
+        last, event, signed = done + result.taken, result.event, result.plain
         reached = ahead <= last
-        times, points = ahead[reached], found.points[reached]
+        times, points = ahead[reached], result.points[reached]
         if times[-1] < last:
             times, points = np.append(times, last), np.concatenate([points, a[None]])
     return Training.of(
@@ -430,7 +430,7 @@ def train_attention(
 
 
 def point(pairs: Pairs, start: Any) -> Floats:
-    """A start of stage 2: zero, one value per pair, or a V x V table that is zero elsewhere."""
+    """Read a start of stage 2: zero, one value per pair, or a V x V table that is zero elsewhere."""
     if start is None:
         return np.zeros(pairs.P)
     given = expect.real_array("start", start)

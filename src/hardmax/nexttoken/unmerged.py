@@ -187,8 +187,8 @@ class Unmerged:
 class Comparison(Run):
     """A training on the full loss (1): losses at the recorded steps, the weights at the end.
 
-    All else that a `hardmax.Run` can say of its end, it says of the problem that W_kq has with W_ov as it was
-    trained; ``event`` is "stationary point" where the gradient is exactly zero.
+    Other measurements of a `hardmax.Run` are of the problem that W_kq has with W_ov as it was trained;
+    ``event`` is "stationary point" where the gradient is exactly zero.
     """
 
     weights: Embedded | Unmerged = field(kw_only=True)

@@ -52,7 +52,7 @@ class Relations(NamedTuple):
 
 
 class Copies(NamedTuple):
-    """Some sentences behind one another, and how often and where first each occurs."""
+    """Some sentences one after another, and how often and where first each occurs."""
 
     rows: Any
     at: Any
@@ -381,7 +381,7 @@ def walk_through(
         n: The collocation, -1 where it is missing.
         workers: Number of threads, one for each core by default.
         tell: Called with the number of distinct sentences that were done.
-        interrupted: Polled now and then; if it returns True, a KeyboardInterrupt says what is known. It is
+        interrupted: Polled now and then; if it returns True, a KeyboardInterrupt has what is known. It is
             not raised by the signal itself, which numba may answer with a crash while it hands over arrays.
     """
     lengths = text.lengths.astype(np.int64)
