@@ -33,12 +33,7 @@ SOURCE = pathlib.Path(hm.__file__).parent
 SECONDS = 20  # a call that takes longer hangs
 TEXTS = ["S V O P", "V O P", "O P P", "P S V"]
 PAIRS = [("a good film", "+"), ("a bad film", "-")] * 4
-EXTRA = {
-    "embeddings.minibatch.train_two_layer": "torch",
-    "play": "anywidget",
-    "playground.serve": "starlette",
-    "probe": "transformers",
-}
+EXTRA = {"play": "anywidget", "playground.serve": "starlette", "probe": "transformers"}
 SLOW = {
     "figure",
     "reproduce",
@@ -59,7 +54,6 @@ INNER = (
     "embeddings.gram.flow_gram",
     "embeddings.one_layer.key_query_gradients",
     "embeddings.minibatch.train_embeddings",
-    "embeddings.minibatch.train_two_layer",
     "embeddings.near_identity.draw_initial",
     "embeddings.one_layer.descend_embeddings",
     "embeddings.one_layer.evaluate",
@@ -369,12 +363,6 @@ def valid(name: str, folder: pathlib.Path) -> dict:
         "embeddings.minibatch.train_embeddings": lambda: {
             "d": 2,
             "step": hm.optim.GD(0.1),
-            "epochs": 1,
-            "workers": 1,
-        },
-        "embeddings.minibatch.train_two_layer": lambda: {
-            "d": 2,
-            "step": hm.optim.AdamW(0.1),
             "epochs": 1,
             "workers": 1,
         },

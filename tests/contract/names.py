@@ -550,9 +550,7 @@ def flow_gram(corpus, state, times, blocks=("E", "p")):
 
 def train_minibatch(corpus, d, optimizer, layers=1, **options):
     """Train E, p and v of one layer by mini-batches, or of two layers, which needs PyTorch."""
-    if layers == 2:
-        return hm.embeddings.minibatch.train_two_layer(corpus, d, optimizer, **options)
-    return hm.embeddings.minibatch.train_embeddings(corpus, d, optimizer, **options)
+    return hm.embeddings.minibatch.train_embeddings(corpus, d, optimizer, layers=layers, **options)
 
 
 def two_layer(corpus, E, p, v):
