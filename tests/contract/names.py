@@ -146,7 +146,7 @@ WORDS = {
     "soft_labels": "nexttoken.linear",
     "samples": "nexttoken.Samples.from_sentences",
     "orders": "nexttoken.relations.orders",
-    "components": "nexttoken.relations.components",
+    "components": "nexttoken.components",
     "analyze": "nexttoken.analyze",
     "check_sentences": "nexttoken.check",
     "generate_by_rejection": "nexttoken.generators.generate_by_rejection",
