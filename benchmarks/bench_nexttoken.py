@@ -31,13 +31,28 @@ import report
 from markov_text import Chain
 from rich.console import Console
 from rich.table import Table
+from scipy.special import softmax
 
 import hardmax as hm
-from hardmax.nexttoken.model import literal_gradient
 
 MARGIN = 9.0
 # |V|, length of the longest raw sentence, probability of lag 0, largest lag.
 SIZES = ((20, 8, 0.5, 3), (200, 12, 0.8, 4), (2_000, 12, 0.8, 4), (2_000, 40, 0.95, 4), (20_000, 12, 0.8, 4))
+
+
+def literal_gradient(samples: hm.nexttoken.Samples, E: Any, W_ov: Any, W_kq: Any) -> np.ndarray:
+    """(6) in embedding space, sentence by sentence: sum pi X (diag(a) - a a') X' W_ov' (T - p) x_L'."""
+    G = np.zeros_like(W_kq)
+    for i in range(samples.n):
+        inside = slice(samples.offsets[i], samples.offsets[i + 1])
+        X = E[:, np.repeat(samples.tokens[inside], samples.counts[inside])]
+        x_L = E[:, samples.query[i]]
+        a = softmax(X.T @ W_kq @ x_L)
+        T = softmax(W_ov @ X @ a)
+        T[samples.target[i]] -= 1.0
+        score = X.T @ W_ov.T @ T
+        G += samples.weight[i] * np.outer(X @ (a * (score - a @ score)), x_L)
+    return G
 
 
 def samples_of(V: int, longest: int, lag0: float = 0.8, max_lag: int = 4) -> hm.nexttoken.Samples:

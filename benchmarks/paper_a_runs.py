@@ -124,13 +124,8 @@ def run(name: str, data: Path, keep: Path) -> dict[str, Any]:
             clock.keep()
             print(f"{name}: epoch {done} of {total}, {clock.seconds['cpu']:.0f} CPU s", flush=True)
 
-    train = (
-        hm.embeddings.minibatch.train_embeddings
-        if plan.layers == 1
-        else hm.embeddings.minibatch.train_two_layer
-    )
-    scales = {} if plan.layers == 1 else {"first_scale": plan.first_scale}
-    trained = train(
+    scales = {} if plan.layers == 1 else {"first_scale": plan.first_scale, "layers": 2}
+    trained = hm.embeddings.minibatch.train_embeddings(
         corpus,
         plan.d,
         hm.optim.AdamW(plan.rate, weight_decay=1e-8),

@@ -19,7 +19,7 @@ import hardmax
 from hardmax.app.cli.commands import app
 
 ROOT = Path(__file__).parents[1]
-NEEDS = {"embeddings.train_two_layer": "torch", "play": "anywidget"}  # what make test does not install
+NEEDS = {"play": "anywidget"}  # what make test does not install
 NEEDS |= {f"torch.{name}": "torch" for name in hardmax.torch.__all__}
 ABSENT = set() if importlib.util.find_spec("torch") else {name for name in NEEDS if name.startswith("torch.")}
 HEAVY = ("numba", "scipy", "matplotlib", "torch")

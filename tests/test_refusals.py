@@ -79,6 +79,6 @@ def test_one_problem_is_no_list_and_no_workers_are_no_number():
             call(problem, workers=1)
         with pytest.raises(ValueError, match="workers must be an integer of at least 1, got 0"):
             call([problem], workers=0)
-    for train in (hardmax.nexttoken.training.train, hardmax.nexttoken.flow.train_by_flow):
+    for train in (hardmax.nexttoken.training.train, hardmax.nexttoken.training.train_by_flow):
         with pytest.raises(ValueError, match=r"samples must be Samples, got str; make them with"):
             train("svop.txt", **({} if train is hardmax.nexttoken.training.train else {"until": 1.0}))

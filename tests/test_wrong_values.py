@@ -33,12 +33,7 @@ SOURCE = pathlib.Path(hm.__file__).parent
 SECONDS = 120  # a call that takes longer hangs; a busy machine needs this much for the slowest
 TEXTS = ["S V O P", "V O P", "O P P", "P S V"]
 PAIRS = [("a good film", "+"), ("a bad film", "-")] * 4
-EXTRA = {
-    "embeddings.minibatch.train_two_layer": "torch",
-    "play": "anywidget",
-    "playground.serve": "starlette",
-    "probe": "transformers",
-}
+EXTRA = {"play": "anywidget", "playground.serve": "starlette", "probe": "transformers"}
 SLOW = {
     "figure",
     "reproduce",
@@ -57,9 +52,8 @@ INNER = (
     "embeddings.gram.conserved_spectrum",
     "embeddings.gram.descend_gram",
     "embeddings.gram.flow_gram",
-    "embeddings.key_query.gradients",
+    "embeddings.one_layer.key_query_gradients",
     "embeddings.minibatch.train_embeddings",
-    "embeddings.minibatch.train_two_layer",
     "embeddings.near_identity.draw_initial",
     "embeddings.one_layer.descend_embeddings",
     "embeddings.one_layer.evaluate",
@@ -76,15 +70,13 @@ INNER = (
     "embeddings.two_layer.descend_two_layer",
     "nexttoken.Predictor.load",
     "nexttoken.Predictor.save",
-    "nexttoken.flow.train_by_flow",
+    "nexttoken.training.train_by_flow",
     "nexttoken.generators.generate_by_rejection",
     "nexttoken.generators.structure",
     "nexttoken.late.late_of",
-    "nexttoken.predict.regenerate",
     "nexttoken.realizable.realizable_part",
     "nexttoken.relations.collocation",
     "nexttoken.relations.complete",
-    "nexttoken.relations.components",
     "nexttoken.relations.orders",
     "nexttoken.stages.descend_stage_1",
     "nexttoken.stages.stage_1",
@@ -340,7 +332,7 @@ def valid(name: str, folder: pathlib.Path) -> dict:
             "delta": 0.01,
         },
         "embeddings.initial_vectors": lambda: {"S": 3, "d": 4},
-        "embeddings.key_query.gradients": lambda: {**vectors, "W": np.eye(4)},
+        "embeddings.one_layer.key_query_gradients": lambda: {**vectors, "W": np.eye(4)},
         "embeddings.patterns.local_gap": lambda: {
             "c": [1.0, -1.0, 0.0],
             "selection": hm.embeddings.patterns.score_selection(corpus, [1.0, 1.0, 0.0]),
@@ -371,12 +363,6 @@ def valid(name: str, folder: pathlib.Path) -> dict:
         "embeddings.minibatch.train_embeddings": lambda: {
             "d": 2,
             "step": hm.optim.GD(0.1),
-            "epochs": 1,
-            "workers": 1,
-        },
-        "embeddings.minibatch.train_two_layer": lambda: {
-            "d": 2,
-            "step": hm.optim.AdamW(0.1),
             "epochs": 1,
             "workers": 1,
         },
@@ -411,7 +397,7 @@ def valid(name: str, folder: pathlib.Path) -> dict:
         "nexttoken.analyze": lambda: {"data": TEXTS},
         "nexttoken.relations.collocation": lambda: {"data": samples},
         "nexttoken.relations.complete": lambda: {"n": np.array([1, 2, -1])},
-        "nexttoken.relations.components": lambda: {"data": samples},
+        "nexttoken.components": lambda: {"data": samples},
         "nexttoken.stages.descend_stage_1": lambda: {"collocation": [1, 2, 3, 0]},
         "nexttoken.generate": lambda: {"vocabulary": 4},
         "nexttoken.generators.generate_by_rejection": lambda: {"vocabulary": 4},
@@ -426,15 +412,11 @@ def valid(name: str, folder: pathlib.Path) -> dict:
         "nexttoken.unmerged.orthonormal_embedding": lambda: {"V": 2, "d": 3},
         "nexttoken.read_sentences": lambda: {"path": text},
         "nexttoken.realizable.realizable_part": lambda: {"data": TEXTS},
-        "nexttoken.predict.regenerate": lambda: {
-            "n": analysis.n,
-            "orders": analysis.orders,
-            "sentence": [2, 0, 3],
-        },
+        "nexttoken.regenerate": lambda: {"n": analysis.n, "orders": analysis.orders, "sentence": [2, 0, 3]},
         "nexttoken.stages.stage_1": lambda: {"collocation": [1, 2, 3, 0]},
         "nexttoken.generators.structure": lambda: {"analysis": hm.nexttoken.analyze(["a b", "b a"])},
         "nexttoken.training.train": lambda: {"samples": samples, "stage1": 1},
-        "nexttoken.flow.train_by_flow": lambda: {"samples": samples, "until": 1.0, "stage1": 1},
+        "nexttoken.training.train_by_flow": lambda: {"samples": samples, "until": 1.0, "stage1": 1},
         "nexttoken.unmerged.train_jointly": lambda: {"samples": samples, "E": None},
         "nexttoken.unmerged.train_unmerged": lambda: {
             "start": hm.nexttoken.unmerged.Unmerged.random(samples, np.eye(4), 2, 2, scale=0.1, rng=0)

@@ -168,7 +168,7 @@ ROWS = [
     ("hm.nexttoken.Embedded", "hardmax.nexttoken.unmerged.Embedded", "not public"),
     ("hm.nexttoken.KqStar", "hardmax.nexttoken.star.KqStar", "not public"),
     ("hm.nexttoken.Late", "hardmax.nexttoken.late.Late", "not public"),
-    ("hm.nexttoken.Model", "hardmax.nexttoken.model.TableModel", "not public"),
+    ("hm.nexttoken.Model", "hardmax.nexttoken.unmerged.TableModel", "not public"),
     ("hm.nexttoken.Observables", "hardmax.nexttoken.observables.Observables", "not public"),
     ("hm.nexttoken.OutputValue", "hardmax.problem.readouts.OutputValue", "not public"),
     ("hm.nexttoken.PairGradient", "hardmax.nexttoken.stages.PairGradient", "not public"),
@@ -181,7 +181,6 @@ ROWS = [
     ("hm.nexttoken.Unmerged", "hardmax.nexttoken.unmerged.Unmerged", "not public"),
     ("hm.nexttoken.collocation", "hardmax.nexttoken.relations.collocation", "not public"),
     ("hm.nexttoken.complete", "hardmax.nexttoken.relations.complete", "not public"),
-    ("hm.nexttoken.components", "hardmax.nexttoken.relations.components", "not public"),
     (
         "hm.nexttoken.generate_by_rejection",
         "hardmax.nexttoken.generators.generate_by_rejection",
@@ -191,7 +190,6 @@ ROWS = [
     ("hm.nexttoken.orders", "hardmax.nexttoken.relations.orders", "not public"),
     ("hm.nexttoken.orthonormal_embedding", "hardmax.nexttoken.unmerged.orthonormal_embedding", "not public"),
     ("hm.nexttoken.realizable_part", "hardmax.nexttoken.realizable.realizable_part", "not public"),
-    ("hm.nexttoken.regenerate", "hardmax.nexttoken.predict.regenerate", "not public"),
     ("hm.nexttoken.stage_1", "hardmax.nexttoken.stages.stage_1", "not public"),
     ("hm.nexttoken.structure", "hardmax.nexttoken.generators.structure", "not public"),
 ]

@@ -117,7 +117,7 @@ WORDS = {
     "two_layer_state": "embeddings.TwoLayerGram.from_vectors",
     "one_layer_gradients": "embeddings.one_layer.gradients",
     "one_layer_point": "embeddings.one_layer.evaluate",
-    "key_query_gradients": "embeddings.key_query.gradients",
+    "key_query_gradients": "embeddings.one_layer.key_query_gradients",
     "conserved_spectrum": "embeddings.gram.conserved_spectrum",
     "initial_event": "embeddings.first_step.initial_event",
     "initial_event_from_gram": "embeddings.first_step.initial_event_from_gram",
@@ -146,13 +146,13 @@ WORDS = {
     "soft_labels": "nexttoken.linear",
     "samples": "nexttoken.Samples.from_sentences",
     "orders": "nexttoken.relations.orders",
-    "components": "nexttoken.relations.components",
+    "components": "nexttoken.components",
     "analyze": "nexttoken.analyze",
     "check_sentences": "nexttoken.check",
     "generate_by_rejection": "nexttoken.generators.generate_by_rejection",
     "realizable_part": "nexttoken.realizable.realizable_part",
     "structure": "nexttoken.generators.structure",
-    "regenerate": "nexttoken.predict.regenerate",
+    "regenerate": "nexttoken.regenerate",
     "output_stage": "nexttoken.stages.stage_1",
     "descend_output_stage": "nexttoken.stages.descend_stage_1",
     "aligned_output": "problem.readouts.OutputValue.aligned",
@@ -160,7 +160,7 @@ WORDS = {
     "attention_stage": "nexttoken.stages.StageTwo",
     "pairs_of": "nexttoken.pairs.Pairs.of",
     "late_phase": "nexttoken.late.late_of",
-    "next_token_model": "nexttoken.model.TableModel.of",
+    "next_token_model": "nexttoken.unmerged.TableModel.of",
     "embedded_model": "nexttoken.unmerged.Embedded",
     "unmerged_model": "nexttoken.unmerged.Unmerged.random",
     "orthonormal_embedding": "nexttoken.unmerged.orthonormal_embedding",
@@ -550,9 +550,7 @@ def flow_gram(corpus, state, times, blocks=("E", "p")):
 
 def train_minibatch(corpus, d, optimizer, layers=1, **options):
     """Train E, p and v of one layer by mini-batches, or of two layers, which needs PyTorch."""
-    if layers == 2:
-        return hm.embeddings.minibatch.train_two_layer(corpus, d, optimizer, **options)
-    return hm.embeddings.minibatch.train_embeddings(corpus, d, optimizer, **options)
+    return hm.embeddings.minibatch.train_embeddings(corpus, d, optimizer, layers=layers, **options)
 
 
 def two_layer(corpus, E, p, v):
@@ -669,7 +667,7 @@ def train_next_tokens(samples, steps, lr=None, output_steps=900, output_lr=None,
 
 
 def flow_next_tokens(samples, until, lr):
-    return hm.nexttoken.flow.train_by_flow(samples, until, rate=lr)
+    return hm.nexttoken.training.train_by_flow(samples, until, rate=lr)
 
 
 def save_predictor(path, model):

@@ -7,7 +7,6 @@ import pytest
 ROOT = Path(__file__).parents[2]
 
 
-
 @pytest.fixture(scope="module")
 def house():
     from house import House

@@ -28,7 +28,7 @@ RUNS = {
     "flow of inner products": lambda: flow_gram(CORPUS, GramState.from_vectors(*VECTORS), times=[0, 1, 5]),
     "two layers": lambda: descend_two_layer(CORPUS, TwoLayerGram.from_vectors(*VECTORS), steps=9, rate=0.5),
     "sentences": lambda: hm.nexttoken.training.train(SENTENCES, steps=40, rate=0.05),
-    "flow of sentences": lambda: hm.nexttoken.flow.train_by_flow(SENTENCES, 1000.0, rate=0.05),
+    "flow of sentences": lambda: hm.nexttoken.training.train_by_flow(SENTENCES, 1000.0, rate=0.05),
     "W_kq and W_ov": lambda: hm.nexttoken.unmerged.train_jointly(SENTENCES, 40, 0.1),
     "mini-batches": lambda: hm.embeddings.minibatch.train_embeddings(
         CORPUS, 6, hm.optim.AdamW(0.05), epochs=9, batch=2, rng=0, start=VECTORS

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import hardmax as hm
-from hardmax.embeddings import initial_vectors, key_query, one_layer
+from hardmax.embeddings import initial_vectors, one_layer
 from hardmax.embeddings.first_step import infinite_width
 from hardmax.embeddings.gram import GramState, descend_gram
 from hardmax.embeddings.one_layer import descend_embeddings
@@ -125,7 +125,7 @@ def test_key_query_alone_is_p_with_another_rate(d1: Instance) -> None:
     start = GramState.from_vectors(E, W.T @ p, v)
     run = descend_gram(corpus, start, steps=50, rate=0.1 * float(p @ p), train=["p"])
     for _ in range(50):
-        W = W - 0.1 * key_query.gradients(corpus, E, p, W, v).W
+        W = W - 0.1 * one_layer.key_query_gradients(corpus, E, p, W, v).W
     np.testing.assert_allclose(run.state.a, E @ W.T @ p, rtol=1e-12)
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 import hardmax as hm
-from hardmax.embeddings import key_query, one_layer
+from hardmax.embeddings import one_layer
 
 from .conftest import Instance, exact_model, numbers
 
@@ -47,14 +47,14 @@ def test_oracle_key_query(oracles: dict, d1: Instance) -> None:
     want = oracles["a"]["one_layer_WKQ_D1"]
     corpus, E, p, v = d1
     W = numbers(want["W"])
-    found = key_query.gradients(corpus, E, p, W, v)
+    found = one_layer.key_query_gradients(corpus, E, p, W, v)
     assert found.loss == pytest.approx(float(want["loss"]), rel=1e-12)
     np.testing.assert_allclose(found.u, numbers(want["grad_u"]), rtol=1e-12)
     np.testing.assert_allclose(found.p, numbers(want["grad_p_W_times_grad_u"]), rtol=1e-12)
     np.testing.assert_allclose(found.W, numbers(want["grad_W_p_outer_grad_u"]), rtol=1e-12)
     u = W.T @ p
     for _ in range(20):
-        W = W - 0.3 * key_query.gradients(corpus, E, p, W, v).W
+        W = W - 0.3 * one_layer.key_query_gradients(corpus, E, p, W, v).W
         u = u - 0.3 * (p @ p) * one_layer.gradients(corpus, E, u, v).p
     np.testing.assert_allclose(W.T @ p, u, rtol=1e-13)
 
@@ -244,4 +244,4 @@ def test_refusals(d1: Instance) -> None:
     with pytest.raises(ValueError, match="v must have shape"):
         one_layer.gradients(corpus, E, p, v[:2])
     with pytest.raises(ValueError, match="W must have shape"):
-        key_query.gradients(corpus, E, p, np.eye(2), v)
+        one_layer.key_query_gradients(corpus, E, p, np.eye(2), v)

@@ -4,6 +4,7 @@ loss, and a network written out in plain torch, position by position."""
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -122,7 +123,7 @@ def test_trainers_take_the_steps_of_torch(uneven: Instance, layers: int, scales:
     if layers == 1 and "first_scale" in scales:
         pytest.skip("one layer has one softmax")
     numbers = {name: WIDTH if isinstance(c, str) else c for name, c in scales.items()}
-    train = train_embeddings if layers == 1 else hm.embeddings.minibatch.train_two_layer
+    train = partial(train_embeddings, layers=layers)
     options = {"batch": 4, "rng": 5, "start": uneven[1:], "dtype": "float64", **scales}
     got = train(uneven.corpus, D, AdamW(0.02), epochs=3, **options)
     seed = int(np.random.default_rng(5).integers(2**63))
@@ -218,7 +219,7 @@ def test_inner_products_have_no_width(uneven: Instance) -> None:
 def test_checkpoints_record_the_scale(uneven: Instance, tmp_path: Path, layers: int) -> None:
     if layers == 2:
         pytest.importorskip("torch", reason="the two-layer trainer needs PyTorch: make test-extras")
-    train = train_embeddings if layers == 1 else hm.embeddings.minibatch.train_two_layer
+    train = partial(train_embeddings, layers=layers)
     path = tmp_path / "run.npz"
 
     def run(**more: Any) -> Any:

@@ -52,7 +52,7 @@ def test_key_query(models: Any, name: str, request: pytest.FixtureRequest) -> No
     corpus, E, p, v = request.getfixturevalue(name)
     W = np.random.default_rng(1).normal(size=(len(p), len(p)))
     model = models.KeyQuery(E, p, W, v)
-    want = hm.embeddings.key_query.gradients(corpus, E, p, W, v)
+    want = hm.embeddings.one_layer.key_query_gradients(corpus, E, p, W, v)
     assert trained(models, model, corpus) == pytest.approx(want.loss, rel=1e-14)
     for each in "EpWv":
         np.testing.assert_allclose(getattr(model, each).grad, getattr(want, each), rtol=1e-11, atol=1e-15)

@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
+from tests.nexttoken.literal import literal_gradient
 
 import hardmax as hm
 from hardmax.nexttoken import Samples, named_sentences
-from hardmax.nexttoken.model import literal_gradient
 from hardmax.nexttoken.stages import descend_stage_1
 from hardmax.nexttoken.training import train
 from hardmax.nexttoken.unmerged import (

@@ -6,10 +6,10 @@ import pytest
 import hardmax as hm
 from hardmax.dynamics.optim import GD, Normalized
 from hardmax.nexttoken import Samples
-from hardmax.nexttoken.flow import train_by_flow
 from hardmax.nexttoken.relations import collocation, complete
 from hardmax.nexttoken.stages import descend_stage_1
 from hardmax.nexttoken.training import train as train_stages
+from hardmax.nexttoken.training import train_by_flow
 from hardmax.nexttoken.unmerged import Unmerged, train_jointly, train_unmerged
 
 

@@ -9,7 +9,6 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from hardmax.nexttoken import Samples, generate, named_sentences
-from hardmax.nexttoken.flow import train_by_flow
 from hardmax.nexttoken.generators import generate_by_rejection
 from hardmax.nexttoken.late import late_of
 from hardmax.nexttoken.observables import log_excess_loss, loss
@@ -17,7 +16,7 @@ from hardmax.nexttoken.pairs import Pairs
 from hardmax.nexttoken.predict import regenerate
 from hardmax.nexttoken.relations import collocation, orders
 from hardmax.nexttoken.star import KqStar
-from hardmax.nexttoken.training import train
+from hardmax.nexttoken.training import train, train_by_flow
 from hardmax.problem.readouts import OutputValue
 
 seeds = st.integers(0, 10**6)

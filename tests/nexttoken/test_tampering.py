@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from hardmax.nexttoken import Predictor, Samples
-from hardmax.nexttoken.model_file import Reached, load_reached, save
+from hardmax.nexttoken.predict import load_reached
 from hardmax.nexttoken.training import train
 
 CHANGES = {
@@ -64,7 +64,7 @@ HEADS = [
 def saved(tmp_path_factory):
     file = tmp_path_factory.mktemp("model") / "model.npz"
     run = train(Samples.from_sentences(["S V O P", "V O P", "O P P", "P S V"]), steps=50)
-    save(file, run.predictor, Reached.by(run))
+    run.predictor.save(file, reached=run.reached())
     with np.load(file) as stored:
         return file, {name: stored[name] for name in stored.files}
 

@@ -6,10 +6,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hardmax.nexttoken import Samples, generate
-from hardmax.nexttoken.model import TableModel, naive_descent
 from hardmax.nexttoken.observables import _sentence_losses, accuracy, loss, target_masses
 from hardmax.nexttoken.pairs import Pairs
 from hardmax.nexttoken.training import train
+from hardmax.nexttoken.unmerged import TableModel
+from hardmax.papers.next_token.figures.rate import naive_descent
 from hardmax.problem.readouts import OutputValue, best_loss
 
 EXAMPLE_1 = ["S V O P", "V O P", "O P P", "P S V"]
@@ -116,7 +117,7 @@ def test_facts_of_realizable_training(seed, margin):
     t = seen.times[1:]
     assert (seen.norm[1:] <= t * 0.05 * (1 + 1e-12)).all()
     assert (seen.norm[1:] >= t * 0.05 / (np.sqrt(2) * run.star.norm) * (1 - 1e-12)).all()
-    columns = np.add.reduceat(run.points, pairs.query_offsets[:-1], axis=1)
+    columns = np.add.reduceat(run.points, np.flatnonzero(np.diff(pairs.query, prepend=-1)), axis=1)
     np.testing.assert_allclose(columns, 0, atol=1e-13)
     optimal = np.isin(np.arange(pairs.P), run.star.above)
     assert (run.a[optimal] > 0).all()

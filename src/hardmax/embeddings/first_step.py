@@ -66,7 +66,7 @@ class InitialEvent:
 
 @check_arguments
 def initial_event(E: Any, p: Any, v: Any, delta: float) -> InitialEvent:
-    """The event (14) on vectors; its probability is at least 1 - delta for those of `initial_vectors`."""
+    """Test the event (14) on vectors; its probability is at least 1 - delta for `initial_vectors`."""
     E = expect.finite_array("E", E, (None, None))
     p, v = (expect.finite_array(name, x, (E.shape[1],)) for name, x in (("p", p), ("v", v)))
     return initial_event_from_gram((E * E).sum(axis=1), E @ p, E @ v, p @ p, p @ v, d=len(p), delta=delta)
@@ -76,7 +76,7 @@ def initial_event(E: Any, p: Any, v: Any, delta: float) -> InitialEvent:
 def initial_event_from_gram(
     diagonal: Any, a: Any, c: Any, pi: float, rho: float, *, d: AnyInteger, delta: float
 ) -> InitialEvent:
-    """The same from inner products: |E_s|^2, E p, E v, |p|^2 and p.v; d may be any Python integer."""
+    """Test the event (14) on inner products |E_s|^2, E p, E v, |p|^2 and p.v; d may be any Python integer."""
     diagonal = expect.finite_array("diagonal", diagonal, (None,))
     S = len(diagonal)
     a, c = (expect.finite_array(name, x, (S,)) for name, x in (("a", a), ("c", c)))
@@ -88,7 +88,7 @@ def initial_event_from_gram(
 
 @dataclass(frozen=True, eq=False)
 class FirstStepErrors:
-    """What the first step does besides adding (eta0/2) alpha v to E: coefficients and lengths of the errors.
+    """Coefficients and lengths of the errors of the first step, next to adding (eta0/2) alpha v to E.
 
     ``alpha`` is the mean of y m_s/T_X; err_s = eta0 (r_s v + w_s p) and err_p = eta0 E' w.
     """
@@ -159,7 +159,7 @@ def take_first_step(corpus: Corpus, E: Any, p: Any, v: Any, first_rate: float) -
 def first_step_errors(
     corpus: Corpus, K: Any, a: Any, c: Any, pi: float, rho: float, nu: float, first_rate: float
 ) -> FirstStepErrors:
-    """The errors from inner products alone: K = E E', a = E p, c = E v, pi = |p|^2, rho = p.v, nu = |v|^2."""
+    """Return the errors by inner products: K = E E', a = E p, c = E v, pi = |p|^2, rho = p.v, nu = |v|^2."""
     K = expect.finite_array("K", K, (corpus.S, corpus.S))
     first_rate, nu = expect.positive("first_rate", first_rate), expect.positive("nu", nu)
     a = expect.finite_array("a", a, (corpus.S,))
@@ -177,7 +177,7 @@ def first_step_errors(
 
 
 def _residuals(corpus: Corpus, a: np.ndarray, point: one_layer.Evaluation) -> tuple[np.ndarray, np.ndarray]:
-    """r and w of all tokens. Logits are taken relative to each sequence's largest, so that expm1 is safe."""
+    """Return r and w of all tokens; logits are relative to each sequence's largest, so that expm1 is safe."""
     starts = corpus.offsets[:-1]
     logits = a[corpus.tokens]
     e = np.expm1(logits - corpus.per_slot(np.maximum.reduceat(logits, starts)))
@@ -231,13 +231,13 @@ def loss_bound(gains: np.ndarray, first_rate: float) -> float:
 
 @check_arguments
 def infinite_width(corpus: Corpus, first_rate: float) -> InfiniteWidth:
-    """What one step of size eta0 leaves when d is infinite."""
+    """Return what one step of size eta0 leaves when d is infinite."""
     first_rate = expect.positive("first_rate", first_rate)
     return InfiniteWidth(first_rate, 0.5 * first_rate * corpus.alpha_per_sequence)
 
 
 def read_delta(delta: Any) -> float:
-    """The probability with which the initialization may fail."""
+    """Read the probability with which the initialization may fail."""
     if not isinstance(delta, Real) or not 0 < float(delta) < 1:
         raise ValueError(f"delta must be a probability between 0 and 1, got {delta!r}")
     return float(delta)

@@ -155,7 +155,7 @@ class GramState:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class GramRun(Run):
-    """A training that knows inner products only; vectors with these stand for p where one is asked for."""
+    """A training by inner products only; `final` is p in coordinates that have these inner products."""
 
     state: GramState = field(kw_only=True)  # at the end
 
@@ -171,16 +171,14 @@ class GramRun(Run):
 
 
 def problem_of(corpus: Corpus, state: GramState, scale: float = 1.0) -> Problem:
-    """Training of p with E and v as they are, in the coordinates of `GramState.vectors`."""
+    """Return the training of p with E and v as they are, in the coordinates of `GramState.vectors`."""
     E, _, v = state.vectors()
     return corpus.problem(E, v, scale=scale)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class GramDescent(GramRun):
+class GramDescent(GramRun, one_layer.TokenRun):
     """Training by inner products: where it ended, and the risk, |p|, logits a and values c on the way.
-
-    ``beta`` is set where E is fixed: p = p(0) + E' beta, with sum(beta) = 0 (A-RED-4).
 
     >>> import hardmax as hm
     >>> from hardmax.embeddings.gram import GramState, descend_gram
@@ -189,18 +187,6 @@ class GramDescent(GramRun):
     >>> bool(run.losses[0] > 0.69), bool(run.losses[-1] < 0.1), run.selection
     (True, True, (0, 0))
     """
-
-    beta: np.ndarray | None = field(kw_only=True)  # (S,)
-
-    @property
-    def a(self) -> np.ndarray:
-        """E p at every recorded step, (R, S)."""
-        return self.observed["a"]
-
-    @property
-    def c(self) -> np.ndarray:
-        """E v at every recorded step, (R, S)."""
-        return self.observed["c"]
 
 
 @check_arguments
@@ -283,7 +269,7 @@ _Moves = dict[str, tuple[np.ndarray, np.ndarray]]
 
 
 def _moves(state: GramState, point: one_layer.Evaluation, rules: Mapping[str, Rule], step: int) -> _Moves:
-    """The steps of all blocks, from gradients that may be too small for floats."""
+    """Return the steps of all blocks, from gradients that may be too small for floats."""
     logs = {"p": point.log_scale, "v": point.log_scale_C, "E": max(point.log_scale, point.log_scale_C)}
     moves = {}
     for name, rule in rules.items():
@@ -303,7 +289,7 @@ def _moves(state: GramState, point: one_layer.Evaluation, rules: Mapping[str, Ru
 
 
 def _square(state: GramState, name: str, A: np.ndarray, C: np.ndarray) -> float:
-    """Squared length of the gradient by a block."""
+    """Return the squared length of the gradient by a block."""
     if name == "E":
         return float(state.pi * (A @ A) + 2.0 * state.rho * (A @ C) + state.nu * (C @ C))
     by = A if name == "p" else C
@@ -311,7 +297,7 @@ def _square(state: GramState, name: str, A: np.ndarray, C: np.ndarray) -> float:
 
 
 def _advance(state: GramState, moves: _Moves) -> GramState:
-    """A-RED-2: E <- E - A p' - C v', p <- p - E' A, v <- v - E' C, each by its own A and C."""
+    """Take the step A-RED-2: E <- E - A p' - C v', p <- p - E' A, v <- v - E' C, each by its own A and C."""
     K, a, c, pi, rho, nu = state.K, state.a, state.c, state.pi, state.rho, state.nu
     zero = np.zeros(state.S)
     A_p, C_v = moves.get("p", (zero, zero))[0], moves.get("v", (zero, zero))[1]
@@ -375,7 +361,7 @@ def flow_gram(
     train: Iterable[str] = ("E", "p"),
     scale: float | None = None,
 ) -> GramFlow:
-    """Gradient flow of (E, p) or (E, p, v) from ``state`` at time ``times[0]``, recorded at all ``times``.
+    """Follow gradient flow of (E, p) or (E, p, v) from ``state`` at ``times[0]``; record it at all ``times``.
 
     ``scale`` is a positive factor before the logits, 1 by default.
     """
@@ -413,7 +399,7 @@ def flow_gram(
 
 @check_arguments
 def conserved_spectrum(state: GramState, train: Iterable[str] = ("E", "p")) -> np.ndarray:
-    """The eigenvalues of E'E - pp' - vv', ascending; with v fixed those of E'E - pp' on v's complement.
+    """Return the eigenvalues of E'E - pp' - vv', or with v fixed those of E'E - pp' on v's complement.
 
     With the stack W = [E; p; v] and signs D = diag(1, ..., 1, -1, -1), W'DW has the eigenvalues of R'DR for
     any R with R R' = W W', besides zeros.
@@ -455,7 +441,7 @@ class _GramField(FlowField):
         return x * self.sizes
 
     def speed(self, x: np.ndarray) -> np.ndarray:
-        """That of a state."""
+        """Return the speed of a packed state."""
         at = _unpack(self.whole(x), self.S)
         point = one_layer.evaluate(self.corpus, at.a, at.c, self.factor)
         A, C = point.A, point.C
@@ -480,7 +466,7 @@ class _GramLeg(Leg):
         self.velocity = self.speed(0.0, self.heading)
 
     def speed(self, sigma: float, z: np.ndarray) -> np.ndarray:
-        """That next to x."""
+        """Return the speed at x + z."""
         return self.field.speed(self.x.astype(float) + z)
 
     def tolerance(self, sigma: float) -> float:

@@ -101,7 +101,7 @@ class StructuredState:
     # -- the first step -----------------------------------------------------------------------------------
 
     def errors(self, corpus: Corpus, first_rate: float) -> FirstStepErrors:
-        """What a first step from here does besides adding (eta0/2) alpha v to E (A-LEM-2)."""
+        """Return the errors of a first step from here, next to adding (eta0/2) alpha v to E (A-LEM-2)."""
         start = self.gram
         return first_step_errors(corpus, start.K, start.a, start.c, start.pi, start.rho, 1.0, first_rate)
 

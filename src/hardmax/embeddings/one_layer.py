@@ -82,7 +82,7 @@ class Gradients(NamedTuple):
 
 @check_arguments
 def evaluate(corpus: Corpus, a: Any, c: Any, scale: float = 1.0) -> Evaluation:
-    """Predictions, loss and scalar gradients at a = E p and the values c of all tokens (A-LEM-7).
+    """Compute predictions, loss and scalar gradients at a = E p and the values c of all tokens (A-LEM-7).
 
     The logits are ``scale`` times a, and A is the derivative by a. The paper prints no such factor.
     """
@@ -98,20 +98,46 @@ def evaluate(corpus: Corpus, a: Any, c: Any, scale: float = 1.0) -> Evaluation:
 
 @check_arguments
 def gradients(corpus: Corpus, E: Any, p: Any, v: Any, *, scale: Scale = None) -> Gradients:
-    """Gradients by the vectors: A p' + C v', E' A and E' C; ``scale`` as in `train_embeddings`."""
+    """Return the gradients by the vectors: A p' + C v', E' A and E' C; ``scale`` as in `train_embeddings`."""
     E, p, v = read_vectors(corpus, E, p, v)
     return gradients_at(evaluate(corpus, E @ p, E @ v, read_scale("scale", scale, E.shape[1])), E, p, v)
 
 
 def gradients_at(point: Evaluation, E: np.ndarray, p: np.ndarray, v: np.ndarray) -> Gradients:
-    """The same at an evaluation of the model."""
+    """Return the gradients by the vectors at an evaluation of the model."""
     A, C = point.A, point.C
     return Gradients(np.outer(A, p) + np.outer(C, v), E.T @ A, E.T @ C)
 
 
+class KeyQueryGradients(NamedTuple):
+    """Loss, and its gradients by E, p, W and v; ``u`` is that by u = W' p."""
+
+    loss: float
+    E: np.ndarray
+    p: np.ndarray
+    W: np.ndarray
+    v: np.ndarray
+    u: np.ndarray
+
+
+@check_arguments
+def key_query_gradients(corpus: Corpus, E: Any, p: Any, W: Any, v: Any) -> KeyQueryGradients:
+    """Return loss and gradients of softmax(p' W E_X') E_X v, whose logits are E u with u = W' p (A-DEF-2).
+
+    Every gradient is that of the plain model at u, and training W alone with p fixed trains u with the step
+    times |p|^2.
+    """
+    E, p, v = read_vectors(corpus, E, p, v)
+    W = expect.finite_array("W", W, (len(p), len(p)))
+    u = W.T @ p
+    point = evaluate(corpus, E @ u, E @ v)
+    by_E, by_u, by_v = gradients_at(point, E, u, v)
+    return KeyQueryGradients(point.loss, by_E, W @ by_u, np.outer(p, by_u), by_v, by_u)
+
+
 @check_arguments
 def token_mass(corpus: Corpus, a: Any) -> np.ndarray:
-    """Softmax mass Q_s(X) of every slot: a sparse matrix with the corpus's pattern holds it as its data."""
+    """Return the softmax mass Q_s(X) of every slot, the data of a sparse matrix with the corpus's pattern."""
     a = expect.finite_array("a", a, (corpus.S,))
     gaps, _ = _gaps(corpus, a)
     share = np.exp(gaps)
@@ -120,10 +146,10 @@ def token_mass(corpus: Corpus, a: Any) -> np.ndarray:
 
 @check_arguments
 def pairwise_pull(corpus: Corpus, a: Any, c: Any, a_hat: Any) -> float:
-    """-p_hat.grad_p from pairs of tokens, for a_hat = E p_hat (A-LEM-8); equal to -sum_s a_hat_s A_s.
+    """Return -p_hat.grad_p from pairs of tokens, for a_hat = E p_hat (A-LEM-8); equal to -sum_s a_hat_s A_s.
 
     This is the paper's formula, E[g sum_{i<j} (a_hat_i - a_hat_j) q_i q_j (gamma_i - gamma_j)], over distinct
-    tokens with their masses; its cost is the square of their number. It says the sign of every pair's pull.
+    tokens with their masses; its cost is the square of their number. It shows the sign of every pair's pull.
     """
     a_hat = expect.finite_array("a_hat", a_hat, (corpus.S,))
     point = evaluate(corpus, a, c)
@@ -139,14 +165,14 @@ def pairwise_pull(corpus: Corpus, a: Any, c: Any, a_hat: Any) -> float:
 
 
 def read_vectors(corpus: Corpus, E: Any, p: Any, v: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """E, p and v as float64 arrays that fit the corpus and each other."""
+    """Return E, p and v as float64 arrays that fit the corpus and each other."""
     E = expect.finite_array("E", E, (corpus.S, None))
     d = E.shape[1]
     return E, expect.finite_array("p", p, (d,)), expect.finite_array("v", v, (d,))
 
 
 def starting_vectors(corpus: Corpus, start: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The same from a tuple of three."""
+    """Return E, p and v of a tuple of three as `read_vectors` does."""
     if not isinstance(corpus, Corpus):
         raise ValueError(f"corpus must be a Corpus, got {type(corpus).__name__}; a TextCorpus has a .corpus")
     try:
@@ -278,22 +304,12 @@ def _balance(tokens, counts, offsets, labels, e, c, f, A, C):  # type: ignore[no
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class EmbeddingDescent(Run):
-    """Training of E, p and v by steps; E is too large to keep on the way, so ``points`` is None.
+class TokenRun(Run):
+    """A training by steps in which the risk, |p|, the logits a and the values c were observed at ``times``.
 
-    The risk, |p|, the logits a and the values c were observed at ``times``. ``beta`` is set where E is fixed:
-    p = p(0) + E' beta, with sum(beta) = 0 (A-RED-4).
-
-    >>> import numpy as np, hardmax as hm
-    >>> corpus = hm.Corpus.from_sequences([[0, 2], [1, 2]], [1, -1])
-    >>> model = corpus.model(start=(np.eye(3), [0, 0, 0], [1, -1, 0]), blocks=("E", "p"))
-    >>> run = hm.train(model, hm.optim.GD(0.5), steps=50)
-    >>> bool((np.diff(run.losses) < 0).all()), run.a[-1].round(3).tolist(), run.selection
-    (True, [1.02, 1.02, -2.039], (0, 0))
+    ``beta`` is set where E is fixed: p = p(0) + E' beta, with sum(beta) = 0 (A-RED-4).
     """
 
-    E: np.ndarray = field(kw_only=True)  # (S, d)
-    v: np.ndarray = field(kw_only=True)  # (d,)
     beta: np.ndarray | None = field(kw_only=True)  # (S,)
 
     @property
@@ -305,6 +321,22 @@ class EmbeddingDescent(Run):
     def c(self) -> np.ndarray:
         """E v at every recorded step, (R, S)."""
         return self.observed["c"]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class EmbeddingDescent(TokenRun):
+    """Training of E, p and v by steps; E is too large to keep on the way, so ``points`` is None.
+
+    >>> import numpy as np, hardmax as hm
+    >>> corpus = hm.Corpus.from_sequences([[0, 2], [1, 2]], [1, -1])
+    >>> model = corpus.model(start=(np.eye(3), [0, 0, 0], [1, -1, 0]), blocks=("E", "p"))
+    >>> run = hm.train(model, hm.optim.GD(0.5), steps=50)
+    >>> bool((np.diff(run.losses) < 0).all()), run.a[-1].round(3).tolist(), run.selection
+    (True, [1.02, 1.02, -2.039], (0, 0))
+    """
+
+    E: np.ndarray = field(kw_only=True)  # (S, d)
+    v: np.ndarray = field(kw_only=True)  # (d,)
 
 
 @check_arguments

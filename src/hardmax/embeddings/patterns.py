@@ -58,13 +58,13 @@ class TokenSelection:
 
     @property
     def is_everything(self) -> bool:
-        """Whether every sequence selects all its tokens, so that nothing is told apart."""
+        """Whether every sequence selects all its tokens."""
         return not any(self.second)
 
 
 @check_arguments
 def token_selection(corpus: Corpus, E: Any, p: Any, tolerance: float = TOLERANCE) -> TokenSelection:
-    """Return Return S_X(p), S2_X(p) and S<_X(p) of every sequence, as sets of distinct tokens; ties are kept.
+    """Return S_X(p), S2_X(p) and S<_X(p) of every sequence, as sets of distinct tokens; ties are kept.
 
     >>> import hardmax as hm
     >>> corpus = hm.Corpus.from_sequences([[0, 2, 2], [1, 2, 2]], [1, -1])
@@ -85,7 +85,7 @@ def token_selection(corpus: Corpus, E: Any, p: Any, tolerance: float = TOLERANCE
 
 @check_arguments
 def score_selection(corpus: Corpus, scores: Any) -> TokenSelection:
-    """The same from the scores of all tokens, which tie only if they are equal."""
+    """Return the selection by the scores of all tokens, which tie only if they are equal."""
     scores = expect.finite_array("scores", scores, (corpus.S,))
     tops = np.repeat(_tops(corpus, scores), np.diff(corpus.offsets))
     return _levels(corpus, scores[corpus.tokens] - scores[tops], np.zeros(corpus.n), 0.0)
@@ -93,7 +93,7 @@ def score_selection(corpus: Corpus, scores: Any) -> TokenSelection:
 
 @check_arguments
 def important_pattern(corpus: Corpus) -> Pattern:
-    """The pattern that selects exactly the important token of every sequence; it needs Assumption 4."""
+    """Return the pattern of exactly the important token of every sequence; it needs Assumption 4."""
     found = assumption_4(corpus)
     if found.important is None:
         raise ValueError(f"corpus must satisfy Assumption 4 to have important tokens: {found.witness}")
@@ -112,7 +112,7 @@ def pattern_max_margin(
     """Solve for the shortest p that ties the tokens of a pattern and lifts them over the others by 1.
 
     Give the embeddings ``E`` or their inner products ``gram``. A pattern that no p makes is infeasible, with
-    proof; one that ties everything asks for nothing and has the solution 0. Its ``selection`` are sets of
+    proof; one that ties everything has no constraint and the solution 0. Its ``selection`` are sets of
     tokens by their numbers in the corpus.
 
     >>> import hardmax as hm
@@ -132,7 +132,7 @@ def pattern_max_margin(
 
 @check_arguments
 def local_gap(corpus: Corpus, c: Any, selection: TokenSelection) -> float:
-    """The mu of Definition 16: least sum over selected positions of gamma_i - gamma_j, j in S2_X (A-DEF-16).
+    """Return mu, the least sum over selected positions of gamma_i - gamma_j, j in S2_X (A-DEF-16).
 
     ``c`` are the values v.E_s. The direction is locally optimal if this is positive; inf if no token is
     second anywhere.
@@ -215,7 +215,11 @@ def is_consistent(sequences: Sequence[Sequence[int]], selection: Sequence[Iterab
         losers = {classes[r] for r in tokens if r not in inside}
         if losers:
             above.setdefault(classes[inside[0]], set()).update(losers)
-    return _acyclic(above)
+    try:
+        TopologicalSorter(above).prepare()
+    except CycleError:  # a class that beats itself is a cycle of length one
+        return False
+    return True
 
 
 @check_arguments
@@ -239,7 +243,7 @@ def realizable(corpus: Corpus, selection: Sequence[Iterable[int]], E: Any = None
 def realizable_patterns(
     corpus: Corpus, E: Any = None, *, containing: Sequence[int] | None = None
 ) -> Iterator[Pattern]:
-    """All realisable patterns, or those whose set of sequence k contains the token ``containing[k]``.
+    """Yield all realizable patterns, or those whose set of sequence k contains the token ``containing[k]``.
 
     There are up to (2^T - 1)^n of them; a part that is impossible is never completed.
     """
@@ -287,12 +291,3 @@ def _subsets(tokens: list[int], fixed: tuple[int, ...]) -> list[tuple[int, ...]]
     others = [s for s in tokens if s not in fixed]
     sizes = range(0 if fixed else 1, len(others) + 1)
     return [tuple(sorted((*fixed, *more))) for size in sizes for more in combinations(others, size)]
-
-
-def _acyclic(above: dict[int, set[int]]) -> bool:
-    """A class that beats itself is a cycle of length one."""
-    try:
-        TopologicalSorter(above).prepare()
-    except CycleError:
-        return False
-    return True

@@ -76,7 +76,7 @@ class Thresholds:
 def theorem_5_thresholds(
     n: int, T: int, S: int, *, delta: float, first_rate: AnyInteger | float | Fraction | None = None
 ) -> Thresholds:
-    """Theorem 5's thresholds for n sequences of T tokens out of S, at probability 1 - delta.
+    """Return Theorem 5's thresholds for n sequences of T tokens out of S, at probability 1 - delta.
 
     ``first_rate`` is the size of the first step, the least that is allowed by default.
     """
@@ -87,12 +87,12 @@ def theorem_5_thresholds(
 
 
 def least_first_step(n: int, T: int) -> int:
-    """4 n^2 T^2, the least first step of Theorem 5."""
+    """Return 4 n^2 T^2, the least first step of Theorem 5."""
     return 4 * expect.whole("n", n, 1) ** 2 * expect.whole("T", T, 1) ** 2
 
 
 def loss_width(first_rate: float | Fraction) -> int:
-    """(88 eta0^2 + 111 eta0 + 2)^8: the width from which Lemma 12 bounds the loss after the first step."""
+    """Return (88 eta0^2 + 111 eta0 + 2)^8, from which width on Lemma 12 bounds the loss after a step."""
     exact = _positive_fraction(first_rate)
     return math.ceil((88 * exact**2 + 111 * exact + 2) ** 8)
 
@@ -134,7 +134,7 @@ class StrongConditions:
 
 @check_arguments
 def strong_conditions(problem: Problem, designated: Sequence[int], start: Any = None) -> StrongConditions:
-    """The hypotheses of A-THM-5S for one designated position per input and the flow's ``start``."""
+    """Test the hypotheses of A-THM-5S for one designated position per input and the flow's ``start``."""
     if len(designated) != problem.n:
         raise ValueError(f"designated must hold {problem.n} positions, one per input, got {len(designated)}")
     lead, floor = math.inf, math.inf
@@ -227,7 +227,7 @@ def run_theorem_5(
 
     By default ``first_rate`` and ``d`` are the least that Theorem 5 allows at probability 1 - delta, and p
     flows to a norm at which its direction has settled. The corpus has to satisfy Assumption 4. If the flow
-    stops early, ``path.event`` says why.
+    stops early, ``path.event`` has the reason.
     """
     found = assumption_4(corpus)
     if found.important is None:
@@ -242,8 +242,8 @@ def run_theorem_5(
     with serial_blas():
         path = flow(problem, until_norm=distance, start=state.p)
     chosen = token_selection(corpus, state.E, path.p).selected
-    stands = problem.tokens == np.repeat(found.important, problem.sizes)
-    positions = [int(np.argmax(at)) for at in problem.split(stands)]
+    is_important = problem.tokens == np.repeat(found.important, problem.sizes)
+    positions = [int(np.argmax(at)) for at in problem.split(is_important)]
     return TheoremFive(
         corpus=corpus,
         thresholds=thresholds,

@@ -59,7 +59,7 @@ class TwoLayerGradients(NamedTuple):
 class TwoLayerNetwork:
     """The two-layer model by its LayerNorm: ``epsilon`` added to the variance, gain and bias if it has them.
 
-    The paper says nothing about these; the default has no gain and no bias, as its equation is written.
+    The paper does not specify these; the default has no gain and no bias, as its equation is written.
     ``first_scale`` multiplies the logits E_r.E_s of the first softmax, ``scale`` those E' p of the readout: a
     positive number, "1/sqrt(d)", or None for 1, as printed.
     """
@@ -178,6 +178,7 @@ class _Layer(NamedTuple):
 
 
 def row_softmax(K: np.ndarray, counts: np.ndarray) -> np.ndarray:
+    """Return the attention of every row of logits K to tokens with these counts."""
     weights = counts * np.exp(K - K.max(axis=1, keepdims=True))
     return weights / weights.sum(axis=1, keepdims=True)
 
@@ -280,7 +281,7 @@ class TwoLayerGram:
 
 
 def two_layers() -> Problem:
-    """Where a run of the two-layer model is asked for its problem."""
+    """Refuse the problem of a run of the two-layer model."""
     raise ValueError(
         "a two-layer model cannot be converted to a Problem, since its keys move; use TwoLayerNetwork"
     )

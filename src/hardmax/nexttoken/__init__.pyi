@@ -17,6 +17,8 @@ from .generators import named_sentences as named_sentences
 from .models import NextTokenModel as NextTokenModel
 from .predict import Prediction as Prediction
 from .predict import Predictor as Predictor
+from .predict import regenerate as regenerate
 from .relations import Orders as Orders
+from .relations import components as components
 from .soft_labels import linear as linear
 from .training import Training as Training

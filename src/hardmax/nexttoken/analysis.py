@@ -112,13 +112,13 @@ class Analysis:
 
     @property
     def legal(self) -> bool:
-        """No violation except possibly of Assumption 3 in what was read: what C-THM-STRUCT asks for."""
-        return all(each.kind == "assumption3" for each in self.violations)
+        """No violation except possibly of Assumption 3 in what was read: as C-THM-STRUCT requires."""
+        return all(violation.kind == "assumption3" for violation in self.violations)
 
     @property
     def assumptions(self) -> dict[str, bool]:
         """Which hold: C-ASM-1 (collocation, no confusion), C-ASM-1R (determinism, reachability), C-ASM-3."""
-        kinds = {each.kind for each in self.violations}
+        kinds = {violation.kind for violation in self.violations}
         return {
             "C-ASM-1": not kinds & {"missing_collocation", "not_injective", "confused", "cycle"},
             "C-ASM-1R": not kinds & {"nondeterministic", "unreachable"},
@@ -127,7 +127,7 @@ class Analysis:
 
     @property
     def components(self) -> dict[int, list[tuple[int, ...]]]:
-        """Query to the tokens that stand above and below each other under it; see `components`."""
+        """Query to the tokens that are above and below each other under it; see `components`."""
         return components(self.orders)
 
     def words(self, tokens: Iterable[int]) -> list[str]:
@@ -187,7 +187,7 @@ def analyze(data: Dataset, *, repair: bool = False) -> Analysis:
 
 
 def as_sentences(data: Any) -> Sentences:
-    """The raw sentences of any form of a dataset."""
+    """Return the raw sentences of any form of a dataset."""
     if isinstance(data, Samples):
         return data.trie.sentences
     if isinstance(data, Trie):
@@ -222,7 +222,7 @@ SEVERAL = -2
 
 
 def _collocation(text: Distinct) -> Ints:
-    """For each token the one that follows it at the beginning of sentences, or why there is none."""
+    """Return for each token the one that follows it at the beginning of sentences, or why there is none."""
     longer = np.flatnonzero(text.lengths > 1)
     x, y = text.column(0, longer), text.column(1, longer)
     n = np.full(text.V, NEVER_FIRST)
@@ -232,7 +232,7 @@ def _collocation(text: Distinct) -> Ints:
 
 
 def _heavier(text: SortedText, n: Ints, place: int) -> list[tuple[int, int, int, int]]:
-    """(place, token, its count, count of what decides) of a sample that breaks Assumption 3."""
+    """Return (place, token, its count, count of what decides) for a sample that breaks Assumption 3."""
     *sentence, following = text.path(place)
     limit = sum(n[x] == following for x in sentence)
     times = {x: sentence.count(x) for x in sentence}
@@ -240,8 +240,8 @@ def _heavier(text: SortedText, n: Ints, place: int) -> list[tuple[int, int, int,
 
 
 def _violations(walk: Walk, n: Ints, orders: Orders) -> tuple[Violation, ...]:
-    """All kinds that occur: three from the walk, the others from collocation and orders."""
-    tell, tally = Witnesses(walk.text, n), walk.tally
+    """Collect all kinds that occur: three from the walk, the others from collocation and orders."""
+    tell, tally = _Witnesses(walk.text, n), walk.tally
     missing, (images, times) = np.flatnonzero(n == MISSING), np.unique(n[n != MISSING], return_counts=True)
     shared = images[times > 1]
     confused, cyclic = np.stack(orders.of_type("confused"), axis=1), cyclic_queries(orders)
@@ -262,8 +262,8 @@ def _violations(walk: Walk, n: Ints, orders: Orders) -> tuple[Violation, ...]:
     )
 
 
-class Witnesses:
-    """One method for each kind of violation: from numbers to words that can be found in the file."""
+class _Witnesses:
+    """Witnesses in words that can be found in the file, by a method for each kind of violation."""
 
     def __init__(self, text: SortedText, n: Ints) -> None:
         self.text, self.n = text, n
@@ -324,7 +324,7 @@ class Witnesses:
 
 
 def _round_trip(edges: list[tuple[int, int]]) -> list[int]:
-    """The shortest cycle through the first token that lies on one."""
+    """Return the shortest cycle through the first token that is on one."""
     below: dict[int, list[int]] = {}
     for o, x in edges:
         below.setdefault(o, []).append(x)

@@ -43,7 +43,7 @@ class Structure:
 
 @check_arguments
 def structure(analysis: Analysis) -> Structure:
-    """Permutation, lags and lengths of a legal dataset."""
+    """Return permutation, lags and lengths of a legal dataset."""
     if not analysis.legal:
         kinds = ", ".join(each.kind for each in analysis.violations if each.kind != "assumption3")
         raise ValueError(f"analysis must be of a legal dataset, got one with violations: {kinds}")
@@ -57,7 +57,7 @@ def structure(analysis: Analysis) -> Structure:
 
 
 def chain(n: list[int], optimal: list[int], start: int, length: int, *, balanced: bool = False) -> list[int]:
-    """The sentence of at most `length` tokens that begins with `start`: x_2 = n(x_1), then n(o_q).
+    """Return the sentence of at most `length` tokens that begins with `start`: x_2 = n(x_1), then n(o_q).
 
     It ends early when o_q is not in it, and if `balanced` before a token outnumbers the deciding one
     (Assumption 3).
@@ -73,7 +73,7 @@ def chain(n: list[int], optimal: list[int], start: int, length: int, *, balanced
 
 
 def best_tokens(n: Ints, lag: Ints) -> Ints:
-    """o_q = n^(-lag[q])(q) for a permutation n; -1 where lag is -1."""
+    """Return o_q = n^(-lag[q])(q) for a permutation n; -1 where lag is -1."""
     back = np.empty_like(n)
     back[n] = np.arange(len(n))
     tokens = np.arange(len(n))
@@ -178,7 +178,7 @@ def generate(
 def generate_by_rejection(
     vocabulary: int, *, steps: int = 100, max_length: int = 8, rng: int | np.random.Generator
 ) -> list[list[int]]:
-    """A random legal dataset that knows nothing of chains and lags, to test C-THM-STRUCT.
+    """Draw a random legal dataset without chains and lags, to test C-THM-STRUCT.
 
     Over a random permutation n, `steps` times a random sentence is offered n(x) of one of its tokens; it
     takes it if no token becomes confused. Assumption 3 may fail.

@@ -31,7 +31,7 @@ from hardmax.problem.readouts import OutputValue
 class Late:
     """R_perp (one value per pair), the weights omega of the relations, and eta_c.
 
-    With slack relations (C-CEX-P2) what lies outside the span of the tight ones is frozen by the transient:
+    With slack relations (C-CEX-P2) what is outside the span of the tight ones is frozen by the transient:
     `frozen` takes it from a late point.
     """
 
@@ -79,7 +79,7 @@ class Late:
 
 @check_arguments
 def late_of(star: KqStar) -> Late | None:
-    """The late phase of a dataset; None with two optimal tokens in one sentence, or if W_kq* is none or 0."""
+    """Return the late phase; None with two optimal tokens in one sentence, or if W_kq* is none or 0."""
     # the relations do not depend on the margin
     edges = edges_of(star.pairs.samples.problem(OutputValue.aligned(star.pairs.collocation, 1.0)))
     if edges is None or star.values is None or not len(edges.top):

@@ -12,10 +12,17 @@ from hardmax.dynamics.blocks import known_options
 from hardmax.dynamics.models import Model
 from hardmax.dynamics.optim import Normalized, Optimizer
 from hardmax.dynamics.optim.base import need_optimizer
-from hardmax.nexttoken.flow import train_by_flow
 from hardmax.nexttoken.pairs import Pairs
 from hardmax.nexttoken.stages import stage_1, train_output
-from hardmax.nexttoken.training import FIRST_RATE, RATE, STEPS, Training, train, train_attention
+from hardmax.nexttoken.training import (
+    FIRST_RATE,
+    RATE,
+    STEPS,
+    Training,
+    train,
+    train_attention,
+    train_by_flow,
+)
 from hardmax.nexttoken.unmerged import Unmerged, train_jointly, train_unmerged
 from hardmax.problem.readouts import OutputValue
 

@@ -16,7 +16,7 @@ from hardmax.problem.readouts import OutputValue, best_loss
 
 
 def log_masses(pairs: Pairs, a: Any) -> Floats:
-    """log m_n(x) of every entry: log c + A[x, q] minus the log-sum-exp over its sentence."""
+    """Return log m_n(x) of every entry: log c + A[x, q] minus the log-sum-exp over its sentence."""
     logit = np.asarray(a)[pairs.pair] + np.log(pairs.count)
     top = np.maximum.reduceat(logit, pairs.offsets[:-1])
     gap = (logit - top[pairs.row]).astype(np.float64)
@@ -24,18 +24,18 @@ def log_masses(pairs: Pairs, a: Any) -> Floats:
 
 
 def log_off_masses(pairs: Pairs, a: Any) -> Floats:
-    """log m_- of every sentence: the mass on tokens that its next token does not continue."""
+    """Return log m_- of every sentence, of the mass on tokens that its next token does not continue."""
     return _log_sums(log_masses(pairs, a), ~pairs.is_optimal, pairs)
 
 
 def target_masses(pairs: Pairs, a: Any) -> Floats:
-    """m_* of every sentence: the mass on tokens x with n(x) = next token."""
+    """Return m_* of every sentence, the mass on tokens x with n(x) = next token."""
     mass = np.where(pairs.is_optimal, np.exp(log_masses(pairs, a)), 0.0)
     return np.add.reduceat(mass, pairs.offsets[:-1])
 
 
 def accuracy(pairs: Pairs, a: Any) -> float:
-    """Share of the sentences with two tokens or more whose next token has the largest mass, strictly.
+    """Return the share of sentences with two tokens or more whose next token has the largest mass, strictly.
 
     That is the accuracy of the model for any W_ov = margin W_ov*, margin > 0.
     """
@@ -44,9 +44,9 @@ def accuracy(pairs: Pairs, a: Any) -> float:
     row = pairs.row[group]
     best = np.full(pairs.n, -1.0)
     np.maximum.at(best, row[~is_target], output_mass[~is_target])
-    own = np.zeros(pairs.n)
-    own[row[is_target]] = output_mass[is_target]
-    return float(np.mean(own > best))
+    right = np.zeros(pairs.n)
+    right[row[is_target]] = output_mass[is_target]
+    return float(np.mean(right > best))
 
 
 def log_excess_losses(pairs: Pairs, W_ov: OutputValue, a: Any) -> Floats:
@@ -74,7 +74,7 @@ def log_excess_losses(pairs: Pairs, W_ov: OutputValue, a: Any) -> Floats:
 
 
 def log_excess_loss(pairs: Pairs, W_ov: OutputValue, a: Any) -> float:
-    """log(L - L*) of the dataset; -inf if nothing is left, nan where L* is not known."""
+    """Return log(L - L*) of the dataset; -inf if nothing is left, nan where L* is not known."""
     if W_ov.margin is None or W_ov.margin == 0.0 or not pairs.is_reachable or _misread(pairs).any():
         return math.nan
     if not pairs.n:
@@ -83,7 +83,7 @@ def log_excess_loss(pairs: Pairs, W_ov: OutputValue, a: Any) -> float:
 
 
 def loss(pairs: Pairs, W_ov: OutputValue, a: Any) -> float:
-    """The loss (1) of the dataset, constant sentences included."""
+    """Return the loss (1) of the dataset, constant sentences included."""
     excess = log_excess_loss(pairs, W_ov, a)
     if W_ov.margin is not None and not math.isnan(excess):
         return best_loss(W_ov.V, W_ov.margin) + math.exp(excess)
@@ -108,13 +108,13 @@ def _constant_losses(W_ov: OutputValue, token: Any, target: Any) -> Floats:
 def _sentence_losses(pairs: Pairs, W_ov: OutputValue, a: Any) -> Floats:
     """Losses from the logits, where nothing is known about W_ov or the targets."""
     if W_ov.margin is None:
-        found = np.empty(pairs.n)
+        losses = np.empty(pairs.n)
         mass, token = np.exp(log_masses(pairs, a)), pairs.token[pairs.pair]
         for k in range(pairs.n):
             inside = slice(pairs.offsets[k], pairs.offsets[k + 1])
             z = W_ov.table[:, token[inside]] @ mass[inside]
-            found[k] = np.logaddexp(0.0, logsumexp(np.delete(z, pairs.target[k])) - z[pairs.target[k]])
-        return found
+            losses[k] = np.logaddexp(0.0, logsumexp(np.delete(z, pairs.target[k])) - z[pairs.target[k]])
+        return losses
     group, M = _output_masses(pairs, a)
     row, output = pairs.row[group], pairs.collocation[pairs.token[pairs.pair[group]]]
     is_target = output == pairs.target[row]
@@ -181,36 +181,22 @@ class Observables:
 
 def observe(stage: StageTwo, star: KqStar, times: Any, points: Any) -> Observables:
     """Measure every point of a run of stage 2."""
-    pairs, W_ov = stage.pairs, stage.W_ov
-    rows, masses = [], []
-    for a in points:
-        found = stage.direction(a)
-        off = pairs.log_weight + log_off_masses(pairs, a)
-        masses.append(target_masses(pairs, a))
-        rows.append(
-            (
-                float(np.sqrt(a @ a)),
-                star.cosine_distance(a),
-                loss(pairs, W_ov, a),
-                log_excess_loss(pairs, W_ov, a),
-                accuracy(pairs, a),
-                float(np.logaddexp.reduce(off)),
-                found.log_norm,
-                math.nan if star.values is None else float(found.unit @ star.values),
-                float(found.unit @ a),
-            )
-        )
-    norm, off_cos, losses, excess, share, off_mass, log_gradient, by_star, by_weights = np.array(rows).T
-    return Observables(
-        np.asarray(times, dtype=np.float64),
-        norm,
-        off_cos,
-        losses,
-        excess,
-        share,
-        np.array(masses),
-        off_mass,
-        log_gradient,
-        by_star,
-        by_weights,
-    )
+    rows = [_observe_point(stage, star, a) for a in points]
+    columns = {name: np.array([row[name] for row in rows]) for name in rows[0]}
+    return Observables(np.asarray(times, dtype=np.float64), **columns)
+
+
+def _observe_point(stage: StageTwo, star: KqStar, a: Any) -> dict[str, Any]:
+    pairs, W_ov, gradient = stage.pairs, stage.W_ov, stage.direction(a)
+    return {
+        "norm": float(np.sqrt(a @ a)),
+        "misalignment": star.cosine_distance(a),
+        "loss": loss(pairs, W_ov, a),
+        "log_excess": log_excess_loss(pairs, W_ov, a),
+        "accuracy": accuracy(pairs, a),
+        "target_mass": target_masses(pairs, a),
+        "log_off_mass": float(np.logaddexp.reduce(pairs.log_weight + log_off_masses(pairs, a))),
+        "log_gradient": gradient.log_norm,
+        "gradient_star": math.nan if star.values is None else float(gradient.unit @ star.values),
+        "gradient_weights": float(gradient.unit @ a),
+    }

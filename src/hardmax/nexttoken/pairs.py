@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hardmax._lib import archive
 from hardmax.data.sentences.samples import Samples
 from hardmax.nexttoken.relations import collocation
 
@@ -25,7 +26,7 @@ class Pairs:
     """The pairs (``token[p]``, ``query[p]``), sorted by query, and the sentences with two tokens or more.
 
     Sentence k holds the entries ``offsets[k]:offsets[k+1]``: pair ``pair[e]`` with multiplicity ``count[e]``,
-    those with n(x) = next token first, then by n(x). ``sample`` says which of the merged ``samples`` it is.
+    those with n(x) = next token first, then by n(x). ``sample`` is its number among the merged ``samples``.
     """
 
     samples: Samples
@@ -97,11 +98,6 @@ class Pairs:
         return self.collocation[self.token[self.pair]] == self.target[self.row]
 
     @cached_property
-    def query_offsets(self) -> Ints:
-        """Where the pairs of each query that occurs begin, and P."""
-        return np.append(np.flatnonzero(np.diff(self.query, prepend=-1)), self.P).astype(np.int64)
-
-    @cached_property
     def is_reachable(self) -> bool:
         """Every token of these sentences has an n(x), and each sentence a token with n(x) = next token."""
         named = bool((self.collocation[self.token] >= 0).all())
@@ -111,6 +107,22 @@ class Pairs:
     def position(self) -> dict[tuple[int, int], int]:
         """Number of the pair (token, query)."""
         return {pair: p for p, pair in enumerate(zip(self.token.tolist(), self.query.tolist(), strict=True))}
+
+    @property
+    def digest(self) -> str:
+        """A digest of all that stage 2 sees of the dataset."""
+        return archive.digest(
+            "\n".join(self.samples.vocabulary),
+            self.collocation,
+            self.token,
+            self.query,
+            self.offsets,
+            self.pair,
+            self.count,
+            self.target,
+            self.log_weight,
+            self.samples.weight,
+        )
 
     def table(self, values: Floats) -> Floats:
         """Values of the pairs as the V x V table A[x, q]."""
@@ -125,7 +137,7 @@ class Pairs:
 
 @lru_cache(maxsize=4)
 def pairs_of(samples: Samples) -> Pairs:
-    """The pairs of a dataset, kept for the next gradient on the same samples."""
+    """Return the pairs of a dataset, cached for the next gradient on the same samples."""
     return Pairs.of(samples)
 
 

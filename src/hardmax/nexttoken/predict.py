@@ -1,9 +1,9 @@
-"""The next token of any sentence, by the trained model and by what collocation and orders prescribe."""
+"""A trained model: the next token of any sentence, by its weights and by the orders, and its file."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from os import PathLike
 from typing import Any
 
@@ -11,6 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import softmax
 
+from hardmax._lib import expect
+from hardmax._lib.archive import Arrays, decoded, demand, encoded, read_arrays, refused, write_arrays
 from hardmax._lib.arguments import check_arguments
 from hardmax.nexttoken.pairs import Floats, Ints
 from hardmax.nexttoken.relations import MISSING, Orders
@@ -21,7 +23,7 @@ from hardmax.problem.readouts import OutputValue
 class Regenerated:
     """The prescribed ``next`` token, or None if the rule is ``ambiguous``.
 
-    ``candidates`` are the tokens of the sentence that may decide, ``reason`` says why these.
+    ``candidates`` are the tokens of the sentence that may decide, ``reason`` gives the reason.
     """
 
     next: int | None
@@ -32,11 +34,16 @@ class Regenerated:
 
 @check_arguments
 def regenerate(n: NDArray[np.int64], orders: Orders, sentence: Sequence[int]) -> Regenerated:
-    """The next token of any sentence, seen or not: n of the token that decides under its last token.
+    """Return the next token of any sentence, seen or not: n of the token that decides under its last token.
 
     Tokens that are maximal in the sentence may decide. An optimal one goes first, then one about which
     nothing is known under this query (Theorem 3). If those left lead to different tokens, the rule is
     ``ambiguous``.
+
+    >>> from hardmax.nexttoken import analyze, regenerate
+    >>> analysis = analyze(["S V O P", "V O P", "O P P", "P S V"])
+    >>> regenerate(analysis.n, analysis.orders, [2, 0, 3]).next  # O S P is followed by P
+    3
     """
     tokens = list(dict.fromkeys(int(x) for x in sentence))
     if not tokens or not all(0 <= x < orders.V for x in tokens):
@@ -99,8 +106,8 @@ class Prediction:
 
     >>> from hardmax.nexttoken import Samples
     >>> from hardmax.nexttoken.training import train
-    >>> told = train(Samples.from_sentences(["S V O P", "V O P", "O P P", "P S V"])).predict("O S P")
-    >>> told.rule, told.reason
+    >>> prediction = train(Samples.from_sentences(["S V O P", "V O P", "O P P", "P S V"])).predict("O S P")
+    >>> prediction.rule, prediction.reason
     ('unique', 'O: optimal under the last token')
     """
 
@@ -120,6 +127,32 @@ class Prediction:
         return [(self.vocabulary[v], float(self.probabilities[v])) for v in order]
 
 
+@dataclass(frozen=True)
+class Reached:
+    """``steps`` of stage 2 with the step ``rate``, ``signed_steps`` of them signed; W_ov = ``margin`` W_ov*.
+
+    ``data`` is a digest of the samples, their frequencies and the collocation.
+    """
+
+    steps: int
+    signed_steps: int
+    rate: float
+    margin: float | None
+    data: str
+
+    def differs_from(self, other: Reached) -> list[str]:
+        """What the two do not share, in words; nothing if one may go on where the other stopped."""
+        mine, theirs = asdict(self), asdict(other)
+        return [words for name, words in _SHARED.items() if mine[name] != theirs[name]]
+
+
+_SHARED = {"data": "the sentences", "margin": "stage 1", "rate": "the step of stage 2"}
+
+
+FORMAT = "hardmax.ntp-model/1"
+LARGEST_VALUE = 1e100  # of W_kq, whose square is a number too; no training gets there
+
+
 @dataclass(frozen=True, eq=False)
 class Predictor:
     """A trained model: W_ov, the values of W_kq on its pairs (sorted by query, then token), and the orders.
@@ -130,8 +163,8 @@ class Predictor:
     >>> from hardmax.nexttoken import Samples
     >>> from hardmax.nexttoken.training import train
     >>> model = train(Samples.from_sentences(["S V O P", "V O P", "O P P", "P S V"])).predictor
-    >>> told = model.predict("O S P")
-    >>> told.next(1)[0][0], told.attended[0].word, told.attended[0].type, told.rule
+    >>> best = model.predict("O S P")
+    >>> best.next(1)[0][0], best.attended[0].word, best.attended[0].type, best.rule
     ('P', 'O', 'optimal', 'unique')
     >>> model.predict("S V P").rule
     'tie'
@@ -150,8 +183,10 @@ class Predictor:
         return f"Predictor(V={len(self.vocabulary)}, pairs={len(self.values)})"
 
     @check_arguments
-    def save(self, path: str | PathLike[str]) -> None:
+    def save(self, path: str | PathLike[str], *, reached: Reached | None = None) -> None:
         """Write the model to one file, which `load` reads; the name may have any ending.
+
+        With ``reached``, ``hardmax ntp train`` can resume training from the file.
 
         >>> import pathlib, tempfile
         >>> from hardmax.nexttoken import Predictor, Samples
@@ -162,9 +197,20 @@ class Predictor:
         ...     Predictor.load(pathlib.Path(folder, "model.npz")).predict("a b").next(1)[0][0]
         'b'
         """
-        from hardmax.nexttoken.model_file import save
-
-        save(path, self)
+        head: dict[str, Any] = {"format": FORMAT, "vocabulary": self.vocabulary, "margin": self.W_ov.margin}
+        if reached is not None:
+            head["reached"] = asdict(reached)
+        arrays: dict[str, Any] = {
+            "head": encoded(head),
+            "collocation": self.W_ov.collocation,
+            "token": self.token,
+            "query": self.query,
+            "values": self.values,
+            "orders": np.stack([self.orders.query, self.orders.above, self.orders.below]),
+        }
+        optional = {"W_ov": self.W_ov.entries, "star": self.star, "residual": self.residual}
+        arrays |= {name: array for name, array in optional.items() if array is not None}
+        write_arrays(path, arrays, packed=True)
 
     @classmethod
     @check_arguments
@@ -174,20 +220,18 @@ class Predictor:
         Raises:
             ValueError: if the file holds something else.
         """
-        from hardmax.nexttoken.model_file import load_reached
-
         return load_reached(path)[0]
 
     def predict(self, sentence: str | Sequence[Any], *, limit: bool = False) -> Prediction:
-        """The next token of a sentence, given as words in a string, a list of words, or a list of numbers of
-        tokens in ``vocabulary``.
+        """Predict the next token of a sentence.
 
+        The sentence is a string of words, a list of words, or a list of numbers of tokens in ``vocabulary``.
         With ``limit`` stage 2 has gone on forever: attention is on the tokens with the largest W_kq* only.
 
         >>> from hardmax.nexttoken import Samples
         >>> from hardmax.nexttoken.training import train
         >>> model = train(Samples.from_sentences(["S V O P", "V O P", "O P P", "P S V"])).predictor
-        >>> [each.weight for each in model.predict("S P", limit=True).attended]
+        >>> [token.weight for token in model.predict("S P", limit=True).attended]
         [1.0, 0.0]
         """
         ids = self._read(sentence)
@@ -264,3 +308,65 @@ class Predictor:
             due = self.vocabulary[decided.next]
             return f"{why}, which leads to {due}; so far the weights prefer {outputs}"
         return why if decided.next is not None else f"{why}; the weights prefer {outputs}"
+
+
+def load_reached(path: str | PathLike[str]) -> tuple[Predictor, Reached | None]:
+    """The model of a file and how far it was trained; None if the file does not say."""
+    with refused(f"{path} must be a model written by hardmax ntp train, got another file"):
+        arrays = read_arrays(path)
+        return _model(arrays, decoded(arrays["head"]))
+
+
+def _model(arrays: Arrays, head: Any) -> tuple[Predictor, Reached | None]:
+    """The model of arrays that may have been tampered with: each is looked at before it is used."""
+    words, margin = head["vocabulary"], head["margin"]
+    demand(head["format"] == FORMAT and isinstance(words, list) and len(words) > 1)
+    demand(all(isinstance(word, str) for word in words) and len(set(words)) == len(words))
+    V = len(words)
+    token, query = (_numbers(arrays[name], V) for name in ("token", "query"))
+    related = _numbers(arrays["orders"], V, ndim=2)
+    demand(len(token) == len(query) and len(related) == 3)
+    # pairs are looked up, and relations, by bisection
+    demand(_rises(query * V + token) and _rises((related[0] * V + related[1]) * V + related[2]))
+    entries = None
+    if margin is None:
+        entries = expect.finite_array("W_ov", arrays["W_ov"], (V, V))
+    else:
+        demand("W_ov" not in arrays and expect.nonnegative("margin", margin) is not None)
+    values = {
+        name: expect.finite_array(name, arrays[name], (len(token),))
+        for name in ("values", "star", "residual")
+        if name == "values" or name in arrays
+    }
+    demand(all(np.abs(each).max(initial=0.0) < LARGEST_VALUE for each in values.values()))
+    model = Predictor(
+        tuple(words),
+        OutputValue(_numbers(arrays["collocation"], V, least=-1, size=V), margin, entries),
+        token,
+        query,
+        values["values"],
+        Orders(V, related[0], related[1], related[2], np.full(related.shape[1], -1)),
+        values.get("star"),
+        values.get("residual"),
+    )
+    return model, _reached(head["reached"]) if "reached" in head else None
+
+
+def _reached(found: dict[str, Any]) -> Reached:
+    for name in ("steps", "signed_steps"):
+        expect.whole(name, found[name])
+    expect.positive("rate", found["rate"])
+    demand(isinstance(found["data"], str) and isinstance(found["margin"], float | int | None))
+    return Reached(**found)
+
+
+def _numbers(array: np.ndarray, V: int, *, least: int = 0, ndim: int = 1, size: int | None = None) -> Ints:
+    """Numbers of tokens, from ``least`` to V - 1."""
+    demand(array.ndim == ndim and array.dtype.kind in "iu" and (size is None or len(array) == size))
+    found = array.astype(np.int64)
+    demand(not found.size or least <= found.min() <= found.max() < V)
+    return found
+
+
+def _rises(keys: Ints) -> bool:
+    return bool((np.diff(keys) > 0).all())

@@ -18,7 +18,7 @@ MISSING = -1
 
 @check_arguments
 def collocation(samples: Samples) -> NDArray[np.int64]:
-    """n(x) for every token x, -1 where no sentence begins with x or where [x] has several next tokens."""
+    """Return n(x) for every token x, -1 if no sentence begins with x or if [x] has several next tokens."""
     pairs = samples.length == 1
     x = samples.query[pairs]
     n = np.full(samples.V, MISSING, dtype=np.int64)
@@ -29,7 +29,7 @@ def collocation(samples: Samples) -> NDArray[np.int64]:
 
 @check_arguments
 def complete(n: NDArray[np.int64]) -> NDArray[np.int64]:
-    """n with every missing token sent to a token that nothing goes to yet, in order of their numbers.
+    """Return n with every missing token sent to a token that nothing goes to yet, in order of their numbers.
 
     An injective n becomes a permutation. If every sample of the data has a token that leads to its target,
     the orders do not change: the tokens given away here are never next tokens.
@@ -78,7 +78,7 @@ class Orders:
         return cls(V, query, above, below, places)
 
     def edges(self) -> dict[int, list[tuple[int, int]]]:
-        """The relations (above, below) of each query that has any; what `kq_star` takes.
+        """The relations (above, below) of each query that has any.
 
         >>> from hardmax.nexttoken import Samples
         >>> from hardmax.nexttoken.relations import orders
@@ -131,7 +131,7 @@ class Orders:
 
 @check_arguments
 def orders(samples: Samples, n: Ints | None = None) -> Orders:
-    """The orders of a dataset under its collocation, or under `n`, say one that was completed."""
+    """Return the orders of a dataset under its collocation, or under `n`, say one that was completed."""
     n = collocation(samples) if n is None else np.asarray(n, dtype=np.int64)
     if n.shape != (samples.V,):
         raise ValueError(f"n must be {samples.V} tokens, one per word, got shape {n.shape}")
@@ -140,13 +140,17 @@ def orders(samples: Samples, n: Ints | None = None) -> Orders:
 
 @check_arguments
 def components(data: Orders | Samples, n: Ints | None = None) -> dict[int, list[tuple[int, ...]]]:
-    """Query to the strongly connected components of its order, as far as they hold two tokens or more.
+    """Map queries to the strongly connected components of their orders that hold two tokens or more.
 
     Inside a component every token is above every other one by a chain of samples, so no attention can put
     one of them first: training keeps their logits at finite distances, while those between components
     diverge (`Samples.label_problem` with `hm.decompose` has the numbers). A realizable dataset has none.
     The orders are those of the collocation, or of `n`; where the next token itself is what attention has to
     find, n is ``numpy.arange(V)``.
+
+    >>> from hardmax.nexttoken import Samples, components
+    >>> components(Samples.from_sentences(["A B B", "C A B C", "B C"]))  # under B: A and B
+    {1: [(0, 1)]}
     """
     found: dict[int, list[tuple[int, ...]]] = {}
     relations = data if isinstance(data, Orders) else orders(data, n)

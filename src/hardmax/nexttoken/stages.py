@@ -1,7 +1,7 @@
 """The two stages: W_ov in closed form and step by step, and the gradient of W_kq in the pairs of a dataset.
 
-Stage 1 has the gradient (5) of the loss L_0. Stage 2 is a problem like any other; here its gradient and
-steps along it are told in the (token, query) pairs.
+Stage 1 has the gradient (5) of the loss L_0. Stage 2 is a problem like any other; this file has its gradient
+and steps in the (token, query) pairs.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from hardmax.problem.readouts import OutputValue, checked, star_norm
 
 
 def gradient_ov(collocation: Any, table: Floats) -> tuple[Floats, float]:
-    """(5) as a unit table and the log of its norm; a norm of zero has the log -inf and a zero table.
+    """Return (5) as a unit table and the log of its norm; a norm of zero has the log -inf and a zero table.
 
     Each column is (1 - T) times (softmax over the wrong tokens minus e_n(x)), so the right token's entry is
     never a difference of numbers close to 1.
@@ -56,7 +56,7 @@ def gradient_ov(collocation: Any, table: Floats) -> tuple[Floats, float]:
 
 @check_arguments
 def stage_1(collocation: Any, steps: int, rate: float) -> OutputValue:
-    """C-THM-S1: after t steps from zero W_ov is exactly t rate W_ov*/|W_ov*|."""
+    """Return W_ov after t steps from zero, which is exactly t rate W_ov*/|W_ov*| (C-THM-S1)."""
     length = star_norm(collocation)
     if length == 0.0:
         raise ValueError("collocation: stage 1 has gradient 0, no token has a next token to learn")
@@ -139,7 +139,7 @@ def descend_stage_1(
 
 
 def misalignment_constant(start: Any, rate: float) -> float:
-    """K of 1 - cos = K/t^2 from a random start: what stage 1 cannot move are the column means (C-THM-S1)."""
+    """Return K of 1 - cos = K/t^2 from a random start, whose column means stage 1 cannot move (C-THM-S1)."""
     table = expect.finite_array("start", start, (None, None))
     sums = table.sum(axis=0)
     return float(sums @ sums) / (2.0 * len(table) * expect.positive("rate", rate) ** 2)
@@ -191,7 +191,7 @@ class StageTwo:
         return EdgeSteps(self.problem)
 
     def direction(self, a: Floats, *, method: str | None = None) -> PairGradient:
-        """The gradient at the pairs' values a; ``method`` "structured" or "signed" insists on one form."""
+        """Return the gradient at the values a; ``method`` "structured" or "signed" insists on one form."""
         if method not in (None, "structured", "signed"):
             raise ValueError(f'method must be "structured", "signed" or None, got {method!r}')
         p = np.zeros(self.problem.d)
@@ -212,12 +212,12 @@ class StageTwo:
 
         They are fewer than asked for at a gradient of exactly zero only.
         """
-        found = self.train(a, rate, np.array([0, steps]))
-        return found.taken, found.plain
+        result = self.train(a, rate, np.array([0, steps]))
+        return result.taken, result.plain
 
-    def train(self, a: Floats, rate: float, record: Any, **told: Any) -> StepsTaken:
+    def train(self, a: Floats, rate: float, record: Any, **watch: Any) -> StepsTaken:
         """Take normalized steps in place and keep the points that ``record`` names; see `EdgeSteps.train`."""
         self._p[: self.pairs.P] = a
-        found = self.steps.train(self._p, rate, record, **told)
+        taken = self.steps.train(self._p, rate, record, **watch)
         a[:] = self._p[: self.pairs.P]
-        return found._replace(points=found.points[:, : self.pairs.P])
+        return taken._replace(points=taken.points[:, : self.pairs.P])

@@ -22,7 +22,7 @@ from hardmax.nexttoken.pairs import Floats, Ints, Pairs
 from hardmax.nexttoken.relations import Orders, orders
 from hardmax.problem.selection import Selection
 
-Part = tuple[slice, MaxMargin]  # the relations of a query with confused tokens, and what the solver says
+Part = tuple[slice, MaxMargin]  # the relations of a query with confused tokens, and their solution
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,11 +90,11 @@ class KqStar:
 
     @cached_property
     def solution(self) -> MaxMargin:
-        """The same as a `MaxMargin` in the pairs' values, with multipliers, interval and certificate.
+        """W_kq* as a `MaxMargin` in the pairs' values, with multipliers, interval and certificate.
 
         Rows are labeled (query, above, below). ``selection`` has, for every sentence of the pairs, the
         tokens that lead to its next token: several where the collocation is not injective, all of them where
-        none does and nothing is asked. Made when asked for; it grows with pairs and relations only.
+        none does, without a constraint. It grows with pairs and relations only.
         """
         pairs = self.pairs
         token, query = pairs.token.tolist(), pairs.query.tolist()
@@ -106,7 +106,7 @@ class KqStar:
 
     @property
     def selection(self) -> Selection:
-        """For every sentence of the pairs the tokens that its next token asks for, by their numbers."""
+        """The tokens that lead to the next token, for every sentence of the pairs."""
         pairs, sets = self.pairs, []
         tokens, right = pairs.token[pairs.pair].tolist(), pairs.is_optimal.tolist()
         offsets = pairs.offsets.tolist()
@@ -116,7 +116,7 @@ class KqStar:
         return Selection(tuple(sets))
 
     def _refuted(self, rows: Constraints) -> MaxMargin:
-        """From the one query that has no solution, or none that is known; the others ask for more."""
+        """Return the answer of the one query that has no solution, or none that is known."""
         ((where, part),) = self.parts
         if part.exact is not None:
             full = [Fraction(0)] * rows.count
@@ -195,13 +195,13 @@ class KqStar:
 
 
 def _queries(query: Ints) -> list[slice]:
-    """Where the relations of each query lie; they are sorted by query."""
+    """Return the range of the relations of each query; they are sorted by query."""
     starts = np.flatnonzero(np.diff(query, prepend=-1)).tolist()
     return [slice(a, b) for a, b in pairwise([*starts, len(query)])]
 
 
 def _closed_form(above: Ints, below: Ints) -> dict[int, Fraction] | None:
-    """One query's values by pair; None if it has confused tokens."""
+    """Return one query's values by pair; None if it has confused tokens."""
     tops, lows = set(above.tolist()), below.tolist()
     if tops & set(lows):
         return None
@@ -211,7 +211,7 @@ def _closed_form(above: Ints, below: Ints) -> dict[int, Fraction] | None:
 
 
 def _solved(above: Ints, below: Ints) -> tuple[Ints, MaxMargin]:
-    """The pairs of a query with confused tokens, and its problem in their values as the solver leaves it."""
+    """Return the pairs of a query with confused tokens, and the solution of its problem in their values."""
     inside, index = np.unique(np.concatenate([above, below]), return_inverse=True)
     tops, lows = np.split(index, 2)
     return inside, solve(Constraints.between_entries((len(inside),), tops, lows))

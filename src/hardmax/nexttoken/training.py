@@ -1,4 +1,4 @@
-"""Algorithm 1: stage 1 in closed form, stage 2 step by step (C-ALG-1)."""
+"""Algorithm 1: stage 1 in closed form, stage 2 step by step (C-ALG-1), or as the flow of small steps."""
 
 from __future__ import annotations
 
@@ -17,6 +17,8 @@ from hardmax.data.sentences.samples import Samples
 from hardmax.dynamics.blocks import BlockTrainer, Pull, StepOptions
 from hardmax.dynamics.checkpoint import digest
 from hardmax.dynamics.driver import steps_to_record
+from hardmax.dynamics.fields import ARC_LENGTH
+from hardmax.dynamics.flow import along_arc, follow
 from hardmax.dynamics.gradient import Settled, pull_of, risk_of, settle_at
 from hardmax.dynamics.optim import Optimizer
 from hardmax.dynamics.run import Run
@@ -24,7 +26,7 @@ from hardmax.dynamics.stepping import pull_by_coordinate
 from hardmax.nexttoken.late import Late, late_of
 from hardmax.nexttoken.observables import Observables, log_excess_loss, loss, observe, target_masses
 from hardmax.nexttoken.pairs import Floats, Ints, Pairs
-from hardmax.nexttoken.predict import Prediction, Predictor
+from hardmax.nexttoken.predict import Prediction, Predictor, Reached
 from hardmax.nexttoken.relations import Orders, orders
 from hardmax.nexttoken.stages import StageTwo, stage_1
 from hardmax.nexttoken.star import KqStar
@@ -45,7 +47,7 @@ class Training(Run):
     ``clock`` is "step" for normalized gradient descent and "flow" for its limit of small steps, with times
     t so that eta t is the arc length. ``points`` are in extended precision where a flow went far; ``event``
     is "stationary point" where the sentences' pulls cancel. ``signed_steps`` of the steps left the structured
-    form. All else that a `hardmax.Run` can say, it says of the problem `Samples.problem(W_ov)`.
+    form. Other measurements of a `hardmax.Run` are of the problem `Samples.problem(W_ov)`.
 
     >>> from hardmax.nexttoken import Samples
     >>> from hardmax.nexttoken.training import train
@@ -79,7 +81,7 @@ class Training(Run):
         method: str | None = None,
         **more: Any,
     ) -> Training:
-        """The run with values of the pairs at each time; the problem is made when it is asked for."""
+        """Make a run with values of the pairs at each time; its problem is made on first use."""
         source = partial(pairs.samples.problem, W_ov) if stage is None else stage.problem
         name = "normalized gradient descent" if clock == "step" else "normalized gradient flow"
         return cls(
@@ -98,7 +100,7 @@ class Training(Run):
         )
 
     def _p(self, at: int) -> np.ndarray:
-        """The pairs' values, and zero for the pairs that nothing moves."""
+        """Return the pairs' values, and zero for the pairs that nothing moves."""
         p = np.zeros(self.problem.d)
         p[: self.pairs.P] = self.points[at]
         return p
@@ -144,7 +146,7 @@ class Training(Run):
 
     @cached_property
     def late(self) -> Late | None:
-        """C-THM-ASY for the data; None where it says nothing."""
+        """C-THM-ASY for the data; None where it does not apply."""
         return late_of(self.star)
 
     @cached_property
@@ -208,8 +210,13 @@ class Training(Run):
             None if self.late is None else self.late.R,
         )
 
+    def reached(self, *, before: int = 0) -> Reached:
+        """How far this run came, after ``before`` signed steps in earlier runs."""
+        signed = before + self.signed_steps
+        return Reached(self.steps, signed, self.rate, self.W_ov.margin, self.pairs.digest)
+
     def predict(self, sentence: str | Sequence[Any], *, limit: bool = False) -> Prediction:
-        """The next token of any sentence, with the reason; see `Predictor.predict`.
+        """Predict the next token of any sentence, with the reason; see `Predictor.predict`.
 
         >>> from hardmax.nexttoken import Samples
         >>> from hardmax.nexttoken.training import train
@@ -232,15 +239,15 @@ class Training(Run):
         >>> [name for name, (step, bound) in run.conditions.items() if step > bound]
         []
         """
-        length, found = self.star.norm, {}
+        length, bounds = self.star.norm, {}
         if self.first_rate is not None:
-            found["eta0 <= |W_ov*|/2"] = (self.first_rate, 0.5 * star_norm(self.W_ov.collocation))
+            bounds["eta0 <= |W_ov*|/2"] = (self.first_rate, 0.5 * star_norm(self.W_ov.collocation))
         if self.star.values is not None and length > 0.0:
-            found["eta <= |W_kq*|/e"] = (self.rate, length / math.e)
-            found["eta <= L_max |W_kq*|^2"] = (self.rate, self.samples.raw_length * length**2)
+            bounds["eta <= |W_kq*|/e"] = (self.rate, length / math.e)
+            bounds["eta <= L_max |W_kq*|^2"] = (self.rate, self.samples.raw_length * length**2)
         if self.late is not None:
-            found["eta < eta_c"] = (self.rate, self.late.eta_c)
-        return found
+            bounds["eta < eta_c"] = (self.rate, self.late.eta_c)
+        return bounds
 
 
 @check_arguments
@@ -259,7 +266,7 @@ def train(
     progress: Progress | None = None,
     stop: Callable[[], bool] | None = None,
 ) -> Training:
-    """Algorithm 1: ``stage1`` steps of W_ov by C-THM-S1, then ``steps`` normalized steps of W_kq.
+    """Run Algorithm 1: ``stage1`` steps of W_ov by C-THM-S1, then ``steps`` normalized steps of W_kq.
 
     Rates default to those of the paper's experiment scaled to |V|. ``W_ov`` replaces stage 1, ``start`` (one
     value per pair, or a V x V table) the zero of stage 2, ``n`` the collocation. If ``start`` was reached
@@ -267,15 +274,9 @@ def train(
     many steps to keep, a list of steps, or by default about 60 at equal ratios. ``progress`` is called
     as ``progress(done, total)``; ``stop`` is called now and then, and if it returns true the run ends there.
     """
-    pairs = Pairs.of(samples, n)
     done = expect.whole("after", after)
     steps = expect.whole("steps", steps, least=done)
-    root = math.sqrt(samples.V)
-    first_rate = expect.positive("first_rate", FIRST_RATE / root if first_rate is None else first_rate)
-    rate = expect.positive("rate", RATE / root if rate is None else rate)
-    given = W_ov is not None
-    if W_ov is None:
-        W_ov = stage_1(pairs.collocation, expect.whole("stage1", stage1), first_rate)
+    pairs, W_ov, rate, how = _after_stage_1(samples, n, W_ov, stage1, first_rate, rate)
     # without a step to take there need not be anything for attention to learn
     stage = StageTwo(pairs, W_ov) if steps > done else None
     a = point(pairs, start)
@@ -285,7 +286,7 @@ def train(
     if stage is not None:
         reached_so_far = done
 
-        def told(taken: int) -> bool:
+        def watch(taken: int) -> bool:
             nonlocal reached_so_far
             reached_so_far += taken
             if progress and taken:
@@ -293,11 +294,11 @@ def train(
             return bool(stop and stop())
 
         piece = max(1, REPORT // max(1, len(pairs.pair)))
-        watch = {"piece": piece, "told": told} if progress or stop else {}
-        found = stage.train(a, rate, ahead - done, **watch)
-        last, event, signed = done + found.taken, found.event, found.plain
+        watched = {"piece": piece, "told": watch} if progress or stop else {}
+        result = stage.train(a, rate, ahead - done, **watched)
+        last, event, signed = done + result.taken, result.event, result.plain
         reached = ahead <= last
-        times, points = ahead[reached], found.points[reached]
+        times, points = ahead[reached], result.points[reached]
         if times[-1] < last:
             times, points = np.append(times, last), np.concatenate([points, a[None]])
     return Training.of(
@@ -309,10 +310,74 @@ def train(
         points,
         event=event,
         stage=stage,
-        first_rate=None if given else first_rate,
-        stage_1_steps=None if given else int(stage1),
         signed_steps=signed,
+        **how,
     )
+
+
+def _after_stage_1(
+    samples: Samples,
+    n: Ints | None,
+    W_ov: OutputValue | None,
+    stage1: int,
+    first_rate: float | None,
+    rate: float | None,
+) -> tuple[Pairs, OutputValue, float, dict[str, Any]]:
+    """Return the pairs, W_ov as given or by stage 1, the rate of stage 2, and how stage 1 was done."""
+    pairs, root = Pairs.of(samples, n), math.sqrt(samples.V)
+    first_rate = expect.positive("first_rate", FIRST_RATE / root if first_rate is None else first_rate)
+    rate = expect.positive("rate", RATE / root if rate is None else rate)
+    if W_ov is not None:
+        return pairs, W_ov, rate, {}
+    steps = expect.whole("stage1", stage1)
+    how = {"first_rate": first_rate, "stage_1_steps": steps}
+    return pairs, stage_1(pairs.collocation, steps, first_rate), rate, how
+
+
+@check_arguments
+def train_by_flow(
+    samples: Samples,
+    until: float,
+    *,
+    stage1: int = STEPS,
+    rate: float | None = None,
+    first_rate: float | None = None,
+    record: Sequence[float] | None = None,
+    W_ov: OutputValue | None = None,
+    start: Any = None,
+    n: Ints | None = None,
+) -> Training:
+    """Run Algorithm 1 with stage 2 as a flow, to the time ``until`` on the clock of steps of size ``rate``.
+
+    The flow is what steps tend to as ``rate`` does to zero with the arc length rate x time fixed: that of
+    `hm.flow` with the clock "arc length": along edges where that form is exact, so that a step costs no more
+    than the sentences do, and with dense matrices of the pairs where it is not. Times to ``record`` are every
+    factor of 2 by default.
+    """
+    pairs, W_ov, rate, how = _after_stage_1(samples, n, W_ov, stage1, first_rate, rate)
+    end = expect.positive("until", until)
+    if not rate * end <= 1e15:  # beyond it steps of the flow vanish in rounding
+        raise ValueError(f"until times rate must be at most 1e15, got {rate * end:g}")
+    wanted = _flow_times(end, rate) if record is None else np.unique([*map(float, record), end])
+    if wanted[0] <= 0.0 or wanted[-1] > end:
+        raise ValueError(f"record must be times above 0 and up to until = {end:g}, got {record!r}")
+    stage = StageTwo(pairs, W_ov)
+    p = np.zeros(stage.problem.d)
+    p[: pairs.P] = point(pairs, start)
+    lengths = rate * wanted
+    reached, points, event = follow(along_arc(stage.problem, p), p, (), lengths[-1], lengths)
+    times = np.append(0.0, wanted) if event is None else reached / rate
+    values = points[:, : pairs.P]
+    return Training.of(pairs, W_ov, rate, "flow", times, values, event=event, stage=stage, **how)
+
+
+def _flow_times(end: float, rate: float) -> Floats:
+    """Return every factor of 2 from the first leg on."""
+    first = ARC_LENGTH.first / rate
+    if end <= first:
+        return np.array([end])
+    count = int(np.floor(np.log2(end / first)))
+    return np.unique([*(first * 2.0 ** np.arange(count + 1)), end])
 
 
 def train_attention(
@@ -365,7 +430,7 @@ def train_attention(
 
 
 def point(pairs: Pairs, start: Any) -> Floats:
-    """A start of stage 2: zero, one value per pair, or a V x V table that is zero elsewhere."""
+    """Read a start of stage 2: zero, one value per pair, or a V x V table that is zero elsewhere."""
     if start is None:
         return np.zeros(pairs.P)
     given = expect.real_array("start", start)

@@ -1,8 +1,9 @@
-"""The same model in embedding space, merged and not, and the training that Algorithm 1 does not do.
+"""The model with dense matrices: tables of tokens, embedding space, merged or not (C-DEF-GRAD).
 
-Any embedding E (d x V) turns weights into tables: A = E' W_kq E, B = W_ov E. By the chain rule gradients go
-back as E G E' and G E', so nothing is computed twice. With orthonormal columns the trained weights are
-E A E' and B E' themselves, and norms and angles agree with those of the tables.
+It can be trained in ways in which Algorithm 1 does not train. Any embedding E (d x V) turns weights into
+tables: A = E' W_kq E, B = W_ov E. By the chain rule gradients go back as E G E' and G E', so nothing is
+computed twice. With orthonormal columns the trained weights are E A E' and B E' themselves, and norms and
+angles agree with those of the tables.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from scipy.sparse import csr_array
+from scipy.special import logsumexp
 
 from hardmax._lib import expect
 from hardmax._lib.arguments import check_arguments
@@ -23,10 +26,89 @@ from hardmax.dynamics.blocks import BlockTrainer, Pull, StepOptions
 from hardmax.dynamics.checkpoint import digest
 from hardmax.dynamics.optim import Normalized, Optimizer
 from hardmax.dynamics.run import Run
-from hardmax.nexttoken.model import TableModel
 from hardmax.nexttoken.pairs import Floats, pairs_of
+from hardmax.nexttoken.stages import StageTwo
 from hardmax.nexttoken.star import KqStar
 from hardmax.problem.readouts import OutputValue
+
+
+@dataclass(frozen=True, eq=False)
+class TableModel:
+    """Tables A[x, q] = x' W_kq q and B[v, x] = (W_ov x)_v on the samples of a dataset.
+
+    They are dense, and B is any table; the training of stage 2 itself uses `StageTwo`, which needs neither.
+    """
+
+    samples: Samples
+    A: Floats
+    B: Floats
+
+    @classmethod
+    def of(cls, samples: Samples, A: Any, B: Any) -> TableModel:
+        """The tables of a model, checked; samples are kept as they are, merged or not."""
+        shape = (samples.V, samples.V)
+        return cls(samples, expect.finite_array("A", A, shape), expect.finite_array("B", B, shape))
+
+    @cached_property
+    def attention(self) -> Any:
+        """Masses m_n(x), a sparse array (samples, V)."""
+        data = self.samples
+        row = np.repeat(np.arange(data.n), np.diff(data.offsets))
+        logit = self.A[data.tokens, data.query[row]] + np.log(data.counts)
+        gap = logit - np.maximum.reduceat(logit, data.offsets[:-1])[row]
+        mass = np.exp(gap)
+        mass /= np.add.reduceat(mass, data.offsets[:-1])[row]
+        return csr_array((mass, data.tokens, data.offsets), shape=(data.n, data.V))
+
+    @cached_property
+    def logits(self) -> Floats:
+        """The output before its softmax, one row per sample: sum_x m(x) B[:, x]."""
+        return np.asarray(self.attention @ self.B.T)
+
+    @property
+    def outputs(self) -> Floats:
+        """Probabilities of the next token, one row per sample."""
+        return np.exp(self.logits - logsumexp(self.logits, axis=1, keepdims=True))
+
+    @cached_property
+    def _wrong(self) -> tuple[Floats, Floats, Floats]:
+        """Logits with the target at -inf, their log-sum-exp, and the target's logit."""
+        every = np.arange(self.samples.n)
+        z = self.logits.copy()
+        z_y = z[every, self.samples.target].copy()
+        z[every, self.samples.target] = -np.inf
+        return z, logsumexp(z, axis=1), z_y
+
+    @property
+    def losses(self) -> Floats:
+        """Cross-entropy of every sample."""
+        _, wrong, z_y = self._wrong
+        return np.logaddexp(0.0, wrong - z_y)
+
+    @property
+    def loss(self) -> float:
+        """The loss (1)."""
+        return float(self.samples.weight @ self.losses)
+
+    @cached_property
+    def gradient_ov(self) -> Floats:
+        """The gradient of the full loss (1) by B: sum pi (T - p) m'."""
+        z, wrong, z_y = self._wrong
+        # T - p = (1 - T)(softmax of the wrong ones - e_y): no entry is a difference of near equals
+        miss = wrong - np.logaddexp(z_y, wrong)
+        off = np.exp(z - wrong[:, None])
+        off[np.arange(self.samples.n), self.samples.target] = -1.0
+        off *= (self.samples.weight * np.exp(miss))[:, None]
+        return np.asarray(self.attention.T @ off).T
+
+    @cached_property
+    def gradient_kq(self) -> Floats:
+        """(6): the gradient of (1) by A, from the signed log-domain form; zero where no sentence pulls."""
+        pairs = pairs_of(self.samples)
+        if not pairs.n or not self.B.any():
+            return np.zeros_like(self.A)
+        stage = StageTwo(pairs, OutputValue.of_table(pairs.collocation, self.B))
+        return pairs.table(stage.gradient(pairs.values(self.A)))
 
 
 @check_arguments
@@ -105,8 +187,8 @@ class Unmerged:
 class Comparison(Run):
     """A training on the full loss (1): losses at the recorded steps, the weights at the end.
 
-    All else that a `hardmax.Run` can say of its end, it says of the problem that W_kq has with W_ov as it was
-    trained; ``event`` is "stationary point" where the gradient is exactly zero.
+    Other measurements of a `hardmax.Run` are of the problem that W_kq has with W_ov as it was trained;
+    ``event`` is "stationary point" where the gradient is exactly zero.
     """
 
     weights: Embedded | Unmerged = field(kw_only=True)

@@ -52,7 +52,7 @@ class Relations(NamedTuple):
 
 
 class Copies(NamedTuple):
-    """Some sentences behind one another, and how often and where first each occurs."""
+    """Some sentences one after another, and how often and where first each occurs."""
 
     rows: Any
     at: Any
@@ -131,8 +131,10 @@ def relate_all(sentence, leading, y, limit, n, place, times, findings, relations
 
 @kernel()
 def copy_sentences(text, order, low, high, copies):  # type: ignore[no-untyped-def]
-    """Copy the sentences order[low:high], which lie far apart, behind one another: sentence k has the rows
-    at[k], ..., at[k+1] - 1. Here no question to memory waits for the answer to another."""
+    """Copy the sentences order[low:high], which are far apart, one after another.
+
+    Sentence k has the rows at[k], ..., at[k+1] - 1. No load waits for the result of another one here.
+    """
     rows, at, sizes, counts, firsts = copies
     for k in range(high - low):
         s = np.int64(order[low + k])
@@ -314,8 +316,10 @@ class SortedText:
         return bool((self.text.lengths[here] > 1).any())
 
     def children(self, part: tuple[int, int, int]) -> Iterable[tuple[int, int, int, tuple[int, int, int]]]:
-        """How order[low:high] goes on, if all of it has the same first ``depth`` tokens: for each next token
-        how many raw sentences have it, the first of them, and its own part."""
+        """Yield how order[low:high] goes on, where all sentences have the same first ``depth`` tokens.
+
+        For each next token: the token, how many raw sentences have it, the first of them, and its part.
+        """
         if self.interrupted():
             raise KeyboardInterrupt
         low, high, depth = part
@@ -377,7 +381,7 @@ def walk_through(
         n: The collocation, -1 where it is missing.
         workers: Number of threads, one for each core by default.
         tell: Called with the number of distinct sentences that were done.
-        interrupted: Polled now and then; if it returns True, a KeyboardInterrupt says what is known. It is
+        interrupted: Polled now and then; if it returns True, a KeyboardInterrupt has what is known. It is
             not raised by the signal itself, which numba may answer with a crash while it hands over arrays.
     """
     lengths = text.lengths.astype(np.int64)

@@ -94,7 +94,6 @@ def good_files(folder: Path) -> None:
     from hardmax.data import example
     from hardmax.margin.att_svm import max_margin
     from hardmax.nexttoken import Samples
-    from hardmax.nexttoken.model_file import Reached, save
     from hardmax.nexttoken.training import train
 
     (folder / "problem.json").write_text(json.dumps(PROBLEM))
@@ -104,7 +103,7 @@ def good_files(folder: Path) -> None:
     for exact, chosen in ((True, [0, 0]), (False, [0, 0])):
         max_margin(example("B-FIG-8"), chosen, exact=exact).save(folder / f"proof-{exact}.json")
     run = train(Samples.from_sentences(SENTENCES.splitlines()), steps=5)
-    save(folder / "model.npz", run.predictor, Reached.by(run))
+    run.predictor.save(folder / "model.npz", reached=run.reached())
     (folder / "words.txt").write_text(SENTENCES)
     (folder / "words.json").write_text(json.dumps([line.split() for line in SENTENCES.splitlines()]))
     (folder / "plan.toml").write_text(PLAN)

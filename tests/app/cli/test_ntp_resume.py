@@ -14,7 +14,7 @@ import pytest
 
 from hardmax.app import cli
 from hardmax.nexttoken import generate, write_sentences
-from hardmax.nexttoken.model_file import load_reached
+from hardmax.nexttoken.predict import load_reached
 
 SCHEMA = json.loads(
     (Path(__file__).parents[3] / "docs" / "reference" / "schemas" / "ntp-train.schema.json").read_text()

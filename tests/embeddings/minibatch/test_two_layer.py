@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +22,10 @@ from ..conftest import Instance, numbers
 
 torch = pytest.importorskip("torch", reason="the two-layer trainer needs PyTorch: make test-extras")
 
-from hardmax.embeddings.minibatch import train_two_layer, two_layer_step  # noqa: E402
+from hardmax.embeddings.minibatch import train_embeddings, two_layer_step  # noqa: E402
 
 pytestmark = pytest.mark.extra
+train_two_layer = partial(train_embeddings, layers=2)
 PARTS = ("E", "p", "v", "a", "c", "losses")
 
 
@@ -160,11 +162,11 @@ def test_threads_change_no_bit(monkeypatch: pytest.MonkeyPatch) -> None:
 KILLED = """
 import sys
 import hardmax as hm
-from hardmax.embeddings.minibatch import train_two_layer
+from hardmax.embeddings.minibatch import train_embeddings
 corpus = hm.embeddings.KLevel.surrogate().draw(64, rng=2)
 step = hm.optim.AdamW(1e-2)
-train_two_layer(corpus, 40, step, epochs=10**6, batch=24, rng=3, milestones=(5,), checkpoint=sys.argv[1],
-                checkpoint_every=3, progress=lambda epoch, total: print(epoch, flush=True))
+train_embeddings(corpus, 40, step, epochs=10**6, batch=24, rng=3, milestones=(5,), checkpoint=sys.argv[1],
+                 layers=2, checkpoint_every=3, progress=lambda epoch, total: print(epoch, flush=True))
 """
 
 

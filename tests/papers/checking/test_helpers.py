@@ -9,7 +9,7 @@ import hardmax as hm
 from hardmax.directions.direction import local_constants
 from hardmax.margin.closed_forms import Block
 from hardmax.nexttoken import Samples, named_sentences
-from hardmax.nexttoken.model import TableModel
+from hardmax.nexttoken.unmerged import TableModel
 from hardmax.papers.checking.check import Unmet, statements, subject_of
 from hardmax.papers.checking.common import late_radius, log_lost, unit_length, with_copies
 from hardmax.papers.checking.instances import kind_of

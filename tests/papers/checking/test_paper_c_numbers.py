@@ -15,9 +15,9 @@ from hardmax.margin.constraints import Constraints
 from hardmax.margin.solve import solve
 from hardmax.nexttoken import Samples, generate, named_sentences
 from hardmax.nexttoken.generators import generate_by_rejection
-from hardmax.nexttoken.model import TableModel
 from hardmax.nexttoken.stages import gradient_ov
 from hardmax.nexttoken.training import train
+from hardmax.nexttoken.unmerged import TableModel
 from hardmax.papers.checking.check import check_statement, statements
 from hardmax.papers.next_token.figures.bounds import vacuity
 from hardmax.papers.next_token.statements import gradients, printed

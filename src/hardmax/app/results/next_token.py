@@ -23,7 +23,7 @@ from hardmax.data.sentences.punctuation import KEEP
 if TYPE_CHECKING:
     from hardmax.data.sentences.sentences import Sentences
     from hardmax.nexttoken import Analysis, Generated, Prediction, Predictor
-    from hardmax.nexttoken.model_file import Reached
+    from hardmax.nexttoken.predict import Reached
     from hardmax.nexttoken.training import Training
 
 STEPS = 900
@@ -304,7 +304,6 @@ def train_file(
     """
     from hardmax._lib import expect
     from hardmax.nexttoken.analysis import as_sentences
-    from hardmax.nexttoken.model_file import Reached, save
     from hardmax.nexttoken.training import train
 
     for option, number in (("rate", rate), ("first_rate", first_rate)):
@@ -329,7 +328,7 @@ def train_file(
     settings: dict[str, Any] = {"stage1": stage1, "rate": rate, "first_rate": first_rate, "n": analysis.n}
     model, values, after, signed = Path(out), None, 0, 0
     if resume and model.exists():
-        values, reached = _found(model, Reached.by(train(samples, steps=0, **settings)), steps)
+        values, reached = _found(model, train(samples, steps=0, **settings).reached(), steps)
         after, signed = reached.steps, reached.signed_steps
     with session().progress("training", steps, progress) as bar, session().noted() as stop:
         bar.to(after, steps)
@@ -339,8 +338,8 @@ def train_file(
             f"{name}: the stage-2 gradient is exactly 0 after {run.steps:,} steps: the sentences' gradients "
             "cancel exactly"
         )
-    reached = Reached.by(run, before=signed)
-    save(model, run.predictor, reached)
+    reached = run.reached(before=signed)
+    run.predictor.save(model, reached=reached)
     resume_command = None
     if reached.steps < steps:
         given = {
@@ -362,7 +361,7 @@ def train_file(
 
 def _found(model: Path, wanted: Reached, steps: int) -> tuple[Any, Reached]:
     """Return the values of W_kq in a model and how far it came, if that is on the way of this command."""
-    from hardmax.nexttoken.model_file import load_reached
+    from hardmax.nexttoken.predict import load_reached
 
     predictor, reached = load_reached(model)
     if reached is None:

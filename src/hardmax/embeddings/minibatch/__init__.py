@@ -3,7 +3,7 @@
 from hardmax.dynamics.blocks import epoch_order
 from hardmax.embeddings.minibatch.loop import rate_at
 from hardmax.embeddings.minibatch.result import Deciles, EmbeddingTraining, LevelMeans, TokenObservables
-from hardmax.embeddings.minibatch.train import train_embeddings, train_two_layer
+from hardmax.embeddings.minibatch.train import train_embeddings
 
 __all__ = [
     "Deciles",
@@ -13,5 +13,4 @@ __all__ = [
     "epoch_order",
     "rate_at",
     "train_embeddings",
-    "train_two_layer",
 ]

@@ -1,5 +1,4 @@
-"""Compiled loops of a training step, for float32 and float64: updates of the optimizers, and the pass over a
-tile of columns of E.
+"""Compiled loops of a training step in float32 and float64: optimizer updates, and the pass over E.
 
 They share a file because numba's cache looks at one file only: a pass compiled with an older update would
 otherwise stay in use.

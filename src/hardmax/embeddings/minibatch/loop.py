@@ -126,7 +126,7 @@ def run(
     identity: dict[str, Any],
     progress: Progress | None,
 ) -> Epochs:
-    """Train, from the checkpoint if there is one; ``identity`` says which training it must be of."""
+    """Train, from the checkpoint if there is one, which must be of the training with this ``identity``."""
     same = {
         **identity,
         "rate": None if math.isnan(plan.rate) else plan.rate,

@@ -1,4 +1,4 @@
-"""A trained model of paper A: its parameters and losses, and what it says of tokens, words and texts."""
+"""A trained model of paper A: its parameters and losses, and its results for tokens, words and texts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from hardmax.dynamics.run import Run
 
 
 class TrainedWord(NamedTuple):
-    """A word: E p, its claim to attention; E v, the verdict it stands for; how often and how one-sided."""
+    """A word with its logit E p, its value E v, how often it occurs and its posterior difference."""
 
     word: str
     attention: float
@@ -47,10 +47,10 @@ class Words(tuple[TrainedWord, ...]):
 
 
 class TextVerdict(NamedTuple):
-    """What the model says of a text, and the word that it attends to most.
+    """The verdict of the model on a text, and the word that it attends to most.
 
     ``score`` is the output of the model, ``probability`` that of the label +1; ``label`` is their sign. A
-    text without a word that the model knows has no label (None) and the score nan.
+    text without a known word has no label (None) and the score nan.
     """
 
     label: int | None
@@ -130,7 +130,7 @@ class Following:
 
     @property
     def x(self) -> np.ndarray:
-        """Posterior difference minus the mean label, which is where a token that says nothing lies."""
+        """Posterior difference minus the mean label, so that an uninformative token has x = 0."""
         raise NotImplementedError
 
     @cached_property
@@ -188,7 +188,7 @@ class TokenObservables(Following):
     """Logits a = E p and values c = E v of a corpus's tokens after some epochs of training.
 
     Everything is taken over the tokens that occur, with x the posterior difference (A-DATA-2) minus the mean
-    label, which is where a token that says nothing lies.
+    label, so that an uninformative token has x = 0.
     """
 
     corpus: Corpus
@@ -253,7 +253,7 @@ class EmbeddingTraining(Run, TokenObservables):
     first_scale: float = field(kw_only=True, default=1.0)  # before those of the first softmax of two layers
 
     def predict(self, sequences: Iterable[Any]) -> list[TextVerdict]:
-        """What the model says of new sequences, words or token numbers; unknown words are passed over.
+        """Predict the labels of new sequences, words or token numbers; unknown words are ignored.
 
         Texts that went through `text_corpus` are asked about by their tokens: ``trained.predict(
         made.tokens(["A new review."]))``.

@@ -6,7 +6,7 @@ import math
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -41,9 +41,11 @@ BLOCKS = ("E", "p", "v")
 
 
 class OneLayerModel:
-    """E, p and v with their moments, in tiles of columns; arrays change in place.
+    """E, p and v with their moments, in tiles of columns; threads change them in place, each its own tiles.
 
-    p and v of a tile lie one behind the other, at a distance that is known when the kernels are compiled.
+    A tile of E is contiguous: kernels that took a range of columns of a matrix were measured to take 1.2 to
+    1.4 times as long. p and v of a tile are rows of TILE numbers, a distance that is known when the kernels
+    are compiled.
     """
 
     def __init__(
@@ -56,15 +58,18 @@ class OneLayerModel:
         workers: int,
         scale: float = 1.0,
     ) -> None:
-        S, self._d = E.shape
+        S, d = E.shape
         self._scale = scale
-        self._width = min(self._d, TILE, max(NARROW, 16 * math.ceil(self._d / 32)))
-        tiles = math.ceil(self._d / self._width)
+        self._width = min(d, TILE, max(NARROW, 16 * math.ceil(d / 32)))
+        self._sizes = [min(self._width, d - low) for low in range(0, d, self._width)]
+        tiles = len(self._sizes)
         self.steps, self.rule, self._adaptive = 0, rule, isinstance(rule, AdamW)
-        self._E, self._E_first, self._E_second = (
-            _zeros((tiles, S, width), kind) for width in (self._width, self._width, self._used(self._width))
-        )
-        self._pv, self._pv_first, self._pv_second = (_zeros((tiles, 2 * TILE), kind) for _ in range(3))
+        of_E, of_vectors = (tiles, S, self._width), (tiles, 2, TILE)
+        shapes = {"E": of_E, "E_first": of_E, "E_second": of_E}
+        shapes |= {"vectors": of_vectors, "first": of_vectors, "second": of_vectors}
+        if not self._adaptive:
+            shapes |= {"E_second": (tiles, S, 0), "second": (tiles, 2, 0)}
+        self._arrays = {name: _zeros(shape, kind) for name, shape in shapes.items()}
         # Steps are counted from the last time that all rows were up to date.
         self._now, self._pending, self._done = 0, False, np.zeros(S, np.intp)
         self._pv_at = _zeros((tiles, REMEMBERED, 2 * TILE), kind)
@@ -78,8 +83,8 @@ class OneLayerModel:
         self._pool = ThreadPoolExecutor(self._workers - 1) if self._workers > 1 else None
         self._others: list[Future[None]] = []  # what other threads were given: after a step, the end of it
         self._cut = False
-        self._put(self._E, E)
-        self._put(_pairs(self._pv), np.array([p, v]))
+        self._put("E", E)
+        self._put("vectors", np.array([p, v]))
 
     def __enter__(self) -> OneLayerModel:
         return self
@@ -91,12 +96,12 @@ class OneLayerModel:
     @property
     def E(self) -> np.ndarray:
         """The embeddings (S, d), as `observe` left them."""
-        return self._taken(self._E, self._d)
+        return self._rows("E")
 
     @property
     def vectors(self) -> np.ndarray:
         """p and v as rows, as `observe` left them."""
-        return self._taken(_pairs(self._pv), self._d)
+        return self._rows("vectors")
 
     @property
     def parameters(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -148,30 +153,17 @@ class OneLayerModel:
 
     def arrays(self) -> dict[str, np.ndarray]:
         """Parameters, moments and the number of steps; `observe` comes first. Moments not used are empty."""
-        used = self._used(self._d)
-        return {
-            "E": self.E,
-            "E_first": self._taken(self._E_first, self._d),
-            "E_second": self._taken(self._E_second, used),
-            "vectors": self.vectors,
-            "first": self._taken(_pairs(self._pv_first), self._d),
-            "second": self._taken(_pairs(self._pv_second), used),
-            "steps": np.array(self.steps),
-        }
+        return {**{name: self._rows(name) for name in self._arrays}, "steps": np.array(self.steps)}
 
     def restore(self, arrays: Mapping[str, np.ndarray]) -> None:
         """Continue from what `arrays` returned, also after a step that was cut short."""
         self._cut = True  # until all is restored
         wait(self._others)  # whether they failed or not
         self._others = []
-        self._put(self._E, arrays["E"])
-        self._put(self._E_first, arrays["E_first"])
-        self._put(self._E_second, arrays["E_second"])
-        self._put(_pairs(self._pv), arrays["vectors"])
-        self._put(_pairs(self._pv_first), arrays["first"])
-        self._put(_pairs(self._pv_second), arrays["second"])
+        for name in self._arrays:
+            self._put(name, arrays[name])
         self.steps, self._pending = int(arrays["steps"]), False
-        self._begin_anew()
+        self._count_from_here()
         self._cut = False
 
     @contextmanager
@@ -191,82 +183,52 @@ class OneLayerModel:
             for thread in range(1, self._workers):  # noted one by one: `restore` waits for all that began
                 self._others.append(self._pool.submit(task, thread))
 
-    def _used(self, columns: int) -> int:
-        """Columns of second moments."""
-        return columns if self._adaptive else 0
-
-    def _put(self, tiles: np.ndarray, rows: np.ndarray) -> None:
-        for t, tile in enumerate(tiles):
+    def _put(self, name: str, rows: np.ndarray) -> None:
+        """Cut rows into tiles."""
+        for t, tile in enumerate(self._arrays[name]):
             part = rows[:, t * self._width : (t + 1) * self._width]
             tile[:, : part.shape[1]] = part
 
-    def _taken(self, tiles: np.ndarray, columns: int) -> np.ndarray:
-        """The rows of tiles as a matrix, when no other thread writes to them."""
+    def _rows(self, name: str) -> np.ndarray:
+        """Put tiles together, when no other thread writes to them."""
         wait(self._others)
-        parts = [tile[:, : self._size(t, columns)] for t, tile in enumerate(tiles)]
+        parts = [tile[:, :size] for tile, size in zip(self._arrays[name], self._sizes, strict=True)]
         return np.concatenate(parts, axis=1)
-
-    def _size(self, t: int, columns: int) -> int:
-        """Columns that tile t has."""
-        return max(0, min(self._width, columns - t * self._width))
 
     def _catch_up(self) -> tuple[np.ndarray, np.ndarray]:
         found = self._advance(np.arange(self._done.size))
-        self._begin_anew()
+        self._count_from_here()
         return found
 
-    def _begin_anew(self) -> None:
+    def _count_from_here(self) -> None:
         """Count steps from here on, where all rows are up to date."""
         self._now = 0
         for each in (self._done, self._A, self._C):
             each[:] = 0
 
     def _finish(self, thread: int) -> None:
-        """The thread's part of p and v takes the pending step."""
-        for t in range(thread, len(self._E), self._workers):
-            finish_tile(
-                self._E[t],
-                self._size(t, self._d),
-                self._moving,
-                self._A,
-                self._C,
-                self._pv[t],
-                self._pv_first[t],
-                self._pv_second[t],
-                self._pv_at[t],
-                self._low_k_at,
-                self._now - 1,
-                self._adaptive,
-            )
+        """Take the pending step on the thread's part of p and v."""
+        step = (self._low_k_at, self._now - 1, self._adaptive)
+        for t in range(thread, len(self._sizes), self._workers):
+            E, _, _, *vectors = (tiles[t] for tiles in self._arrays.values())
+            pv = (each.ravel() for each in vectors)  # views
+            finish_tile(E, self._sizes[t], self._moving, self._A, self._C, *pv, self._pv_at[t], *step)
 
     def _advance(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Finish the pending step and bring some rows up to date; returns their a and c."""
         ending = tuple(self._others)
+        gradients = (rows, self._done, self._A, self._C)
+        step = (self._low_k_at, self._low_rests, self._now, self._adaptive)
 
         def work(thread: int) -> None:
             if self._pending and thread:
                 ending[thread - 1].result()
             elif self._pending:
                 self._finish(thread)
-            for t in range(thread, len(self._E), self._workers):
-                advance_tile(
-                    self._E[t],
-                    self._E_first[t],
-                    self._E_second[t],
-                    self._size(t, self._d),
-                    rows,
-                    self._done,
-                    self._A,
-                    self._C,
-                    self._pv[t],
-                    self._pv_at[t],
-                    self._low_k_at,
-                    self._low_rests,
-                    self._now,
-                    self._adaptive,
-                    self._parts[t, 0],
-                    self._parts[t, 1],
-                )
+            for t in range(thread, len(self._sizes), self._workers):
+                *E, pv, _, _ = (tiles[t] for tiles in self._arrays.values())
+                vectors = (pv.ravel(), self._pv_at[t])
+                advance_tile(*E, self._sizes[t], *gradients, *vectors, *step, *self._parts[t])
 
         self._give(work)
         work(0)
@@ -289,13 +251,8 @@ def _zeros(shape: tuple[int, ...], kind: str) -> np.ndarray:
     return raw[begin : begin + size].view(kind).reshape(shape)
 
 
-def _pairs(tiles: np.ndarray) -> np.ndarray:
-    """Tiles of p and v as rows of two."""
-    return tiles.reshape(-1, 2, TILE)
-
-
 def renumbered(tokens: np.ndarray, S: int) -> tuple[np.ndarray, np.ndarray]:
-    """The distinct tokens in ascending order, and the place of each token among them."""
+    """Return the distinct tokens in ascending order, and the place of each token among them."""
     rows, places = np.empty(min(S, tokens.size), np.intp), np.empty(tokens.size, np.intp)
     return rows[: _renumber(tokens, np.full(S, -1), rows, places)], places
 
@@ -339,8 +296,11 @@ def train_embeddings(
     """Train E, p and v by mini-batches.
 
     `hm.optim.AdamW`, and for one layer `Adam`, `SGD` and `GD`, have compiled steps where one optimizer with
-    one rate moves all of E, p and v. Everything else takes the plain loop in float64. LayerNorm of the
-    two-layer model has no gain and no bias; its compiled steps need PyTorch.
+    one rate moves all of E, p and v. Everything else takes the plain loop in float64.
+
+    LayerNorm of the two-layer model has no gain and no bias; its compiled steps need PyTorch, and another
+    processor or another version of PyTorch or numpy may round them differently. The loss is the two-layer
+    model's; a = E p and c = E v are those of the embeddings as they are, below the first layer.
 
     Args:
         corpus: the labeled sequences, shuffled again in each epoch; the last batch may be smaller.
@@ -350,7 +310,7 @@ def train_embeddings(
         batch: sequences in a step.
         milestones: epochs from which on the rate is a tenth of what it was.
         rng: an int or a Generator, for the start and the order of the sequences.
-        start: (E, p, v); drawn as A-DEF-4 says by default.
+        start: (E, p, v); drawn as in A-DEF-4 by default.
         dtype: "float32" (the default of compiled steps) or "float64" for the parameters; softmax and loss
             of one layer are always in float64.
         checkpoint: a file where the training is saved every ``checkpoint_every`` epochs and at the end, and
@@ -392,31 +352,12 @@ def train_embeddings(
     else:
         model = (OneLayerModel if layers == 1 else _two_layers())(*vectors, rule, kind, count, **scales)
         how = {"model": "one layer" if layers == 1 else "two layers", **settings(rule), "dtype": kind}
-    with model:
+    with nullcontext() if rule is None else model:
         done = run(model, corpus, plan, {**how, "start": digest(*vectors), **scales}, progress)
         has_diverged = done.event is not None and done.event.startswith(DIVERGED)
         loss, mass = (math.nan, math.nan) if has_diverged else model.measured(corpus)
     name = ", ".join(sorted({each.name for each in optimizers.values()}))
     return done.training(model.parameters, loss, mass, name, plan.batch, layers=layers, **scales)
-
-
-@check_arguments
-def train_two_layer(
-    corpus: Corpus,
-    d: int,
-    step: Optimizer | Mapping[str, Optimizer],
-    *,
-    epochs: int,
-    rng: int | np.random.Generator,
-    **options: Any,
-) -> EmbeddingTraining:
-    """Train E, p and v of the two-layer model by mini-batches, with the options of `train_embeddings`.
-
-    The loss is the two-layer model's; a = E p and c = E v are those of the embeddings as they are, below the
-    first layer. Compiled steps round alike for any number of threads; another processor or another version
-    of PyTorch or numpy may round its matrix products differently.
-    """
-    return train_embeddings(corpus, d, step, epochs=epochs, rng=rng, layers=2, **options)
 
 
 def _two_layers() -> Any:
@@ -451,12 +392,6 @@ class PlainModel:
         self._vectors |= self._trainer.blocks
         self._batch: Any = None
         self._loss = math.nan
-
-    def __enter__(self) -> PlainModel:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        pass
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -525,7 +460,7 @@ LEAST_EPSILON = {"float32": 1e-12, "float64": 1e-140}
 def compiled_rule(
     optimizers: Mapping[str, Optimizer], layers: int, dtype: str | None
 ) -> tuple[AdamW | SGD | None, str]:
-    """The rule as the trainer's kernels know it, and the type of its numbers; None where they do not."""
+    """Return the rule as the kernels take it, and the type of its numbers; None where they cannot."""
     kind = None if dtype is None else expect.one_of("dtype", dtype, ("float32", "float64"))
     step, *others = optimizers.values()
     rule: Any = step

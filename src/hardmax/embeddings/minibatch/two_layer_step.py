@@ -231,7 +231,7 @@ def _inner(R: torch.Tensor) -> torch.Tensor:
     """R R' of each sequence; numpy sees that the factors are one array, and takes half of the products."""
     K = R.new_empty(R.shape[0], R.shape[1], R.shape[1])
     rows = R.numpy()
-    with np.errstate(over="ignore", invalid="ignore"):  # a training that diverges is told by its loss
+    with np.errstate(over="ignore", invalid="ignore"):  # the loss shows that a training diverges
         np.matmul(rows, rows.transpose(0, 2, 1), out=K.numpy())
     return K
 

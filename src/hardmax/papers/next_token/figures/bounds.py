@@ -11,9 +11,8 @@ import numpy as np
 
 from hardmax._lib.style import BLUE, GRAY, GREEN, INK, ORANGE, RED
 from hardmax.nexttoken import Samples, Training, named_sentences
-from hardmax.nexttoken.flow import train_by_flow
 from hardmax.nexttoken.observables import log_excess_loss, loss, target_masses
-from hardmax.nexttoken.training import FIRST_RATE, STEPS, train
+from hardmax.nexttoken.training import FIRST_RATE, STEPS, train, train_by_flow
 from hardmax.papers.figures.figure import Axes, Canvas, Findings, Setting, recipe
 from hardmax.papers.figures.panels import DASHED, DOTTED, name_axes
 from hardmax.papers.figures.tables import Table, Tables, part, stacked

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+from scipy.special import softmax
 
 from hardmax._lib.style import BLUE, GRAY, GREEN, INK, ORANGE, PURPLE, RED
 from hardmax.nexttoken import Samples, Training, named_sentences
-from hardmax.nexttoken.model import naive_descent
 from hardmax.nexttoken.observables import log_excess_loss, log_off_masses
 from hardmax.nexttoken.training import STEPS, train
 from hardmax.papers.figures.figure import Axes, Canvas, Findings, Scale, Setting, recipe
@@ -179,6 +179,27 @@ def _gaps(run: Training) -> Table:
     gaps = (run.points[:, star.above] - run.points[:, star.below]).max(axis=1)
     early = run.times <= 20_000
     return {"t": run.times[early], "gap": gaps[early]}
+
+
+def naive_descent(samples: Samples, B: np.ndarray, rate: float, steps: int) -> np.ndarray:
+    """Stage 2 from zero by (6) in token-index space: the V x V table A after ``steps`` normalized steps."""
+    N, V = samples.n, samples.V
+    row = np.repeat(np.arange(N), np.diff(samples.offsets))
+    count = np.zeros((N, V))
+    count[row, samples.tokens] = samples.counts
+    A = np.zeros((V, V))
+    for _ in range(steps):
+        logit = A[:, samples.query].T
+        mass = count * np.exp(logit - np.where(count > 0, logit, -np.inf).max(axis=1, keepdims=True))
+        mass /= mass.sum(axis=1, keepdims=True)
+        off = softmax(mass @ B.T, axis=-1)
+        off[np.arange(N), samples.target] -= 1.0
+        score = off @ B
+        pull = samples.weight[:, None] * mass * (score - (mass * score).sum(axis=1, keepdims=True))
+        G = np.zeros((V, V))
+        np.add.at(G.T, samples.query, pull)
+        A -= rate * G / np.linalg.norm(G)
+    return A
 
 
 def _naive_table(run: Training, stops: tuple[int, ...]) -> Table:

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from hardmax._lib.expect import generator, whole
-from hardmax.nexttoken.model import TableModel
 from hardmax.nexttoken.observables import accuracy, log_masses, log_off_masses
 from hardmax.nexttoken.pairs import Floats, Ints, Pairs
+from hardmax.nexttoken.unmerged import TableModel
 from hardmax.papers.checking.check import Hypothesis, Outcome, need, statement
 from hardmax.papers.next_token.statements.common import (
     RELATIVE,

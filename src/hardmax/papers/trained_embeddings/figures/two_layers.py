@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -17,7 +18,7 @@ from hardmax._lib.progress import Progress
 from hardmax.dynamics.optim import AdamW
 from hardmax.dynamics.optim.base import settings
 from hardmax.embeddings import Corpus, initial_vectors
-from hardmax.embeddings.minibatch import EmbeddingTraining, train_two_layer
+from hardmax.embeddings.minibatch import EmbeddingTraining, train_embeddings
 from hardmax.embeddings.minibatch.kernels import update_adamw
 from hardmax.embeddings.minibatch.loop import TrainingPlan, run
 from hardmax.embeddings.two_layer import TwoLayerNetwork
@@ -75,7 +76,7 @@ def train_closed_form(
     checkpoint_every: int = 10,
     progress: Progress | None = None,
 ) -> EmbeddingTraining:
-    """Train E, p and v of the two-layer model as `train_two_layer` does, but sequence by sequence."""
+    """Train E, p and v of the two-layer model as `train_embeddings` does, but sequence by sequence."""
     batch, draws, rate = 128, np.random.default_rng(rng), rule.lr
     assert isinstance(rate, float)
     model = ClosedForm(*initial_vectors(corpus.S, d, rng=draws), rule)
@@ -147,7 +148,8 @@ def _on_text(data: reviews.Reviews, size: reviews.Size, setting: Setting, id: st
     one = replace(
         reviews.trained(data, size.schedule, training.Share(setting, 0.0, 0.05), f"{id}.one-layer"), name=ONE
     )
-    case = reviews.trained(data, size.schedule, training.Share(setting, 0.05, 1.0), id, by=train_two_layer)
+    by = partial(train_embeddings, layers=2)
+    case = reviews.trained(data, size.schedule, training.Share(setting, 0.05, 1.0), id, by=by)
     notes = (
         *data.notes,
         f"Of a review the first {LONGEST} tokens count. Dashed in (c) is one layer, trained alike: its loss "
