@@ -324,7 +324,7 @@ class Samples:
         >>> from hardmax.nexttoken import Samples
         >>> samples = Samples.from_sentences(["a b q a", "b a q b"])   # under q, a and b beat each other
         >>> hm.decompose(samples.label_problem())
-        Decomposition(mixed, certified: 2 rows bound, 2 separable, inf risk 0.231049)
+        Decomposition(mixed, certified: 2 constraints bound, 2 separable, inf risk 0.231049)
         """
         leads = np.arange(self.V) if n is None else expect.ids("n", n, self.V)
         sizes = np.diff(self.offsets)
