@@ -43,7 +43,7 @@ def test_log_loss_on_file(solved, oracles):
 def test_what_is_printed(solved):
     code, out = solved(hm.data.example("cycle"))
     assert code == 0
-    assert "their constraints: 4 bound, 1 separable (certified). Training from any start" in out
+    assert "their rows: 4 bound, 1 separable (certified). Training from any start" in out
     assert "p_fin = +0.5493 -0.5493 +0.0000" in out
     assert "drives the rest to infinity along +0.4082 +0.4082 -0.8165" in out
 

@@ -314,7 +314,7 @@ def test_table_for_a_reader_of_odd_cases(capsys, tmp_path):
     file.write_text('{"keys": [[[1], [0]], [[-1], [0]]], "scores": [[1, 0], [2, 0]]}')
     assert cli.run(["solve", str(file), "--flow"]) == 0
     out, _ = capsys.readouterr()
-    assert "infeasible, these constraints cancel: 1 of (0, 1), 1 of (1, 1)" in out
+    assert "infeasible, these rows cancel: 1 of (0, 1), 1 of (1, 1)" in out
     assert "event: stationary point" in out
     problem = sphere(n=4, T=4, d=12, rng=0)
     problem.save(tmp_path / "large.npz")

@@ -444,13 +444,13 @@ def _global(tokens: str, best: MaxMargin) -> str:
         return f"best-scoring tokens {tokens}: undecided"
     used = [(best.constraints.label(j), w) for j, w in enumerate(best.farkas.tolist()) if w]
     rows = ", ".join(f"{w:.4g} of ({i}, {t})" for (i, t), w in used[:8]) + (", ..." if len(used) > 8 else "")
-    return f"best-scoring tokens {tokens}: infeasible, these constraints cancel: {rows}"
+    return f"best-scoring tokens {tokens}: infeasible, these rows cancel: {rows}"
 
 
 def _split(found: Decomposition) -> str:
     """What training does where the best-scoring tokens cannot all be selected."""
     where = "that keeps to them" if found.is_local else "from any start"
-    text = f"their constraints: {len(found.bound)} bound, {len(found.separable)} separable ({found.status}). "
+    text = f"their rows: {len(found.bound)} bound, {len(found.separable)} separable ({found.status}). "
     text += f"Training {where}\n  holds a part of p of dimension {found.S.shape[1]} finite"
     if not found.is_local and found.finite is not None:
         text += f": p_fin = {_vector(found.finite.p, 60)}, infimum of the risk {found.finite.risk:.6g}"
@@ -484,12 +484,12 @@ def _critical(found: CriticalDirections) -> list[Any]:
     """Return a table of the directions, and what the index theorem implies for finite stationary points."""
     listed = found.directions[:ROWS]
     parts: list[Any] = [f"critical directions at infinity: {len(found.directions)}"]
-    names: Sequence[str] = ("index", "selection", "direction", "margin", "signed constraints (i, t)")
+    names: Sequence[str] = ("index", "selection", "direction", "margin", "signed rows (i, t)")
     if listed:
         styles = ["green" if each.index == 0 else "" for each in listed]
         rows = [_critical_row(each) for each in listed]
         if not _fits(names, rows):
-            names = ("index", "margin", "selection, direction, signed constraints (i, t)")
+            names = ("index", "margin", "selection, direction, signed rows (i, t)")
             rows = [
                 [k, margin, f"{tokens}\n{direction}\n{signed}"]
                 for k, tokens, direction, margin, signed in rows
