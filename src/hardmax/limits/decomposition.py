@@ -289,7 +289,7 @@ class Decomposition:
 
     @cached_property
     def late(self) -> Problem:
-        """The problem of what is left to train: p_fin + r with r orthogonal to S (D-ALG-2).
+        """The problem of what is left to train: p_fin + r with r orthogonal to S.
 
         Its keys are projected, and everything bound is one token with the multiplicity that it has at p_fin.
         Its risk is that of p_fin + r up to a constant, the infimum for the log loss, and nothing cancels in

@@ -354,7 +354,7 @@ class Samples:
     def merged(self) -> Samples:
         """Samples that are equal as (multiset, query, target) as one with their joint weight.
 
-        The model sees no positions, so neither loss nor gradient changes (C-DEF-INDEX).
+        The model sees no positions, so neither loss nor gradient changes.
 
         >>> from hardmax.nexttoken import Samples
         >>> samples = Samples.from_sentences(["a b c d", "b a c d"])

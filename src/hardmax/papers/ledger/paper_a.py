@@ -28,7 +28,7 @@ SCALED = "Logits of every softmax are divided by sqrt(d), which the paper does n
 SHORTER = "Two layers have fewer epochs than 500, with milestones in proportion: an epoch takes minutes."
 FEW = "1,758 reviews, not 50,000."
 NONE = f"{FEW} The contrast does not appear: one layer fits so few reviews as well as two do."
-SURROGATE = ("the model on the surrogate, d = 64", "stand-in data (A-DATA-7): no review among them")
+SURROGATE = ("the model on the surrogate, d = 64", "stand-in data: no review among them")
 READINGS = {"printed": ("as printed", ""), "scaled": ("logits over sqrt(d)", SCALED)}
 
 
