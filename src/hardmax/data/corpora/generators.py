@@ -1,4 +1,4 @@
-"""Synthetic corpora: Assumption 4 by construction and the K-level model."""
+"""Synthetic corpora: Assumption 4 by construction (A-ALG-A4) and the K-level model (A-DATA-3, A-DATA-7)."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ class KLevel:
 
     @classmethod
     def surrogate(cls) -> KLevel:
-        """A small model that stands in for real text; meant for n = 512, d = 64.
+        """A small model that stands in for real text (A-DATA-7); meant for n = 512, d = 64.
 
         >>> from hardmax.embeddings import KLevel
         >>> KLevel.surrogate().S, KLevel.surrogate().T

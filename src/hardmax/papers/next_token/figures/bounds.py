@@ -1,4 +1,4 @@
-"""C-FIG-BOUNDS: the printed bounds against what happens, and when they begin to say something."""
+"""C-FIG-BOUNDS: the printed bounds against what happens, and when they begin to say something (C-TAB-VAC)."""
 
 from __future__ import annotations
 

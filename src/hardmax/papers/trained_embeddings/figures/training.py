@@ -1,4 +1,4 @@
-"""What figures 1 to 4 share: how a model is trained, its tables and notes, and their picture.
+"""What figures 1 to 4 share: how a model is trained (A-TRAIN-1), its tables and notes, and their picture.
 
 The picture shows E p and E v of every token, and r_v, r_p and the loss over the epochs.
 """
