@@ -124,6 +124,7 @@ class CompiledForce(FirstClass):
         return entry_point(self.function, self._signature)
 
     def __call__(self, *arguments: Any) -> int:
+        """Call the compiled force."""
         return int(self._entry(*arguments))
 
 

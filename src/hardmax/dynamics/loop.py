@@ -245,6 +245,7 @@ class CompiledLoop:
         return entry_point(function, self.signature)
 
     def __call__(self, *arguments: Any) -> int:
+        """Run the compiled loop."""
         return int(self._entry(*arguments))
 
 
