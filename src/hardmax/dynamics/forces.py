@@ -124,7 +124,6 @@ class CompiledForce(FirstClass):
         return entry_point(self.function, self._signature)
 
     def __call__(self, *arguments: Any) -> int:
-        """Call the compiled force."""
         return int(self._entry(*arguments))
 
 
@@ -284,7 +283,7 @@ def log_weights(gaps, tops, scores, counts, offsets, inputs, logs, signs):  # ty
 
 @CompiledForce
 def by_coordinate(layout, p, work):  # type: ignore[no-untyped-def]
-    """The same with an exponent for every coordinate.
+    """The same with an exponent for every coordinate (D-DEF-6).
 
     Rules that act on coordinates one by one (signs, Adam) need the sign and the size of a coordinate also
     where it is e^-745 times the largest and less: with one exponent for all it would be zero. So coordinate k
@@ -466,7 +465,7 @@ def pair(layout, x, work):  # type: ignore[no-untyped-def]
 
 @CompiledForce
 def factors(layout, x, work):  # type: ignore[no-untyped-def]
-    """The force on x = (K, Q), both row by row, where W = K Q'.
+    """The force on x = (K, Q), both row by row, where W = K Q' (D-DEF-2).
 
     Neither W nor its gradient is formed. With minus the gradient by W = exp(M) sum_i c_i z_i', where c_i =
     sum_t w_it (x_it - x_i,top), that by K is exp(M) sum_i c_i (Q'z_i)' and that by Q is exp(M) sum_i z_i

@@ -245,7 +245,6 @@ class CompiledLoop:
         return entry_point(function, self.signature)
 
     def __call__(self, *arguments: Any) -> int:
-        """Run the compiled loop."""
         return int(self._entry(*arguments))
 
 
