@@ -1,12 +1,12 @@
-"""Every benchmark, one table: what was measured, beside what, their ratio and the limit it has to keep.
+"""Run every benchmark and print one table: the measured quantity, its peer, their ratio and the limit.
 
     python benchmarks/all.py                  # all, as make bench does; the table also as build/bench.json
     python benchmarks/all.py margin trainer   # those of bench_margin.py and bench_trainer.py
     python benchmarks/all.py --store          # write measured.json and docs/research/benchmarks.md
 
-Each benchmark runs in a process of its own and prints its own tables; its numbers are kept in build/bench.
+Each benchmark runs in a separate process and prints its own tables; its numbers are stored in build/bench.
 Both sides of a ratio come from one process, or from processes that take turns. A benchmark that cannot run
-here (no browser, no data) is said to be missing; the exit code is then 3, and 1 if a limit is not kept.
+here (no browser, no data) is listed as missing; the exit code is then 3, and 1 if a limit is missed.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import os
 import subprocess
 import sys
 import time
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -30,11 +31,11 @@ MEASURED = HERE / "measured.json"
 PAGE = Path(__file__).parents[1] / "docs" / "research" / "benchmarks.md"
 # What would take half an hour, and is not for one line.
 SHORTER = {"bench_classifier.py": ["--set", "IMDB", "--only", "hardmax (1,2)"]}
-HEAD = "| | measured here | compared with | command |\n|---|---|---|---|\n"
+HEAD = "| benchmark | measured | compared with | date | command |\n|---|---|---|---|---|\n"
 
 
 def run(script: str) -> dict[str, Any] | str:
-    """The numbers of a benchmark, or why there are none."""
+    """Run a benchmark; return its numbers, or the reason why there are none."""
     target = BUILD / "bench" / f"{Path(script).stem}.json"
     target.parent.mkdir(parents=True, exist_ok=True)
     target.unlink(missing_ok=True)
@@ -59,7 +60,7 @@ def measure(scripts: list[str]) -> dict[str, Any]:
             continue
         for line in lines:
             try:
-                rows.append(line.read(numbers))
+                rows.append(line.read(numbers) | {"date": date.today().isoformat()})
             except TypeError:  # a part that lacks its data is None
                 missing[line.title] = f"{script}: its data is not here"
     return {
@@ -91,8 +92,8 @@ def page_table(rows: list[dict[str, Any]]) -> str:
     """Return the table of the benchmark page, in the order of the lines."""
     text = HEAD
     for row in rows:
-        text += f"| {row['title']} | {sentence(row)} | {row['peer'] or 'nothing else'} "
-        text += f"| `python benchmarks/{row['script']}` |\n"
+        text += f"| {row['title']} | {sentence(row)} | {row['peer'] or 'none'} "
+        text += f"| {row['date']} | `python benchmarks/{row['script']}` |\n"
     return text
 
 

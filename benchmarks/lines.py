@@ -1,7 +1,7 @@
-"""The lines of the one table that `make bench` prints: for each what is measured, beside what, and its limit.
+"""The lines of the table that `make bench` prints: the quantity that is measured, its peer and its limit.
 
-A line picks its numbers out of the JSON of one benchmark. The README's table is made of the same lines
-(`python benchmarks/all.py --readme`), so that none of its numbers was typed by hand.
+A line takes its numbers from the JSON of one benchmark. The benchmark page and the README show the same lines
+(`python benchmarks/all.py --store`).
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ class Line:
     """One row.
 
     Args:
-        title: what was done, as the README has it.
-        script: the benchmark that measures it, below benchmarks/.
-        unit: of both numbers.
-        ours: picks the number of hardmax.
-        peer: what a user would take instead; empty if nothing else does it.
-        theirs: picks the number of the peer.
-        at_least: the ratio must not fall below it.
-        at_most: our number must not exceed it.
-        more: whether a larger number is the better one.
-        also: what else belongs in the README.
-        named: the title where the benchmark ran on a stand-in for its data; None on the data itself.
+        title: Quantity that is measured, as on the benchmark page.
+        script: Benchmark that measures it, a file in benchmarks/.
+        unit: Unit of both numbers.
+        ours: Function that picks the number of hardmax.
+        peer: Alternative that a user has; empty if there is none.
+        theirs: Function that picks the number of the peer.
+        at_least: Lower limit of the ratio.
+        at_most: Upper limit of our number.
+        more: True if larger numbers are better.
+        also: Function that returns a remark for the page.
+        named: Function that returns another title if the benchmark ran on stand-in data.
     """
 
     title: str
@@ -53,7 +53,7 @@ class Line:
         return ", ".join(parts)
 
     def read(self, numbers: Numbers) -> Numbers:
-        """The row as it goes into the table and into JSON."""
+        """Return the row for the table and the JSON."""
         ours = self.ours(numbers)
         theirs = self.theirs(numbers) if self.theirs else None
         ratio = None if theirs is None else (ours / theirs if self.more else theirs / ours)
@@ -91,11 +91,11 @@ def times(ratio: float) -> str:
 
 
 def sentence(row: Numbers) -> str:
-    """A row in words, for the README."""
+    """Return the measured values of a row in words, for the page."""
     text = amount(row["ours"], row["unit"])
     if row["theirs"] is not None:
         text = f"{text} against {amount(row['theirs'], row['unit'])}"
-        if row["unit"] not in ("", "%"):  # of shares and distances nobody asks how many times
+        if row["unit"] not in ("", "%"):  # a ratio of shares or distances means nothing
             text = f"{times(row['ratio'])} times: {text}"
     return f"{text}; {row['also']}" if row["also"] else text
 
@@ -144,7 +144,7 @@ def _cpu(numbers: Numbers, what: str) -> float:
 
 LINES = (
     Line(
-        "B-FIG-9's 6,000 trials of 1,000 normalized steps, CPU time",
+        "6,000 trials of figure 9 of paper B, 1,000 normalized steps each, CPU time",
         "bench_dynamics.py",
         "s",
         lambda x: x["fig9"]["total"]["hardmax_cpu_s"],
@@ -153,7 +153,7 @@ LINES = (
         at_least=1000,
     ),
     Line(
-        "the same 6,000 trials beside the best that PyTorch can do, CPU time",
+        "the 6,000 trials against the best that PyTorch can do, CPU time",
         "bench_dynamics.py",
         "s",
         lambda x: x["fig9"]["total"]["hardmax_cpu_s"],
@@ -162,7 +162,7 @@ LINES = (
         at_least=10,
     ),
     Line(
-        "the same with certified directions and verdicts, CPU time of all processes",
+        "the 6,000 trials with certified directions and verdicts, CPU time of all processes",
         "bench_figures.py",
         "s",
         lambda x: sum(row["cpu_s"] for row in x["rows"] if row["what"].startswith("sweep")),
@@ -170,7 +170,7 @@ LINES = (
         also=lambda x: f"{x['certified']:,} of {x['trials']:,} directions certified",
     ),
     Line(
-        "where such trials end at d = 100: mean correlation with the max-margin direction",
+        "end of these trials at d = 100: mean correlation with the max-margin direction",
         "bench_dynamics.py",
         "",
         lambda x: x["ends"]["hardmax"],
@@ -178,7 +178,10 @@ LINES = (
         lambda x: x["ends"]["torch"],
         more=True,
         at_least=1,
-        also=lambda x: f"{x['ends']['torch_with_epsilon']:.2f} where an epsilon of 1e-9 ends its run early",
+        also=lambda x: (
+            f"{x['ends']['torch_with_epsilon']:.2f} for the peer with an epsilon of 1e-9, "
+            "which ends its runs early"
+        ),
     ),
     Line(
         "gradient flow to t = e^(10,000,000)",
@@ -195,8 +198,11 @@ LINES = (
         lambda x: x["large_flow"]["wall_s"],
         at_most=8,
         also=lambda x: (
-            f"CPU time to norm 400 {x['large_flow']['ratio']:.1f} times less than with all tokens always; "
-            + "{us_per_token:.0f} us of it a token for {tokens:,}".format(**x["large_flow"]["to_norm_30"][-1])
+            f"to norm 400, {x['large_flow']['ratio']:.1f} times less CPU time than with all tokens "
+            "in every step; "
+            + "to norm 30, {us_per_token:.0f} us of CPU time per token for {tokens:,} tokens".format(
+                **x["large_flow"]["to_norm_30"][-1]
+            )
         ),
     ),
     Line(
@@ -213,7 +219,7 @@ LINES = (
         ),
     ),
     Line(
-        "the same in the norms l1 and linf (n=4, T=6, d=10), certified, CPU time",
+        "certified max-margin problems in the norms l1 and linf (n=4, T=6, d=10), CPU time",
         "bench_norms.py",
         "s",
         lambda x: sum(row["hardmax"]["cpu_s"] for row in x["batches"]),
@@ -230,10 +236,13 @@ LINES = (
         "torch.optim.Adam, one problem after another (extrapolated)",
         lambda x: min(row["one_by_one_cpu_s"] for row in x["rows"]),
         at_least=200,
-        also=lambda x: f"{min(row['one_tensor'] for row in x['rows']):.1f} times against all as one tensor",
+        also=lambda x: (
+            f"{min(row['one_tensor'] for row in x['rows']):.1f} times "
+            "if PyTorch runs all problems as one tensor"
+        ),
     ),
     Line(
-        "the same runs of Adam beside the best that PyTorch can do, CPU time",
+        "the 1,000 runs of Adam against the best that PyTorch can do, CPU time",
         "bench_optimisers.py",
         "s",
         lambda x: x["hardmax_cpu_s"],
@@ -252,7 +261,7 @@ LINES = (
         at_most=1,
     ),
     Line(
-        "a million trials kept in one file that survives a kill",
+        "a million trials stored in one file that survives a kill",
         "bench_sweeps.py",
         "s",
         lambda x: _size(x, trials=1_000_000)["seconds"],
@@ -262,16 +271,16 @@ LINES = (
         ),
     ),
     Line(
-        "a training step of paper C with 200 tokens, CPU time",
+        "a training step of the next-token model with 200 tokens, CPU time",
         "bench_nexttoken.py",
         "us",
         lambda x: _size(x, V=200, longest=12)["hardmax_us"],
-        "its formula written down in numpy",
+        "the paper's formula in NumPy",
         lambda x: _size(x, V=200, longest=12)["literal_us"],
         at_least=1000,
     ),
     Line(
-        "is a text of 100 MB realizable, two cores (`hardmax ntp check`)",
+        "`hardmax ntp check` of a text of 100 MB, two cores",
         "bench_nexttoken.py",
         "s",
         lambda x: x["large_text"]["megabytes"] / x["large_text"]["MB_s"],
@@ -296,7 +305,7 @@ LINES = (
         ),
     ),
     Line(
-        "a classifier of IMDB's reviews by words and pairs: right answers on 25,000 new ones",
+        "text classifier by words and pairs: accuracy on IMDB's 25,000 test reviews",
         "bench_classifier.py",
         "%",
         lambda x: 100 * x["IMDB"]["hardmax (1,2)"]["accuracy"],
@@ -304,10 +313,10 @@ LINES = (
         lambda x: 100 * x["IMDB"]["TF-IDF(1) + LR"]["accuracy"],
         more=True,
         at_least=1,
-        also=lambda x: f"with {x['IMDB']['hardmax (1,2)']['ratio']:.2f} of its CPU time",
+        also=lambda x: f"{x['IMDB']['hardmax (1,2)']['ratio']:.2f} of the peer's CPU time",
     ),
     Line(
-        "Theorem 5 of paper A at the dimension it asks for, d = 1.55e89 (n = T = 10), CPU time",
+        "Theorem 5 of paper A at the dimension that it requires, d = 1.55e89 (n = T = 10), CPU time",
         "bench_embeddings.py",
         "s",
         lambda x: _size(x, n=10, T=10)["cpu_seconds"],
@@ -315,7 +324,7 @@ LINES = (
         also=lambda x: f"1 - cos {_size(x, n=10, T=10)['misalignment']:.0e}; no machine holds its vectors",
     ),
     Line(
-        "Theorem 5 at n = 100, T = 50, followed to its limit, CPU time",
+        "Theorem 5 of paper A at n = 100, T = 50, followed to its limit, CPU time",
         "bench_embeddings.py",
         "s",
         lambda x: _size(x, n=100, T=50)["cpu_seconds"],
@@ -323,11 +332,11 @@ LINES = (
         also=lambda x: f"1 - cos {_size(x, n=100, T=50)['misalignment']:.0e}",
     ),
     Line(
-        "direction of attention's gradient in float32 from a logit gap of 17 on, 1 - cos to the truth",
+        "error of the direction of attention's gradient (1 - cos), float32, logit gaps of 17 and more",
         "bench_attention.py",
         "",
         lambda x: max(_far(x, "hardmax")),
-        "PyTorch's math backend, in the median",
+        "PyTorch's math backend (median)",
         lambda x: min(_far(x, "math")),
         at_most=1e-11,
         also=_costs,
@@ -341,7 +350,7 @@ LINES = (
         lambda x: _least(x, "plain torch"),
         at_least=100,
         at_most=4,
-        also=lambda x: f"{x['ratio_to_memory_limit']:.1f} times what moving the memory takes (limit 1.5)",
+        also=lambda x: f"{x['ratio_to_memory_limit']:.1f} times the time of moving the memory (aim: 1.5)",
     ),
     Line(
         "a training step of the two-layer model on reviews, d = 2,048, CPU time",
@@ -353,7 +362,7 @@ LINES = (
         at_least=1,
     ),
     Line(
-        "watching the attention of a GPT-2 every 50 steps of its training, part of the CPU time",
+        "watching the attention of a GPT-2 every 50 steps of its training, share of the CPU time",
         "bench_watch.py",
         "%",
         lambda x: 100 * x["overhead"],
@@ -369,18 +378,18 @@ LINES = (
         at_least=2,
     ),
     Line(
-        "the playground's answer to a drag among 40 tokens, in a browser",
+        "answer of the playground to a drag among 40 tokens, in a browser",
         "bench_playground.py",
         "ms",
         lambda x: x["40 tokens"]["answer_ms"],
         at_most=50,
         also=lambda x: (
             f"coarse basins after {x['40 tokens']['basins_ms']:.0f} ms (limit 300), "
-            f"{x['40 tokens']['script_ms_95']:.1f} ms of script a frame (limit 8)"
+            f"{x['40 tokens']['script_ms_95']:.1f} ms of script per frame (limit 8)"
         ),
     ),
     Line(
-        "the exported playground's answer to a drag among 12 tokens, from file://",
+        "answer of the exported playground to a drag among 12 tokens, from file://",
         "bench_playground.py",
         "ms",
         lambda x: x["file"]["answer_ms"],

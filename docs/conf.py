@@ -22,16 +22,17 @@ extensions = [
     "root_files",
     "reference",
     "scenes",
+    "tutorials",
 ]
 exclude_patterns = ["_tools"]
 
-# Links of the Markdown name headings as GitHub and other hosts do; formulas stand between dollars.
+# Links of the Markdown name headings as GitHub and other hosts do; formulas are between dollars.
 myst_heading_anchors = 4
 myst_enable_extensions = ["dollarmath"]
 html_math_renderer = "mathml"
 # Anchors of rows are written as HTML, which MyST does not know; check_site.py follows every link.
 suppress_warnings = ["myst.xref_missing"]
-# Examples end with an empty line, for doctest's sake; it need not be seen.
+# Examples end with an empty line, which doctest needs and readers do not.
 highlight_options = {"python": {"stripnl": True}}
 
 # A page per public name; a signature names types as the source does.
@@ -53,7 +54,7 @@ sphinx_gallery_conf = {
     "abort_on_example_error": True,
     "within_subsection_order": "tutorials.place",
     "download_all_examples": False,
-    "notebook_extensions": {".py"},  # each page offers its tutorial as a notebook, a file of the site
+    "notebook_extensions": {".py"},  # each page offers its tutorial as a notebook; `tutorials` adds outputs
     "remove_config_comments": True,
     "show_memory": False,
     "show_signature": False,

@@ -1,4 +1,4 @@
-"""Three ways to compute attention, for an audit: hardmax audit examples/attention_paths.py:flash."""
+"""Three attention paths of PyTorch, for an audit: hardmax audit examples/attention_paths.py:flash."""
 
 from types import SimpleNamespace
 

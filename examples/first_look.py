@@ -1,6 +1,6 @@
-"""A first look: where does attention go, is it where the theory says, and what do plain numerics make of it?
+"""A first look: follow gradient flow, compare it with the theory, and see where plain numerics fail.
 
-Prints a short story and draws one picture, results/first_look.png.
+Prints the results and draws one picture, results/first_look.png.
 """
 
 import os

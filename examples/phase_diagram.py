@@ -1,9 +1,9 @@
-"""Phase diagram of token selection: how often training ends in a locally, and in the globally, optimal one.
+"""Phase diagram of token selection: how often training ends at a selection that attracts, or at the best one.
 
     python examples/phase_diagram.py [STORE]
 
 Random tokens on the sphere, as in B-FIG-9, over the dimension d, the number of inputs n and of tokens T. Runs
-what is missing of examples/phase-diagram.toml (13,500 trials), keeps the results in STORE, by default
+the missing trials of examples/phase-diagram.toml (13,500 in all), stores the results in STORE, by default
 results/phase-diagram.sqlite, and draws results/phase-diagram.png.
 """
 

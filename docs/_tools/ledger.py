@@ -16,7 +16,12 @@ from hardmax.papers.registry import PAPERS
 PAGE = Path(__file__).parents[1] / "research" / "ledger.md"
 MARKER = "<!-- Below here python docs/_tools/ledger.py writes. -->"
 HEAD = ("item", "printed", "verdict", "stored result", "command", "note")
-LONG = 64  # characters of a cell; what is longer is in a note
+LONG = 64  # characters of a cell; longer texts are in a note
+# Texts of rows that a page can show better: a path as a link, an internal id as words.
+SHOWN = {
+    "docs/research/reviews.md": "[the report on reviews](reviews.md)",
+    "stand-in data (A-DATA-7): no review among them": "synthetic stand-in data, without reviews",
+}
 
 
 def written(ledger: Ledger) -> str:
@@ -43,25 +48,37 @@ def _counts(ledger: Ledger, papers: list[str]) -> list[str]:
 
 
 def _cells(row: Row, notes: list[str]) -> tuple[str, ...]:
-    """Return the short cells of a row; what does not fit is added to the notes, each text once."""
+    """Return the short cells of a row; longer texts are added to the notes, each once."""
     older = f" ({', '.join(row.aliases)})" if row.aliases else ""
     result = "" if row.result is None else row.result.text
     commands = ", ".join(f"`{command}`" for command in row.command.split("; "))
     details = []
     if row.data != CONSTRUCTED:
-        details.append(f"Ours: {_short(row.ours)}. Data: {row.data}.")
+        details.append(f"Our setting: {_short(row.ours)}. Data: {row.data}.")
     details.append(row.differs)
     if len(result) > LONG:
         details.append(f"Result: {result}.")
-        result = re.split(r"[,;] ", result)[0] + ", ..."
+        result = _beginning(result)
     if len(commands) > LONG:
         details.append(f"Command: {commands}.")
-        commands = ""
+        commands = "in the note"
     note = " ".join(detail for detail in details if detail)
+    for text, shown in SHOWN.items():
+        note = note.replace(text, shown)
     if note and note not in notes:
         notes.append(note)
     number = str(notes.index(note) + 1) if note else ""
     return (row.item + older, _short(row.printed), f"**{row.verdict}**", result, commands, number)
+
+
+def _beginning(text: str) -> str:
+    """Return as many parts of a text as fit in a cell, at least one."""
+    first, *others = re.split(r"(?<=[,;]) ", text)
+    for part in others:
+        if len(first) + len(part) > LONG:
+            break
+        first = f"{first} {part}"
+    return f"{first} ..."
 
 
 def _short(text: str) -> str:
@@ -73,7 +90,7 @@ def _line(cells: tuple[str, ...]) -> str:
 
 
 def page(text: str, ledger: Ledger) -> str:
-    """The page with its rows as they are now."""
+    """Return the page with the current rows."""
     return f"{text.partition(MARKER)[0]}{MARKER}\n\n{written(ledger)}"
 
 

@@ -1,7 +1,7 @@
 """Conjectures that sound right, each a function for `hardmax hunt examples/hunts/conjectures.py:NAME`.
 
-A conjecture takes a problem, and by keyword what is drawn with it, and returns how far it is from failing.
-docs/research/findings.md tells what the hunts found.
+A conjecture takes a problem, and as keywords the options that are drawn with it, and returns its slack: how
+far it is from failing. docs/research/findings.md reports the results of the hunts.
 """
 
 import warnings
@@ -70,15 +70,15 @@ def head_start(problem: hm.Problem, *, start, share=0.5) -> Outcome:
 
 
 def nearly_all(problem: hm.Problem, *, start) -> Outcome:
-    """The same with 99 % of the attention."""
+    """Of one input: if the best token has more than 99 % of the attention at the start, it is selected."""
     return head_start(problem, start=start, share=0.99)
 
 
 def descent_follows_flow(problem: hm.Problem, *, start) -> Outcome:
     """Of one input: descent with a stable step, 1.9/L, selects what the flow selects.
 
-    L bounds the curvature, so that below 2/L the risk never rises. Once the prediction, in balls, exceeds the
-    second best score, descent can select nothing but the best token.
+    L bounds the curvature, so that with steps below 2/L the risk never rises. Once the prediction, computed
+    in ball arithmetic, exceeds the second best score, descent can select only the best token.
     """
     met = (*one_input(problem), Hypothesis("a loss with balls", has_balls(problem)))
     if not all(h.holds for h in met):
@@ -98,7 +98,7 @@ def descent_follows_flow(problem: hm.Problem, *, start) -> Outcome:
 
 
 def _climbs(problem, start, rate, second, most=2000):
-    """Descent in floats until the prediction exceeds a score, then the same steps in balls."""
+    """Run descent in floats until the prediction exceeds a score, then the same steps in ball arithmetic."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         path = hm.train(problem, hm.optim.GD(rate), steps=most, start=start, record=1)
@@ -149,9 +149,9 @@ def without_general_position(problem: hm.Problem) -> Outcome:
 def one_growth_rate(problem: hm.Problem, *, p) -> arb:
     """Where beta1^2 < beta2, the growth law of Adam (D-THM-9) has one root, whatever the rate.
 
-    The root is unique for every rate exactly if the rate that a growth x asks for rises with x. Returned is
-    the least of its logarithmic slope, times x, over a grid, in balls; the betas are read from p, since a
-    hunt draws problems.
+    The root is unique for every rate exactly if the rate that belongs to a growth x increases with x. The
+    result is the smallest logarithmic slope of that rate, times x, over a grid, in ball arithmetic. The betas
+    are computed from p, since a hunt draws problems.
     """
     first = float(1 / (1 + np.exp(-p[0])))
     betas = first, float(first**2 + (1 - first**2) / (1 + np.exp(-p[-1])))
@@ -231,8 +231,8 @@ def _shortest(problem, step, norm):
 def cone_from_R_bar(problem: hm.Problem, *, selection, start, factor=1) -> Outcome:
     """The cone of Lemma 7 keeps every flow from R_bar on: on its rim the flow points inwards.
 
-    Tried at the point of the rim towards ``start``, at the radius R_bar times ``factor``: in balls, the sign
-    of the change of the cosine with p_mm. The radius that the proof of Theorem 3 takes is far beyond.
+    Tested at the point of the rim toward ``start``, at the radius R_bar times ``factor``: ball arithmetic
+    gives the sign of the change of the cosine with p_mm. The proof of Theorem 3 uses a far larger radius.
     """
     best = hm.max_margin(problem, selection)
     known = best.direction is not None and hm.attracts(problem, best).verdict is True
@@ -262,10 +262,10 @@ def cone_from_R_bar(problem: hm.Problem, *, selection, start, factor=1) -> Outco
 
 
 def cone_from_16_R_bar(problem: hm.Problem, *, selection, start) -> Outcome:
-    """The same from 16 R_bar on."""
+    """The cone of Lemma 7 keeps every flow from 16 R_bar on."""
     return cone_from_R_bar(problem, selection=selection, start=start, factor=16)
 
 
 def cone_from_1000_R_bar(problem: hm.Problem, *, selection, start) -> Outcome:
-    """The same from 1,000 R_bar on."""
+    """The cone of Lemma 7 keeps every flow from 1,000 R_bar on."""
     return cone_from_R_bar(problem, selection=selection, start=start, factor=1000)

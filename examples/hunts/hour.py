@@ -1,11 +1,11 @@
-"""An hour of hunting on two cores: every statement as corrected, each with the same share of the CPU time.
+"""Hunt every corrected statement for counterexamples, each for the same share of the CPU time.
 
     python examples/hunts/hour.py DIR --hours 2 --workers 2
 
-spends two CPU hours. What a statement was hunted on is kept in DIR, unit by unit, so that the same command
-goes on after an interrupt or a kill; DIR/hour.jsonl has a line for each statement that is done, and the end
-is a table of verdicts. Left out are statements that are known to fail on some data as corrected, such as the
-papers' assumptions: they are questions to the data, not theorems.
+spends two CPU hours. Finished work is stored in DIR, so the same command continues after an interruption.
+DIR/hour.jsonl has a line for each statement that is done, and the program ends with a table of verdicts.
+Statements that are known to fail on some data even as corrected are left out, such as the papers'
+assumptions: these test data and are not theorems.
 """
 
 import argparse

@@ -29,14 +29,14 @@ import hardmax as hm
 def trials(parameters, seeds):
     problems = [hm.data.sphere(n=2, T=3, d=parameters["d"], rng=seed) for seed in seeds]
     best = hm.max_margin(problems, [hm.best_tokens(problem) for problem in problems])
-    paths = hm.train(problems, hm.optim.Normalized(0.5), steps=1000)
+    runs = hm.train(problems, hm.optim.Normalized(0.5), steps=1000)
     rows = []
-    for problem, wanted, path in zip(problems, best, paths, strict=True):
+    for problem, wanted, run in zip(problems, best, runs, strict=True):
         row = {"possible": wanted.is_feasible}
-        if wanted.is_feasible and path.off_top_attention() < 1e-5:  # attention off the selected tokens
-            row["found"] = hm.directions.is_best(problem, path.selection)
+        if wanted.is_feasible and run.off_top_attention() < 1e-5:  # attention off the selected tokens
+            row["found"] = hm.directions.is_best(problem, run.selection)
             if not row["found"]:
-                reached = hm.max_margin(problem, path.selection)
+                reached = hm.max_margin(problem, run.selection)
                 row["larger_margin"] = reached.margin > wanted.margin
         rows.append(row)
     return rows
@@ -50,12 +50,12 @@ def trials(parameters, seeds):
 # function in a separate file runs on all cores, and with ``store="conjecture.sqlite"`` a sweep can be
 # interrupted and resumed.
 
-found = hm.sweep(trials, {"d": [2, 3, 4, 6]}, trials=2500, workers=0, batched=True)
-cells = found.summary()
+sweep = hm.sweep(trials, {"d": [2, 3, 4, 6]}, trials=2500, workers=0, batched=True)
+cells = sweep.summary()
 for cell in cells:
     print(f"d = {cell.parameters['d']}: possible in {cell.of['possible']}")
     print(f"       then the best tokens were found in {cell.of['found']}")
-(everything,) = found.summary(by=[])
+(everything,) = sweep.summary(by=[])
 print(f"all: {everything.of['found']}")
 
 # %%
@@ -71,14 +71,14 @@ print(f"all: {everything.of['found']}")
 # Its seed reproduces it. To rule out that the steps were too long, we follow gradient flow, to a much
 # longer p.
 
-row = next(row for row in found.rows() if row["d"] == 2 and row.get("found") is False)
+row = next(row for row in sweep.rows() if row["d"] == 2 and row.get("found") is False)
 problem = hm.data.sphere(n=2, T=3, d=2, rng=row["seed"])
-path = hm.flow(problem, until_norm=1e4)
-for name, selection in [("best tokens", hm.best_tokens(problem)), ("selected", path.selection)]:
+run = hm.flow(problem, until_norm=1e4)
+for name, selection in [("best tokens", hm.best_tokens(problem)), ("selected", run.selection)]:
     solved = hm.max_margin(problem, selection)
     scores = [f"{s[t]:.2f}" for s, t in zip(problem.split(problem.scores), selection, strict=True)]
     print(f"{name} {selection.tokens}: scores {scores}, margin {solved.margin:.3f}, {solved.status}")
-print(f"1 - cos between the flow and the direction of what it selected: {path.cosine_distance(solved):.0e}")
+print(f"1 - cos between the flow and the direction of what it selected: {run.cosine_distance(solved):.0e}")
 
 # %%
 # The flow selects token 1 in both inputs, where token 2 would be better, and 1 - cos shows that it stays
@@ -88,11 +88,11 @@ print(f"1 - cos between the flow and the direction of what it selected: {path.co
 # The next conjecture
 # -------------------
 #
-# Is this the reason? *If training from 0 misses the best tokens, then for a direction of larger margin.*
+# Is this the reason? *If training from 0 misses the best tokens, it reaches a direction of larger margin.*
 # The sweep has recorded that too.
 
 print(f"the direction reached has the larger margin in {everything.of['larger_margin']}")
-exceptions = [row for row in found.rows() if row.get("larger_margin") is False]
+exceptions = [row for row in sweep.rows() if row.get("larger_margin") is False]
 row = next(row for row in exceptions if row["d"] == 2 and row["trial"] == 1495)
 odd = hm.data.sphere(n=2, T=3, d=2, rng=row["seed"])
 flow = hm.flow(odd, until_norm=1e4)
@@ -106,7 +106,7 @@ for each in hm.attractors(odd):
 # 540 of 560: a good rule, and false as well. In this exception the flow from 0 goes for a margin of 0.36
 # although the best tokens offer 0.41. Its first steps follow an average over all tokens, which does
 # not depend on margins. A weaker claim remains: a flow that diverges ends in a direction that *attracts*, one
-# whose selected tokens score above their runners-up, from almost every start. This is one of the statements
+# whose selected tokens score above their neighbors, from almost every start. This is one of the statements
 # that hardmax can check on your data; here it follows the flow from eight random starts. Its
 # label is *conjecture*: there is no proof.
 

@@ -41,21 +41,21 @@ keys = [
 mine = hm.Problem(keys, [[0.2, 0.1, 0.8, 0.0], [0.3, 0.5, 0.9, 0.5], [0.6, 0.6, 0.3, 0.9]])
 
 
-def tell(found):
-    print(found.id, "->", found.verdict)
-    for each in found.hypotheses:
-        measured = f"{each.measured:.3f}" if isinstance(each.measured, float) else each.measured
-        print(f"  {each.id}: {each.holds}, measured {measured}", f"({each.erratum})" if each.erratum else "")
+def show(check):
+    print(check.id, "->", check.verdict)
+    for part in check.hypotheses:
+        measured = f"{part.measured:.3f}" if isinstance(part.measured, float) else part.measured
+        print(f"  {part.id}: {part.holds}, measured {measured}", f"({part.erratum})" if part.erratum else "")
 
 
 scored = hm.check_statement("B-THM-2", mine)
-tell(scored)
+show(scored)
 
 # %%
 # A theorem does not apply where a condition is not met. Each hypothesis comes with its measured value. The
 # loss falls everywhere, by at least 0.289 per unit of score.
-# Assumption B fails, and (0, 0, 1) is the place: in input 0 the tokens 0 and 1 are both not the best and
-# differ in score. The last condition, that some p selects all the best tokens, is met with a margin of
+# Assumption B fails, and (0, 0, 1) shows where: in input 0 neither of the tokens 0 and 1 is the best, and
+# their scores differ. The last condition, that some p selects all the best tokens, is met with a margin of
 # 0.718. The paper leaves it out; erratum B-ERR-01 adds it.
 #
 # Holds
@@ -69,7 +69,7 @@ def only(best):
 
 
 equal = hm.check_statement("B-THM-2", only([2, 2, 3]))
-tell(equal)
+show(equal)
 print(f"measured: |p| grows by {equal.measured['norm over log t']:.6f} for each unit of log t")
 print(f"claimed:  |p_mm| = {hm.max_margin(only([2, 2, 3])).p_norm:.6f}; slack {equal.slack:.6f}")
 
@@ -87,7 +87,7 @@ print(f"claimed:  |p_mm| = {hm.max_margin(only([2, 2, 3])).p_norm:.6f}; slack {e
 # was tested: do not count this as support.
 
 single = hm.check_statement("B-THM-2", hm.Problem([[[1.0, 0.0]], [[0.0, 1.0]]], [[1.0], [1.0]]))
-tell(single)
+show(single)
 
 # %%
 # Fails, and the errata
@@ -98,13 +98,13 @@ tell(single)
 opposed = only([0, 0, 0])
 corrected = hm.check_statement("B-THM-2", opposed)
 printed = hm.check_statement("B-THM-2", opposed, reading="paper")
-tell(corrected)
+show(corrected)
 print(f"as the paper words it: {printed.verdict}, slack {printed.slack}, {printed.measured['event']}")
 print("witness:", printed.witness.round(4))
 
 # %%
 # The corrected theorem is not applicable: the condition that the erratum adds is not met.
-# ``reading="paper"`` judges the paper's own wording, without that condition, and it fails. A failure has a
+# ``reading="paper"`` tests the paper's own wording, without that condition, and it fails. A failure has a
 # *witness* that can be checked by hand: a point where the gradient vanishes, so that p stops there
 # instead of growing.
 
@@ -133,10 +133,10 @@ for steps in (900, 100_000):
 
 figure, axes = plt.subplots(figsize=(5.5, 3.6), layout="constrained")
 for name, problem in [("best tokens 0, 0, 0", opposed), ("best tokens 2, 2, 3", only([2, 2, 3]))]:
-    path = hm.flow(problem, until_log_time=20)
-    axes.plot(path.times, path.p_norms, label=name)
+    run = hm.flow(problem, until_log_time=20)
+    axes.plot(run.times, run.p_norms, label=name)
 slope = hm.max_margin(problem).p_norm
-axes.plot([10, 20], [path.p_norm - 10 * slope - 2, path.p_norm - 2], ":", color="gray", label="slope claimed")
+axes.plot([10, 20], [run.p_norm - 10 * slope - 2, run.p_norm - 2], ":", color="gray", label="slope claimed")
 axes.set(xlabel="log t", ylabel="|p|", xlim=(-2, 20))
 axes.legend()
 plt.show()

@@ -2,8 +2,8 @@
 What did the embeddings learn?
 ==============================
 
-Train a small attention model to tell good reviews from bad ones, then open it: what is written in the
-embedding of each word, which words does the attention select, and how much of this does the theory predict?
+Train a small attention model to tell good reviews from bad ones, then look inside: what does the embedding
+of each word contain, which words does the attention select, and how much of this does the theory predict?
 The reviews are 32 sentences that we make ourselves, so that we know what there is to find.
 """
 
@@ -52,10 +52,9 @@ for word, row in zip(shown, rows, strict=True):
 # --------------------------
 #
 # The model has an embedding E_s for each word, a vector p that decides the attention, and a readout v
-# that turns the attended words into a verdict. So a word enters by two numbers only: its value E_s.v and its
-# attention logit E_s.p. Lemma 2 of the paper on trained embeddings states that one
-# gradient step from a random start writes alpha into the first: E_s.v becomes eta/2 times alpha, for a step
-# of size eta.
+# that turns the attended words into a prediction. The model depends on a word only through two numbers: its
+# value E_s.v and its attention logit E_s.p. Lemma 2 of the paper on trained embeddings states that after one
+# gradient step of size eta from a random start, E_s.v is about eta/2 times alpha.
 
 E, p, v = hm.embeddings.initial_vectors(corpus.S, d=512, rng=0)
 first = hm.embeddings.take_first_step(corpus, E, p, v, first_rate=64)
@@ -83,9 +82,9 @@ for word, row in zip(shown, rows, strict=True):
 
 # %%
 # The loss is small: the model tells all reviews apart. E.v now follows x instead of alpha, and E.p is
-# largest where x is far from 0: strong words claim the attention, weak ones less, neutral ones least. One
-# neutral word stands out. "song" carries no information by itself, but next to it "warm" and "cold"
-# mislead, and attention to "song" takes some from them.
+# largest where x is far from 0: strong words get the attention, weak ones less, neutral ones least. One
+# neutral word is an exception. "song" carries no information by itself, but in its sentences "warm" and
+# "cold" mislead, and attention to "song" takes some from them.
 #
 # Which words are selected?
 # -------------------------
@@ -94,13 +93,13 @@ for word, row in zip(shown, rows, strict=True):
 # with the embeddings as keys, and all its tools apply.
 
 problem = corpus.problem(trained.E, trained.v)
-path = hm.flow(problem, start=trained.p, until_norm=1e4)
-chosen = zip(problem.split(problem.tokens), path.selection, strict=True)
+run = hm.flow(problem, start=trained.p, until_norm=1e4)
+chosen = zip(problem.split(problem.tokens), run.selection, strict=True)
 selected = [corpus.word(sentence[t]) for sentence, t in chosen]
-best = hm.max_margin(problem, path.selection)
+best = hm.max_margin(problem, run.selection)
 print("words selected:", sorted(set(selected)))
 print(
-    f"max-margin direction of this selection: {best.status}; 1 - cos to it: {path.cosine_distance(best):.0e}"
+    f"max-margin direction of this selection: {best.status}; 1 - cos to it: {run.cosine_distance(best):.0e}"
 )
 
 # %%
@@ -148,6 +147,6 @@ plt.show()
 #
 # With the extra ``text`` installed, a CSV file of labeled texts becomes a corpus in one line:
 # ``hm.embeddings.text_corpus("reviews.csv").corpus``. Stop words are left out, the others reduced to their
-# stems, and those that occur fewer than 50 times dropped; the page on real text has the options. Real
+# stems, and those that occur fewer than 50 times dropped; the guide "Classify texts" has the options. Real
 # sentences do not meet Assumption 4: ``hm.embeddings.assumption_4(corpus).witness`` names the first that
 # does not.

@@ -42,12 +42,12 @@ print(f"{problem.n} inputs, {problem.sizes.tolist()} tokens, keys in {problem.d}
 # input gets the same attention. The loss has no minimum: it keeps falling while p grows, so we limit the
 # length of p.
 
-path = hm.flow(problem, until_norm=1e6)
-print(f"|p| = {path.p_norm:.0f} at log t = {path.times[-1]:.0f}")
-print("tokens selected:", path.selection)
+run = hm.flow(problem, until_norm=1e6)
+print(f"|p| = {run.p_norm:.0f} at log t = {run.times[-1]:.0f}")
+print("tokens selected:", run.selection)
 print(
     "attention off these tokens when |p| = 10: "
-    f"{hm.dynamics.off_top_attention(problem, 10 * path.direction):.1e}"
+    f"{hm.dynamics.off_top_attention(problem, 10 * run.direction):.1e}"
 )
 
 # %%
@@ -62,30 +62,30 @@ print(
 # Theory says that p tends to a *max-margin direction*: that of the shortest p for which every selected key
 # beats the other keys of its input by at least 1.
 
-best = hm.max_margin(problem, path.selection)
+best = hm.max_margin(problem, run.selection)
 low, high = best.margin_interval
-print(f"{best.status}: the margin lies between {low:.12f} and {high:.12f}")
+print(f"{best.status}: the margin is between {low:.12f} and {high:.12f}")
 print("tokens that are beaten by exactly 1, as (input, token):", best.support)
-print(f"1 - cos between p and that direction: {path.cosine_distance(best):.1e}")
+print(f"1 - cos between p and that direction: {run.cosine_distance(best):.1e}")
 
 # %%
 # *Certified* means proved: the interval contains the true margin, by arithmetic that allows for rounding.
-# The two tokens in the support are the runners-up that determine the direction. The last number means that
+# The two tokens in the support are the *neighbors* that determine the direction. The last number means that
 # p is within 3e-7 radians of this direction, and it decreases as p grows.
 #
 # What else could have happened?
 # ------------------------------
 #
 # Of the 4 x 4 x 4 = 64 ways to select one token per input only some are possible for any p, and of these
-# only some *attract*: those where each selected token scores above its runners-up. Here are all of them,
+# only some *attract*: those where each selected token scores above its neighbors. Here are all of them,
 # with proof that the list is complete.
 
 search = hm.attractors(problem)
-found = sorted(search, key=lambda each: -each.max_margin.margin)
-print(f"{search.feasible} selections are possible, {len(found)} attract; the search is {search.status}")
-for each in found:
-    kind = "every best token" if each.is_best else "not every best token"
-    print(each.selection, f"margin {each.max_margin.margin:.4f}, {kind}")
+attractors = sorted(search, key=lambda attractor: -attractor.margin)
+print(f"{search.feasible} selections are possible, {len(attractors)} attract; the search is {search.status}")
+for attractor in attractors:
+    kind = "every best token" if attractor.is_best else "not every best token"
+    print(attractor.selection, f"margin {attractor.margin:.4f}, {kind}")
 
 # %%
 # So training may well end where some inputs keep a worse token. Which of the three it is depends on the
@@ -94,7 +94,7 @@ for each in found:
 
 side = np.linspace(-6, 6, 41)
 basin = np.empty((len(side), len(side)), dtype=int)
-selections = [each.selection for each in found]
+selections = [attractor.selection for attractor in attractors]
 for row, y in enumerate(side):
     for column, x in enumerate(side):
         end = hm.train(problem, hm.optim.Normalized(0.1), steps=600, start=[x, y], record=())
@@ -111,10 +111,10 @@ for selection, share in zip(selections, shares, strict=True):
 colors = ["#0072B2", "#E69F00", "#009E73"]
 figure, axes = plt.subplots(figsize=(6, 5), layout="constrained")
 axes.pcolormesh(side, side, basin, cmap=ListedColormap(colors), alpha=0.25, linewidth=0)
-for each, color in zip(found, colors, strict=True):
+for attractor, color in zip(attractors, colors, strict=True):
     arrow = {"arrowstyle": "-|>", "color": color, "linewidth": 2.5}
-    axes.annotate("", 5.8 * each.direction, (0, 0), arrowprops=arrow)
-    axes.plot([], [], color=color, label=f"tokens {each.selection}, margin {each.max_margin.margin:.2f}")
+    axes.annotate("", 5.8 * attractor.direction, (0, 0), arrowprops=arrow)
+    axes.plot([], [], color=color, label=f"tokens {attractor.selection}, margin {attractor.margin:.2f}")
 for start in [(0, 0), (3, -2), (-3, 0), (4, 2), (-1, 3)]:
     line = hm.flow(problem, start=start, until_norm=20)
     axes.plot(*line.points.T, color="black" if start == (0, 0) else "gray", linewidth=1.2)
@@ -125,7 +125,7 @@ figure.legend(loc="outside lower center", fontsize=8)
 plt.show()
 
 # %%
-# In more than two dimensions this picture does not exist, but every number above does. If ``path.event`` is
+# In more than two dimensions this picture does not exist, but every number above does. If ``run.event`` is
 # not ``None``, it names the reason why the flow stopped: for example a "stationary point", where the data
 # pull in opposite directions and p stays finite.
 #

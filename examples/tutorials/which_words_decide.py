@@ -4,14 +4,15 @@ Which words decide?
 
 This tutorial trains a text classifier that names the words it selected. The model is the one-layer
 attention model of the paper on trained embeddings, as a scikit-learn estimator. Each word or pair of words
-has a logit (does it matter?) and a value (for which class does it speak?). The score of a text is the mean
+has a logit (does it matter?) and a value (which class does it favor?). The score of a text is the mean
 of the values of its words, weighted by the softmax of their logits.
 
 The reviews
 -----------
 
 ``examples/reviews.csv`` has 600 short film reviews, composed of sentences written for this tutorial. Some of
-them praise and complain at once. 400 reviews are for training, 200 for testing.
+them praise and complain at once. 400 reviews are for training, 200 for testing. To run a downloaded notebook,
+save this file next to it.
 """
 
 import csv

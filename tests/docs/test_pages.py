@@ -169,6 +169,23 @@ def test_tutorials_are_offered_as_notebooks():
     assert ".ipynb" in (ROOT / "examples" / "tutorials" / "GALLERY_HEADER.rst").read_text(encoding="utf-8")
 
 
+def test_notebooks_get_the_outputs_of_their_pages(tmp_path):
+    tutorials = importlib.import_module("tutorials")
+    (tmp_path / "a.png").write_bytes(b"picture")
+    part = "\n.. GENERATED FROM PYTHON SOURCE LINES 1-2\n\n"
+    page = f"Title\n{part}Text.\n{part}.. code-block:: Python\n\n    x = 1\n\n"
+    page += f"{part}.. code-block:: Python\n\n    print(x)\n\n.. image-sg:: /a.png\n   :alt: a\n\n"
+    page += ".. rst-class:: sphx-glr-script-out\n\n .. code-block:: none\n\n    1\n      2\n\n\n"
+    cells = [{"cell_type": kind, "source": []} for kind in ("markdown", "markdown", "code", "code")]
+    tutorials.fill({"cells": cells}, page, tmp_path)
+    assert cells[2]["outputs"] == []
+    printed, picture = cells[3]["outputs"]
+    assert (printed["text"], cells[3]["execution_count"]) == (["1\n", "  2\n"], 2)
+    assert picture["data"]["image/png"] == "cGljdHVyZQ=="
+    with pytest.raises(ValueError, match="zip"):
+        tutorials.fill({"cells": cells[:3]}, page, tmp_path)
+
+
 def test_every_erratum_has_a_row_and_every_statement_too():
     errata = anchors(TEXTS[DOCS / "research" / "errata.md"])
     listed = anchors(TEXTS[DOCS / "reference" / "statements.md"])
@@ -193,7 +210,7 @@ def test_citations_are_complete():
     entries = re.findall(r'^\| <a id="(\w+)"></a>[^|]+ \| (.+) \|$', page, re.MULTILINE)
     assert len(entries) > 20
     for key, entry in entries:
-        assert re.search(r"\*.+\*.*(19|20)\d\d.*(arXiv:\d{4}\.\d{4,5}|doi:|aclanthology)", entry), key
+        assert re.search(r"\*.+\*.*(19|20)\d\d.*(arXiv:\d{4}\.\d{4,5}|doi:|aclanthology|jmlr)", entry), key
     cited = {key for text in TEXTS.values() for key in re.findall(r"bibliography\.md#(\w+)\)", text)}
     assert cited == {key for key, _ in entries}  # every citation has its entry, every entry is cited
 

@@ -1,4 +1,4 @@
-"""Every feasible selection of a problem, and every one that attracts, within a budget (B-DEF-13)."""
+"""Every feasible selection of a problem, and every one that attracts, within a budget."""
 
 from __future__ import annotations
 

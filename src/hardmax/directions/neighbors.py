@@ -1,4 +1,4 @@
-"""SVM neighbors of a selection, and whether it attracts (B-DEF-12).
+"""SVM neighbors of a selection, and whether it attracts.
 
 A neighbor's row is tight at p_mm, exactly. Rational solutions say which rows are; float solutions enclose
 every slack (`hardmax.margin.measure`), and what they leave open is settled in rational arithmetic, up to 200

@@ -1,4 +1,4 @@
-"""ATT-SVM over partial selections, solved in blocks: the tree that enumeration walks (B-DEF-13).
+"""ATT-SVM over partial selections, solved in blocks: the tree that enumeration walks.
 
 A node fixes the tokens of the first inputs. What is pruned is proved, never guessed: a contradiction found in
 floats counts if it survives any rounding (`contradicts`), and goes to exact arithmetic otherwise. A node kept

@@ -1,4 +1,4 @@
-"""C-DEF-STRUCT as fluxes along edges, in the log domain (C-ALG-LOG).
+"""C-DEF-STRUCT as fluxes along edges, in the log domain.
 
 With W_ov = Delta W_ov* and one token o with n(o) = next token in a sentence, every other token x of it sends
 a positive flux from o to x:

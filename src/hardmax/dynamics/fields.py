@@ -449,7 +449,7 @@ class ForceLeg(Leg):
 
 
 class NormField(Field):
-    """Steepest descent in a norm with infinitely small steps (D-DEF-6): dp/dtau = |F|* d, d what gains most.
+    """Steepest descent in a norm with infinitely small steps: dp/dtau = |F|* d, d what gains most.
 
     In l_r with 1 < r < inf and 1/r + 1/q = 1 that is |F|_q^(2-q) sign(F) |F|^(q-1). Coordinates mean
     something here, so no basis is changed; those of a power that no key difference touches do not move and

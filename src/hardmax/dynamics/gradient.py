@@ -1,4 +1,4 @@
-"""Gradients and Hessian of the risk, right in direction at any norm (B-DEF-4, B-DEF-5)."""
+"""Gradients and Hessian of the risk, right in direction at any norm."""
 
 from __future__ import annotations
 
@@ -253,7 +253,7 @@ def unit(V: np.ndarray, log_scale: float) -> Gradient:
 
 @dataclass(frozen=True, eq=False)
 class Expansion:
-    """-gradient = exp(common) V / total; its derivative exp(common) H / total is minus the Hessian (B-DEF-4).
+    """-gradient = exp(common) V / total; its derivative exp(common) H / total is minus the Hessian.
 
     ``size`` is the length V would have if nothing canceled; it tells a stationary point from rounding.
     """

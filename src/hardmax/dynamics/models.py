@@ -164,7 +164,7 @@ def still(settled: Settled) -> int:
 
 
 class Vector(OfProblem):
-    """p of a problem (B-DEF-6)."""
+    """p of a problem."""
 
     blocks, title = ("p",), "p of a Problem"
 
@@ -221,7 +221,7 @@ class WeightRun(Run):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Matrix(OfProblem):
-    """W, where the keys are W x of the values x, trained with the prompt u, in the Frobenius norm (B-DEF-1b).
+    """W, where the keys are W x of the values x, trained with the prompt u, in the Frobenius norm.
 
     The gradient by W is u times the gradient by q = W'u, the attention vector that the tokens see. So W moves
     only along u: W(t) = W(0) + u (q(t) - q(0))' / |u|^2, and q follows descent on p with the tokens as keys
@@ -427,7 +427,7 @@ class FactorRun(Run):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Factors(OfProblem):
-    """K and Q with ``rank`` columns each, where W = K Q' is what the inputs with queries see (D-DEF-2).
+    """K and Q with ``rank`` columns each, where W = K Q' is what the inputs with queries see.
 
     One optimizer moves both together; a pair, or one by name, moves each by itself (docs/how-to/queries.md).
 

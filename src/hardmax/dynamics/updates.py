@@ -173,7 +173,7 @@ def seen_from(mean, s, e, times):  # type: ignore[no-untyped-def]
 def adam(direction, exponents, constants, state, rate, step, move):  # type: ignore[no-untyped-def]
     """Adam, AdamW, RMSprop: state holds x, m and v, where m = m exp(s_m) and v = v exp(2 s_v) by coordinate.
 
-    One exponent for all would overflow once m, v and the gradient decay at different rates (D-DEF-6). But a
+    One exponent for all would overflow once m, v and the gradient decay at different rates. But a
     moment keeps its exponent while the gradient's is near, so mostly all are the same and need one exp.
     """
     beta1, beta2, epsilon, decay = constants[0], constants[1], constants[2], constants[3]

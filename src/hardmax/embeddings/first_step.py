@@ -1,6 +1,6 @@
 """The first step learns alpha: E1_s = E0_s + (eta0/2) alpha_s v + err_s and p1 = p0 + err_p (A-LEM-2).
 
-The errors are formed without cancellation (A-RED-3): with Q the softmax mass, g the logistic weight, dQ = Q -
+The errors are formed without cancellation: with Q the softmax mass, g the logistic weight, dQ = Q -
 m/T and dg = g - 1/2,
 
     r_s = E[y dQ_s]/2 + E[y dg Q_s],   w = -A,   err_s = eta0 (r_s v + w_s p),   err_p = eta0 E' w,
@@ -192,7 +192,7 @@ def _residuals(corpus: Corpus, a: np.ndarray, point: one_layer.Evaluation) -> tu
 
 @dataclass(frozen=True, eq=False)
 class InfiniteWidth:
-    """The first step in the limit of infinite width: K1 = I + c c', a1 = 0, c = (eta0/2) alpha (A-RED-3).
+    """The first step in the limit of infinite width: K1 = I + c c', a1 = 0, c = (eta0/2) alpha.
 
     ``E`` and ``v`` realize it with S + 1 coordinates; p1 is orthogonal to all of them and plays no part.
     """

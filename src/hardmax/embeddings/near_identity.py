@@ -1,4 +1,4 @@
-"""Embeddings close to the identity, kept as the identity plus what is left, and drawn so (A-RED-3).
+"""Embeddings close to the identity, kept as the identity plus what is left, and drawn so.
 
 At the widths of Theorem 5 the embeddings are orthonormal up to 1e-22, and the first step gives those of
 important tokens components c along v of the order of n T. In the Gram matrix I + c c' the identity loses two

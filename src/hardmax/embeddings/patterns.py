@@ -1,4 +1,4 @@
-"""Selection patterns of a corpus: S_X, S2_X, S<_X (A-DEF-9), their max-margin problem, who realizes them.
+"""Selection patterns of a corpus: S_X, S2_X, S<_X, their max-margin problem, who realizes them.
 
 A pattern names, for every sequence X, the set Z_X of distinct tokens that share the largest score p.E_s.
 Ties are part of it: the max-margin problem of a pattern holds them as equalities (A-DEF-11, A-ERR-8).

@@ -84,7 +84,7 @@ class TwoLayerNetwork:
         return np.concatenate([layer.Q for layer in self._layers(corpus, *read_vectors(corpus, E, p, v))])
 
     def gradients(self, corpus: Corpus, E: Any, p: Any, v: Any) -> TwoLayerGradients:
-        """Predictions, loss and gradients over the whole corpus (A-DEF-6)."""
+        """Predictions, loss and gradients over the whole corpus."""
         return self._gradients(corpus, *read_vectors(corpus, E, p, v))
 
     def _gradients(

@@ -147,7 +147,7 @@ class Decomposition:
     ...                                  [[1, 0], [1, 0], [1, 0], [1, 0, 0]], loss="log")
     >>> found = hm.decompose(problem)
     >>> found
-    Decomposition(mixed, certified: 4 rows bound, 1 separable, inf risk 0.562335)
+    Decomposition(mixed, certified: 4 constraints bound, 1 separable, inf risk 0.562335)
     >>> found.separable, found.p_fin.round(4).tolist(), found.p_mm.round(4).tolist()
     (((3, 2),), [0.5493, -0.5493, 0.0], [0.3333, 0.3333, -0.6667])
     """
@@ -159,13 +159,13 @@ class Decomposition:
     start: np.ndarray | None = None  # where the search for a local p_fin begins; the origin if None
 
     def __repr__(self) -> str:
-        counts = f"{len(self.bound)} rows bound, {len(self.separable)} separable"
+        counts = f"{len(self.bound)} constraints bound, {len(self.separable)} separable"
         risk = "no minimum found" if self.inf_risk is None else f"inf risk {self.inf_risk:.6g}"
         return f"Decomposition({self.kind}, {self.status}: {counts}, {risk}{', local' * self.is_local})"
 
     def _repr_html_(self) -> str:
         rows: list[tuple[str, Any]] = [("kind", self.kind), ("status", self.status)]
-        rows += [("rows bound", _shown(self.bound)), ("rows separable", _shown(self.separable))]
+        rows += [("bound constraints", _shown(self.bound)), ("separable constraints", _shown(self.separable))]
         if self.finite is not None:
             rows += [("p_fin", self.finite.p.round(6).tolist()), ("infimum of the risk", self.finite.risk)]
         if self.p_mm is not None:
@@ -288,7 +288,7 @@ class Decomposition:
 
     @cached_property
     def late(self) -> Problem:
-        """The problem of what is left to train: p_fin + r with r orthogonal to S (D-ALG-2).
+        """The problem of what is left to train: p_fin + r with r orthogonal to S.
 
         Its keys are projected, and everything bound is one token with the multiplicity that it has at p_fin.
         Its risk is that of p_fin + r up to a constant, the infimum for the log loss, and nothing cancels in

@@ -40,7 +40,7 @@ class Expanded:
 
 
 class Landscape:
-    """Excess risk of a problem over a reference selection, in the span of the key differences (B-DEF-5).
+    """Excess risk of a problem over a reference selection, in the span of the key differences.
 
     Another orthonormal ``basis`` may be given: the identity where constraints on p reach out of the span.
     """

@@ -1,4 +1,4 @@
-"""ATT-SVM (B-DEF-10), the max-margin problem of a selection: `hm.max_margin`; and ATT-SVM' (B-DEF-15)."""
+"""ATT-SVM, the max-margin problem of a selection: `hm.max_margin`; and ATT-SVM'."""
 
 from __future__ import annotations
 
@@ -153,7 +153,7 @@ def best_max_margins(
     known: Mapping[tuple[int, ...], MaxMargin] | None = None,
     norm: Norm | str | float = "l2",
 ) -> Iterator[tuple[tuple[int, ...], MaxMargin]]:
-    """Yield each selection of best-scoring tokens with its solution, or with its Farkas vector (B-DEF-11).
+    """Yield each selection of best-scoring tokens with its solution, or with its Farkas vector.
 
     There is one selection without ties, else one for every combination of tied tokens. Solutions in
     ``known``, by their selection, are not computed again.

@@ -1,7 +1,7 @@
 """Solutions without a solver, in fractions: of next tokens (paper C) and of patterns (paper A).
 
 W_ov* has a closed form and W_kq* a rational block algorithm (C-THM-BLOCK), both with their proofs. The
-constraints of a selection pattern (A-DEF-11) have the closed form of A-LEM-3P.
+constraints of a selection pattern have the closed form of A-LEM-3P.
 """
 
 from __future__ import annotations

@@ -136,7 +136,7 @@ class Constraints:
         equal: ArrayLike = False,
         labels: Sequence[Label] | None = None,
     ) -> Constraints:
-        """Rows ``token[plus] - token[minus]`` of tokens known by their inner products only (A-DEF-11).
+        """Rows ``token[plus] - token[minus]`` of tokens known by their inner products only.
 
         >>> import hardmax as hm
         >>> hm.Constraints.from_gram([[1.0, 0.0], [0.0, 1.0]], plus=[0], minus=[1]).gram()

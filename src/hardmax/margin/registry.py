@@ -1,4 +1,4 @@
-"""What a norm is to the rest of the package, and the registry of norms by name (D-DEF-3).
+"""What a norm is to the rest of the package, and the registry of norms by name.
 
 A norm is an object that is asked: its value and its dual, the steepest step, the max margin with its proof,
 the rows that are tight. Nothing outside of it looks at how it is made. `register` adds a custom one.

@@ -1,4 +1,4 @@
-"""Legal datasets: what their structure is (C-THM-STRUCT), made to order (C-ALG-GEN), random, and by name."""
+"""Legal datasets: what their structure is (C-THM-STRUCT), made to order, random, and by name."""
 
 from __future__ import annotations
 

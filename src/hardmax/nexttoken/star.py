@@ -27,7 +27,7 @@ Part = tuple[slice, MaxMargin]  # the relations of a query with confused tokens,
 
 @dataclass(frozen=True, eq=False)
 class KqStar:
-    """W_kq* of a dataset (C-DEF-KQSTAR): shortest A with A[o,q] - A[x,q] >= 1 for all relations o >_q x.
+    """W_kq* of a dataset: shortest A with A[o,q] - A[x,q] >= 1 for all relations o >_q x.
 
     ``above`` and ``below`` are the pairs of each relation, ``values`` one number per pair, ``exact`` the same
     as fractions where they are known in closed form (None for a query with confused tokens). ``status`` is

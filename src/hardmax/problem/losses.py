@@ -1,4 +1,4 @@
-"""Losses (B-DEF-2): strictly decreasing functions of the signed prediction u.
+"""Losses: strictly decreasing functions of the signed prediction u.
 
 Everything a dynamic needs from a loss is log|l'(u)|, because directions are formed in the log domain. The
 sign is not in it: whether a loss of one's own decreases is read off its values, once per problem.

@@ -208,7 +208,7 @@ class Problem:
         readout: Any = None,
         loss: str | LossFunction = "logistic",
     ) -> Problem:
-        """Tokens x and a query z per input: the logit is x'Wz, and what is trained is W (D-DEF-1).
+        """Tokens x and a query z per input: the logit is x'Wz, and what is trained is W.
 
         p is W read row by row, of the `shape` (d_x, d_z); the keys outer(x, z).ravel() are never stored.
 
@@ -280,7 +280,7 @@ class Problem:
         W: Any = None,
         loss: str | LossFunction = "logistic",
     ) -> Problem:
-        """Keys, values, labels and a nonlinear readout psi, its gradient too, on (n, e) arrays (B-DEF-1d).
+        """Keys, values, labels and a nonlinear readout psi, its gradient too, on (n, e) arrays.
 
         Where the keys equal the values, ``W`` maps them to the keys W x, as in `from_tokens`.
 
@@ -574,7 +574,7 @@ class Problem:
     # -- models: what is trained, where it is not p ------------------------------------------------------
 
     def joint(self) -> Joint:
-        """Return the model of p and the readout's v, trained together (B-DEF-1c).
+        """Return the model of p and the readout's v, trained together.
 
         >>> import hardmax as hm
         >>> model = hm.data.example("B-FIG-3a").joint()
@@ -599,7 +599,7 @@ class Problem:
         return model
 
     def matrix(self, prompt: Any = None) -> Matrix:
-        """Return the model of W, where the keys are W x, with the prompt u fixed (B-DEF-1b).
+        """Return the model of W, where the keys are W x, with the prompt u fixed.
 
         >>> import hardmax as hm
         >>> model = hm.data.sphere(n=2, T=3, d=4, rng=0).matrix(prompt=[1, 0, 0, 0])

@@ -2,7 +2,7 @@
 
 All that a dynamic needs of a readout is, at an attention s, the prediction u_i of every input and the scores
 h_it = du_i/ds_it of every slot (only their differences within an input matter). With fixed scores both follow
-from these; other readouts compute them in `Readout.attend` (B-DEF-4), all that a new readout needs.
+from these; other readouts compute them in `Readout.attend`, all that a new readout needs.
 ``values`` is a table with one row per token of the problem's key table.
 """
 
@@ -31,7 +31,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class OutputValue:
-    """B = W_ov E, a table B[v, x]: ``margin`` times W_ov* (C-DEF-STRUCT), or ``entries`` if margin is None.
+    """B = W_ov E, a table B[v, x]: ``margin`` times W_ov*, or ``entries`` if margin is None.
 
     A token without an n(x) has a zero column in W_ov*: no sample of stage 1 moves it.
     """
@@ -93,7 +93,7 @@ class OutputValue:
 
 
 def star_norm(collocation: Any) -> float:
-    """|W_ov*| = sqrt(V - 1) if every token has an n(x) (C-DEF-OVSTAR)."""
+    """|W_ov*| = sqrt(V - 1) if every token has an n(x)."""
     n = checked(collocation)
     return math.sqrt(int((n >= 0).sum()) * (1.0 - 1.0 / len(n)))
 

@@ -1,4 +1,4 @@
-"""Corpus: labeled sequences of tokens, kept as counts, which is all the one-layer model sees (A-DEF-0)."""
+"""Corpus: labeled sequences of tokens, kept as counts, which is all the one-layer model sees."""
 
 from __future__ import annotations
 
@@ -222,7 +222,7 @@ class Corpus:
 
     @property
     def alpha(self) -> np.ndarray:
-        """alpha_s, the signed count over the number of all tokens: nT where all lengths are T (A-DATA-1)."""
+        """alpha_s, the signed count over the number of all tokens: nT where all lengths are T."""
         return self.signed / self.total.sum()
 
     @cached_property
@@ -234,7 +234,7 @@ class Corpus:
 
     @property
     def posterior_difference(self) -> np.ndarray:
-        """Signed count over count, in [-1, 1]; nan for a token that never occurs (A-DATA-2)."""
+        """Signed count over count, in [-1, 1]; nan for a token that never occurs."""
         out = np.full(self.S, np.nan)
         np.divide(self.signed, self.total, out=out, where=self.total > 0)
         return out
@@ -246,7 +246,7 @@ class Corpus:
 
     @property
     def positive(self) -> np.ndarray:
-        """Tokens with alpha > 0 (A-DEF-7)."""
+        """Tokens with alpha > 0."""
         return np.flatnonzero(self.signed > 0)
 
     @property

@@ -1,4 +1,4 @@
-"""Labeled texts: IMDB, Yelp, and any other table (A-DATA-4, A-DATA-5)."""
+"""Labeled texts: IMDB, Yelp, and any other table."""
 
 from hardmax.data.reviews.opening import find_reviews
 from hardmax.data.reviews.reading import Labelled, Review, ReviewReader, read_labelled, read_reviews

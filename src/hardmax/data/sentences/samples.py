@@ -326,7 +326,7 @@ class Samples:
         >>> from hardmax.nexttoken import Samples
         >>> samples = Samples.from_sentences(["a b q a", "b a q b"])   # under q, a and b beat each other
         >>> hm.decompose(samples.label_problem())
-        Decomposition(mixed, certified: 2 rows bound, 2 separable, inf risk 0.231049)
+        Decomposition(mixed, certified: 2 constraints bound, 2 separable, inf risk 0.231049)
         """
         leads = np.arange(self.V) if n is None else expect.ids("n", n, self.V)
         sizes = np.diff(self.offsets)
@@ -356,7 +356,7 @@ class Samples:
     def merged(self) -> Samples:
         """Merge samples that are equal as (multiset, query, target) into one with their joint weight.
 
-        The model sees no positions, so neither loss nor gradient changes (C-DEF-INDEX).
+        The model sees no positions, so neither loss nor gradient changes.
 
         >>> from hardmax.nexttoken import Samples
         >>> samples = Samples.from_sentences(["a b c d", "b a c d"])

@@ -1,4 +1,4 @@
-"""Real text to a Corpus: the pipeline of paper A's experiments (A-DATA-6), in parallel and cached."""
+"""Real text to a Corpus: the pipeline of paper A's experiments, in parallel and cached."""
 
 from __future__ import annotations
 
@@ -240,7 +240,7 @@ def count(
     )
 
 
-LEAST = 50  # occurrences of a token that is kept (A-DATA-6)
+LEAST = 50  # occurrences of a token that is kept
 # Share of the work that is reading and splitting.
 _READING = 0.7
 

@@ -1,4 +1,4 @@
-"""The optimizers of `hm.optim` (D-DEF-6).
+"""The optimizers of `hm.optim`.
 
 Steepest descent in a norm takes, of all moves as long, the one that gains most. Momentum, Signum and Muon
 take it along a mean of past gradients, SGD is a heavy ball, and Adam, AdamW and RMSprop divide by a mean of

@@ -1,4 +1,4 @@
-"""Mini-batch training of the one- and two-layer models (A-TRAIN-1)."""
+"""Mini-batch training of the one- and two-layer models."""
 
 from hardmax.dynamics.blocks import epoch_order
 from hardmax.embeddings.minibatch.loop import rate_at

@@ -1,6 +1,6 @@
 """The loop over epochs that all models share: batches, schedule, early stopping, snapshots, checkpoints.
 
-Every epoch has a new order of mini-batches, and the rate falls at milestones (A-TRAIN-1).
+Every epoch has a new order of mini-batches, and the rate falls at milestones.
 """
 
 from __future__ import annotations

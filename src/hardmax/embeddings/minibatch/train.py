@@ -1,4 +1,4 @@
-"""Training of E, p and v by mini-batches (A-TRAIN-1)."""
+"""Training of E, p and v by mini-batches."""
 
 from __future__ import annotations
 

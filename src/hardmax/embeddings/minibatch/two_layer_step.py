@@ -1,4 +1,4 @@
-"""One training step of the two-layer model (A-DEF-5) on distinct tokens, with d in two matrix products only.
+"""One training step of the two-layer model on distinct tokens, with d in two matrix products only.
 
 LayerNorm takes the mean off a row, so let R be the rows of a sequence's tokens less their means s, and
 J = I + H attention with the residual. With K = R R', A-DEF-5 and A-DEF-6 happen among the tokens, as in

@@ -1,4 +1,4 @@
-"""The nuclear and the spectral norm of a matrix W, and an interior-point method for their problems (D-ALG-1).
+"""The nuclear and the spectral norm of a matrix W, and an interior-point method for their problems.
 
 Both are semidefinite programs of one form, in the unknown x,
 
@@ -25,7 +25,7 @@ In the unknowns y, Z or S, t and m this is a system with a symmetric derivative 
 the singular vectors, and W with them, turn with y, and C how the rows see Z or S. From errors of 1e-5 two
 steps reach what floats can hold.
 
-Several W may be optimal (D-DEF-4): those of this structure, with any semidefinite S or any Z of spectral norm
+Several W may be optimal: those of this structure, with any semidefinite S or any Z of spectral norm
 at most 1, that make rows with a multiplier tight and meet the others. Of these the one of least Frobenius
 norm is given. The interior-point method ends inside of this set, so it is known from there which rows have a
 multiplier and which singular values count.

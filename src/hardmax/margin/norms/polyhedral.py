@@ -1,4 +1,4 @@
-"""The norms l1 and linf: a corner in floats, one linear program in rational numbers, and its face (D-ALG-1).
+"""The norms l1 and linf: a corner in floats, one linear program in rational numbers, and its face.
 
 Maximize t over p of norm at most 1 with ``row_j . p >= h_j t``. A float solver guesses the tight rows of the
 optimum; the rational simplex method starts there, and usually has only to confirm it. It has the active-set
@@ -6,7 +6,7 @@ form: a vertex is a set of independent tight rows; the multipliers of the goal o
 best, and otherwise which row to leave. After a step of length zero rows are chosen by their number (Bland's
 rule) until the value grows, so no vertex comes twice and the method ends.
 
-Several p may be optimal (D-DEF-4). With multipliers y of the optimum and u = sum_j y_j row_j, a p of norm 1
+Several p may be optimal. With multipliers y of the optimum and u = sum_j y_j row_j, a p of norm 1
 is optimal exactly if it meets every row by the margin, those with y_j > 0 with equality, and
 
 * l1: p_k = 0 where |u_k| is not the largest, p_k has the sign of u_k where it is, and the |p_k| add up to 1;

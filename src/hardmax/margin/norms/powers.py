@@ -1,4 +1,4 @@
-"""The norms l_r of the entries of a vector (D-DEF-3), and how problems in 1 < r < inf are solved (D-ALG-1).
+"""The norms l_r of the entries of a vector, and how problems in 1 < r < inf are solved.
 
 Newton's method, a weighted l2 problem per step: minimize sum_k |p_k|^r / r over the rows. With
 g = sum_j l_j row_j, optimality is p = sign(g)|g|^(1/(r-1)).

@@ -1,4 +1,4 @@
-"""What the solvers of all norms share: feasibility, units, and what a p and multipliers prove (D-ALG-1).
+"""What the solvers of all norms share: feasibility, units, and what a p and multipliers prove.
 
 Whether any p meets the rows does not depend on the norm, so the l2 solver decides that, exactly. The solver
 of a norm only finds a p and multipliers; what they prove is measured here.

@@ -27,7 +27,7 @@ IMDB = "IMDB, the paper's 50,000 reviews"
 YELP = "Yelp, the 1,758 reviews at hand that pass the paper's filters; the paper has 50,000"
 DATA = {"IMDB": (IMDB, ""), "Yelp": (YELP, FEW)}
 NONE = f"{FEW} The contrast does not appear: one layer fits so few reviews as well as two do."
-SURROGATE = ("the model on the surrogate, d = 64", "stand-in data (A-DATA-7): no review among them")
+SURROGATE = ("the model on the surrogate, d = 64", "stand-in data: no review among them")
 READINGS = {"printed": ("as printed", ""), "scaled": ("logits over sqrt(d)", SCALED)}
 
 

@@ -202,7 +202,7 @@ def fig_l2(setting: Setting) -> Findings:
         "depend on eta0.",
         "The bound has the exponent -1/4 and a constant of 11; measured is -1/2. On event (14) and from "
         "d = 256 on, 11 can be replaced by 2.11 for tokens and 1.13 for p.",
-        "(b) At such widths E and p are drawn as inner products (A-RED-3); diamonds are at Theorem 5's own "
+        "(b) At such widths E and p are drawn as inner products; diamonds are at Theorem 5's own "
         "step and width for the (n, T) next to them.",
     )
     return Findings(tables, _claims(draws, general, list(slopes.values())), notes, SEED)

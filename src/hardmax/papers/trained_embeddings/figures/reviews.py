@@ -102,7 +102,7 @@ def told(text: TextCorpus) -> str:
 
 
 def draw_reviews(corpus: Corpus, number: int) -> Corpus:
-    """Some reviews at random; tokens are purged and emptied reviews dropped as in the whole (A-DATA-6)."""
+    """Some reviews at random; tokens are purged and emptied reviews dropped as in the whole."""
     chosen = np.sort(np.random.default_rng(training.SEED).choice(corpus.n, number, replace=False))
     counts = corpus.matrix[chosen]
     kept = np.flatnonzero(counts.sum(axis=0) >= LEAST)

@@ -1,4 +1,4 @@
-"""A-FIG-2: the one-layer model on the K-level data, all parameters trained (A-DATA-3, A-TRAIN-1)."""
+"""A-FIG-2: the one-layer model on the K-level data, all parameters trained."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """A-FIG-T5: Theorem 5 at its own width, and what becomes of p without hypothesis H3 (A-THM-5, A-THM-5S).
 
-Without it there are two basins (A-ORC-6): where p goes depends on the start.
+Without it there are two basins: where p goes depends on the start.
 """
 
 from __future__ import annotations
@@ -258,7 +258,7 @@ def fig_t5(setting: Setting) -> Findings:
     widths = [float(found.d) for found in runs.values()]
     notes = (
         f"{len(runs)} data sets under Assumption 4, each with the least step and width of equation (10): d "
-        f"from {min(widths):.1e} to {max(widths):.1e}. E and p are drawn as inner products (A-RED-3), and p "
+        f"from {min(widths):.1e} to {max(widths):.1e}. E and p are drawn as inner products, and p "
         "follows gradient flow with E fixed, as in the theorem.",
         "(a) The dashed line is the angle to M^+ 1, the closed form in the proof of Lemma 3, on data where "
         "not all constraints are tight (A-ERR-7).",

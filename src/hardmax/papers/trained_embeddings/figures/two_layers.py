@@ -1,6 +1,6 @@
 """A-FIG-1 and A-FIG-4: the two-layer model on reviews of IMDB and of Yelp.
 
-On data too small to need torch it is trained by its closed-form gradient (A-DEF-6).
+On data too small to need torch it is trained by its closed-form gradient.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ SURROGATES: dict[Scale, training.Schedule] = {
     "day": _LONG,
     "paper": _LONG,
 }
-LONGEST = 512  # tokens of a review that the model sees (A-DATA-6)
+LONGEST = 512  # tokens of a review that the model sees
 ONE = "one layer"
 NO_TORCH = "the two-layer model on real text needs PyTorch, which is not installed"
 ALIKE = (

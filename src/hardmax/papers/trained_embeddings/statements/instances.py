@@ -61,7 +61,7 @@ def trained_problem(corpus: Corpus, first_rate: float) -> Problem:
 
 
 def bad_basin() -> Problem:
-    """Two sequences with a second direction that attracts, which selects an irrelevant token (A-ORC-6)."""
+    """Two sequences with a second direction that attracts, which selects an irrelevant token."""
     E, v = identity_embeddings([8.0, -8.0, 0.5, -0.5])
     return three_tokens().problem(E, v)
 

@@ -55,7 +55,7 @@ def second_best_gap(problem: Problem, best: MaxMargin) -> tuple[float, bool]:
     "A-DEF-16",
     "Definition 16 and the SVM neighbors of the max-margin paper",
     "At the max-margin direction of a selection of one token per input, Definition 16 implies local "
-    "optimality in the sense of the max-margin paper (B-DEF-12), and the two agree where every input has a "
+    "optimality in the sense of the max-margin paper, and the two agree where every input has a "
     "tight row.",
     kind="finite",
     label="derived",
