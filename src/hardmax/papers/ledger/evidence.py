@@ -80,12 +80,16 @@ class CheckEvidence(Evidence):
 
 @dataclass(frozen=True)
 class FigureEvidence(Evidence):
-    """A figure, with all its claims; ``quick`` is what differs where it is stored at quick scale."""
+    """A figure, with all its claims.
+
+    ``quick`` states what differs if the stored result is at quick scale, ``options`` those of its command.
+    """
 
     id: str
     quick: str = ""
+    options: str = ""
 
-    made_by = "hardmax reproduce {0.id}"
+    made_by = "hardmax reproduce {0.id}{0.options}"
 
     def found(self, stored: Stored) -> Found | None:
         """How many claims hold, and on which data."""

@@ -45,8 +45,8 @@ class Protocol:
 
 
 SMALL = Protocol(train=5_000, test=1_000, epochs=10)
-# About an hour on two cores: all images, tokens and heads before more epochs, layers and dimensions.
-DAY = Protocol(50_000, 10_000, 12, patch=2, heads=12, rate=3e-3)
+# About an hour on one core: all images, tokens and heads before more epochs, layers and dimensions.
+DAY = Protocol(50_000, 10_000, 5, patch=2, heads=12, rate=3e-3)
 FULL = Protocol(50_000, 10_000, 400, patch=2, dim=768, depth=12, heads=12, ratio=4, batch=512, rate=3e-3)
 
 Tell = Callable[[float], None]
