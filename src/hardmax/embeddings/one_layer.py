@@ -406,10 +406,11 @@ def pulls_at(
     point: Evaluation, names: Iterable[str], E: np.ndarray, p: np.ndarray, v: np.ndarray
 ) -> dict[str, Pull]:
     """Minus the gradients by some of E, p and v."""
-    pulls = {
-        "p": Pull(-(E.T @ point.A_hat), point.log_scale),
-        "v": Pull(-(E.T @ point.C_hat), point.log_scale_C),
-    }
+    pulls = {}
+    if "p" in names:
+        pulls["p"] = Pull(-(E.T @ point.A_hat), point.log_scale)
+    if "v" in names:
+        pulls["v"] = Pull(-(E.T @ point.C_hat), point.log_scale_C)
     if "E" in names:
         top = max(point.log_scale, point.log_scale_C)
         share_A, share_C = math.exp(point.log_scale - top), math.exp(point.log_scale_C - top)

@@ -342,7 +342,7 @@ def draw_7(tables: Tables, canvas: Canvas) -> None:
         else:
             right.set_yticklabels([])
         growth = rows["norm"][-1] / rows["norm"][0]
-        text = f"$|W|$ grows\n{growth:.2g} times"
+        text = f"$|W|$ grows\n{growth:.3g} times"
         panel.text(0.96, 0.5, text, transform=panel.transAxes, ha="right", fontsize=7, color=INK)
     if bool(tables["data"]["surrogate"][0]):
         canvas.suptitle("surrogate images: not CIFAR-10", color=RED, fontsize=7)
