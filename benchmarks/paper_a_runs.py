@@ -69,7 +69,6 @@ PLANNED = {
     "yelp-2-printed-seed0": _two("yelp", 0, **_PRINTED),
     "imdb-2-scaled-30-epochs-seed0": _two("imdb", 0, epochs=30, milestones=(6, 12), every=2),
     "imdb-1-printed-100-epochs-seed0": Planned("imdb", 1, 0, epochs=100, milestones=(20, 40), **_PRINTED),
-    "imdb-1-printed-seed0": Planned("imdb", 1, 0, **_PRINTED),
 }
 
 

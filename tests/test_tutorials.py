@@ -46,19 +46,19 @@ def test_where_does_gradient_descent_go(run):
     file = hm.Problem.load(ROOT / "examples" / "three-inputs.json")
     assert (names["problem"].keys == file.keys).all()
     assert (names["problem"].scores == file.scores).all()
-    path, best = names["path"], names["best"]
-    assert path.selection == (2, 2, 3)
-    assert path.times[-1] == pytest.approx(717_808, abs=1)
-    assert hm.dynamics.off_top_attention(file, 10 * path.direction) == pytest.approx(5.3e-4, rel=0.02)
+    run, best = names["run"], names["best"]
+    assert run.selection == (2, 2, 3)
+    assert run.times[-1] == pytest.approx(717_808, abs=1)
+    assert hm.dynamics.off_top_attention(file, 10 * run.direction) == pytest.approx(5.3e-4, rel=0.02)
     assert best.is_certified
     assert best.support == ((1, 1), (2, 1))
     assert names["low"] <= best.margin <= names["high"] < names["low"] + 1e-12
     # the two tight rows, by hand: p = (-2, -18)/13
     assert best.margin == pytest.approx(13 / np.hypot(2, 18), rel=1e-12)
-    assert path.cosine_distance(best) < 1e-13
+    assert run.cosine_distance(best) < 1e-13
     assert (names["search"].feasible, names["search"].status) == (11, "complete")
     assert names["selections"] == [(2, 2, 3), (1, 3, 0), (1, 1, 0)]
-    margins = [each.max_margin.margin for each in names["found"]]
+    margins = [attractor.margin for attractor in names["attractors"]]
     assert margins == pytest.approx([0.7178, 0.6472, 0.6059], abs=5e-5)
     assert names["shares"] == pytest.approx([0.733, 0.148, 0.119], abs=0.003)
 
@@ -73,8 +73,8 @@ def test_which_optimizer_does_what(run):
 
 def test_check_a_conjecture(run):
     names = run("check_a_conjecture")
-    found = names["found"]
-    assert (found.done, found.failed) == (10_000, 0)
+    sweep = names["sweep"]
+    assert (sweep.done, sweep.failed) == (10_000, 0)
     possible = [cell.of["possible"].k for cell in names["cells"]]
     assert possible == pytest.approx([1838, 2357, 2500, 2500], abs=2)
     assert possible[2:] == [2500, 2500]  # as many dimensions as rows
@@ -86,12 +86,12 @@ def test_check_a_conjecture(run):
     assert everything["found"].share ** 12 == pytest.approx(0.46, abs=0.01)  # none in a dozen
     assert everything["larger_margin"].k == pytest.approx(540, abs=10)
     assert everything["larger_margin"].k + len(names["exceptions"]) == everything["larger_margin"].n
-    problem, path = names["problem"], names["path"]
+    problem, run = names["problem"], names["run"]
     assert hm.best_tokens(problem).tokens == (2, 2)
-    assert path.selection == (1, 1)
+    assert run.selection == (1, 1)
     assert hm.max_margin(problem).margin == pytest.approx(0.267, abs=5e-4)
     assert names["solved"].margin == pytest.approx(0.753, abs=5e-4)
-    assert path.cosine_distance(names["solved"]) < 1e-10
+    assert run.cosine_distance(names["solved"]) < 1e-10
     odd, end = names["odd"], names["flow"].selection
     reached, best = hm.max_margin(odd, end), hm.max_margin(odd)
     assert hm.attracts(odd, reached).verdict
@@ -167,9 +167,9 @@ def test_what_did_the_embeddings_learn(run):
     assert trained.c[rows] == pytest.approx([6.3, 3.8, 0.0, -0.5, -4.1, -6.4], abs=0.3)
     assert trained.a[rows] == pytest.approx([1.9, -1.8, -3.5, -2.1, -1.3, 1.8], abs=0.3)
     assert [word for word in names["selected"] if word not in names["good"] + names["bad"]] == []
-    assert hm.directions.is_best(names["problem"], names["path"].selection)
+    assert hm.directions.is_best(names["problem"], names["run"].selection)
     assert names["best"].is_certified
-    assert names["path"].cosine_distance(names["best"]) < 1e-7
+    assert names["run"].cosine_distance(names["best"]) < 1e-7
     assert names["whole"].verdict == "not applicable"
     assert "'warm'" in names["whole"].hypotheses[0].measured
     assert names["simple"].holds

@@ -123,7 +123,8 @@ def _solve_list(
     posed = [each for each in problems if isinstance(each, Problem)]
     if len(posed) < len(problems):
         raise WrongType("problem must be a list of Problem or of Constraints, got something else in it")
-    listed = isinstance(selections, Sequence | np.ndarray) and not isinstance(selections, str)
+    is_array = isinstance(selections, np.ndarray) and selections.ndim > 0
+    listed = is_array or (isinstance(selections, Sequence) and not isinstance(selections, str))
     if listed and len(problems) != len(selections):
         raise ValueError(
             f"selection must be {len(problems)} selections, one per problem, got {len(selections)}"

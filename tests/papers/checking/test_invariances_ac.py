@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import hardmax as hm
@@ -104,6 +104,7 @@ def same_after_changes(id: str, seed: int) -> None:
 @pytest.mark.parametrize("id", [id for id in OF_A if id not in FLOWS])
 @settings(max_examples=6, deadline=None)
 @given(seed=st.integers(0, 10**6))
+@example(seed=147612)  # pulls of opposite labels cancel, and a share of 1.8e-14 along p_hat is rounding
 @pytest.mark.no_cover
 def test_verdicts_of_paper_a(id: str, seed: int) -> None:
     same_after_changes(id, seed)

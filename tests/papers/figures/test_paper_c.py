@@ -8,6 +8,7 @@ from hardmax.nexttoken.training import train
 from hardmax.papers.figures.figure import Setting, recipes
 from hardmax.papers.figures.tables import part
 from hardmax.papers.next_token.figures import bounds, example, rate, runs, stage1
+from hardmax.papers.next_token.statements.instances import DRAWN, drawn
 
 IDS = ("C-FIG-1", "C-FIG-2a", "C-FIG-2b", "C-FIG-2c", "C-FIG-2d", "C-FIG-2e", "C-FIG-2f")
 
@@ -61,7 +62,7 @@ def test_sentences_and_deciding_tokens_are_those_of_example_1(oracles, computed)
 
 def test_first_dataset_is_that_of_the_oracle(oracles, computed):
     expected = oracles["c"]["C-ORC-9_fig2_V20"]
-    assert generate(rng=0, **runs.SETTINGS["short"]).sentences == expected["raw_sentences"]
+    assert generate(**DRAWN["short"]).sentences == expected["raw_sentences"]
     row = {name: column[0] for name, column in computed("C-FIG-2d").tables["runs"].items()}
     assert (row["setting"], row["seed"], row["N"], row["L_max"]) == ("short", 0, 46, 7)
     for id, column, key in (("2d", "loss", "loss"), ("2e", "cosine", "cos"), ("2f", "norm", "norm")):
@@ -112,7 +113,7 @@ def test_bounds(check_redrawn, computed):
     for setting, seed in (("short", 0), ("derangement", 1)):
         rows = part(figure.tables["curves"], "dataset", setting)
         at = int(np.flatnonzero(rows["t"] == 1000)[0])
-        run = train(runs.samples_of(setting, seed), steps=1000)
+        run = train(drawn(setting, rng=seed), steps=1000)
         assert rows["misalignment"][at] == pytest.approx(run.misalignment_kq, rel=1e-2)
         assert rows["loss"][at] == pytest.approx(run.loss, rel=1e-2)
 
@@ -199,7 +200,7 @@ def test_another_law(monkeypatch):
             "norm_ratio": np.ones(len(stops)),
         },
     )
-    monkeypatch.setattr(rate, "SEEDS", {"short": 0, "long": 3, "derangement": 1})
+    monkeypatch.setitem(DRAWN, "long", DRAWN["long"] | {"rng": 3})
     found = fails("C-FIG-RATE")
     assert {"constant", "ratio-long", "norm"} <= found
     assert {"naive-5000", "naive-8000", "naive-10000", "naive-cosine", "naive-norm"} <= found

@@ -33,7 +33,7 @@ READINGS = {"printed": ("as printed", ""), "scaled": ("logits over sqrt(d)", SCA
 
 # The stored trainings by layers, source and reading: their name without the seed, and the number of seeds.
 TRAININGS = {
-    (1, "IMDB", "printed"): ("imdb-1-printed", 1),
+    (1, "IMDB", "printed"): ("imdb-1-printed-100-epochs", 1),
     (1, "IMDB", "scaled"): ("imdb-1-scaled", 2),
     (1, "Yelp", "printed"): ("yelp-1-printed", 1),
     (1, "Yelp", "scaled"): ("yelp-1-scaled", 3),

@@ -23,6 +23,9 @@ GRADIENT = 1e-12  # relative error allowed between two forms of one gradient
 DIRECTIONAL = 1e-13
 DIGITS = 30.0  # a logit gap beyond which sums over pairs of positions cancel to nothing in floats
 ROUNDING = 1e-14
+# Share of a gradient along p_hat. Pulls of sequences with opposite labels cancel and leave fewer digits; a
+# gradient that is not orthogonal to p_hat has a share of order one.
+ALONG = 1e-10
 BOUND = 1e-15  # two tokens meet the attention bounds with equality
 DIMENSION = 8  # of the random vectors on which identities are tried
 
@@ -223,7 +226,7 @@ def everything_selected_is_no_limit(
         "event": path.event,
     }
     noise = ROUNDING * path.p_norm * v.size
-    return Outcome(hypotheses, min(1 - worst / ROUNDING, 1 - drift / noise), measured, witness=unit)
+    return Outcome(hypotheses, min(1 - worst / ALONG, 1 - drift / noise), measured, witness=unit)
 
 
 def _beside_differences(corpus: Corpus, E: np.ndarray, x: np.ndarray) -> np.ndarray:
