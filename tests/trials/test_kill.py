@@ -8,6 +8,7 @@ import sqlite3
 import subprocess
 import sys
 import time
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -38,7 +39,7 @@ def is_running(pid):
 def table(store):
     """All that must not depend on how a sweep was run."""
     columns = "key, trial, seed, status, row, error"
-    with sqlite3.connect(store) as connection:
+    with closing(sqlite3.connect(store)) as connection, connection:
         found = connection.execute(
             f"SELECT {columns} FROM trials JOIN cells USING (cell) ORDER BY 1, 2"
         ).fetchall()
@@ -83,7 +84,7 @@ def _listen_to_ctrl_c():
 def counted(store):
     """How many trials a store holds; none while it is being made."""
     try:
-        with sqlite3.connect(store) as connection:
+        with closing(sqlite3.connect(store)) as connection, connection:
             return connection.execute("SELECT count(*) FROM trials").fetchone()[0]
     except sqlite3.OperationalError:
         return 0

@@ -8,6 +8,7 @@ import sqlite3
 import struct
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -55,14 +56,14 @@ def made(tmp_path):
 
 
 def trials_of(path):
-    with sqlite3.connect(path) as connection:
+    with closing(sqlite3.connect(path)) as connection, connection:
         found = connection.execute("SELECT cell, trial, session FROM trials ORDER BY 1, 2").fetchall()
     connection.close()
     return found
 
 
 def dump(path):
-    with sqlite3.connect(path) as connection:
+    with closing(sqlite3.connect(path)) as connection, connection:
         found = list(connection.iterdump())
     connection.close()
     return found
@@ -175,7 +176,7 @@ def test_files_that_are_no_stores(tmp_path):
     text = tmp_path / "notes.txt"
     text.write_text("not a database, but long enough to be read as one" * 100)
     other = tmp_path / "other.db"
-    with sqlite3.connect(other) as connection:
+    with closing(sqlite3.connect(other)) as connection, connection:
         connection.execute("CREATE TABLE t (x)")
     connection.close()
     for path in (text, other):
@@ -190,7 +191,7 @@ def test_files_that_are_no_stores(tmp_path):
         hm.sweep(f"{TASKS}:rows", {"a": 1}, 1, store=tmp_path / "none" / "s.db")
     made = tmp_path / "s.db"
     Store.drive(made).close()
-    with sqlite3.connect(made) as connection:
+    with closing(sqlite3.connect(made)) as connection, connection:
         connection.execute("UPDATE meta SET value = '\"hardmax.sweep/9\"' WHERE key = 'schema'")
     connection.close()
     with pytest.raises(
@@ -216,7 +217,7 @@ def test_a_store_that_never_began_holds_no_sweep(tmp_path):
 
 def test_a_store_with_a_strange_table_is_no_store(tmp_path):
     Store.drive(tmp_path / "s.db").close()
-    with sqlite3.connect(tmp_path / "s.db") as connection:
+    with closing(sqlite3.connect(tmp_path / "s.db")) as connection, connection:
         connection.execute("UPDATE meta SET value = 'no JSON'")
     connection.close()
     with pytest.raises(ValueError, match="is damaged: schema is not JSON"):

@@ -96,7 +96,10 @@ def serve(answer: Callable[[bytes], bytes], *, greet: bool = True) -> None:
         if greet:
             send(outward, READY)
         while True:
-            send(outward, answer(frames.get()))
+            reply = answer(frames.get())
+            with contextlib.suppress(OSError):
+                print(end="", flush=True)  # the process may end by os._exit, which flushes nothing
+            send(outward, reply)
     except BrokenPipeError:
         os._exit(0)  # a normal end would flush the pipe
 

@@ -11,6 +11,7 @@ import json
 import os
 import sqlite3
 import sys
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import chain, groupby, islice
@@ -234,6 +235,7 @@ class Store:
         self.path = path
         self.connection = connection
         self.lock = lock
+        weakref.finalize(self, connection.close)  # in a cycle, `__del__` might come after the connection's
 
     @classmethod
     def drive(cls, path: str | os.PathLike[str] | None) -> Store:
@@ -282,9 +284,6 @@ class Store:
         self.connection.close()
         if self.lock is not None:
             self.lock.release()
-
-    def __del__(self) -> None:
-        self.connection.close()
 
     def _prepare(self) -> None:
         if not self.connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
@@ -506,8 +505,12 @@ def _connect(path: Path) -> sqlite3.Connection:
         connection = sqlite3.connect(
             name, uri=True, isolation_level=None, timeout=60, check_same_thread=False
         )
-        connection.execute("PRAGMA trusted_schema = OFF")
-        connection.execute("PRAGMA cell_size_check = ON")
+        try:
+            connection.execute("PRAGMA trusted_schema = OFF")
+            connection.execute("PRAGMA cell_size_check = ON")
+        except BaseException:
+            connection.close()
+            raise
         return connection
 
 

@@ -12,6 +12,7 @@ import sqlite3
 import struct
 import zipfile
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -276,8 +277,7 @@ class Hostile:
         path.write_text("\n".join(lines))
 
     def _sqlite(self, path: Path) -> None:
-        store = sqlite3.connect(path)
-        with store:
+        with closing(sqlite3.connect(path)) as store, store:
             tables = [row[0] for row in store.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
             table = self.rng.choice(tables)
             columns = [row[1] for row in store.execute(f"PRAGMA table_info({table})")]
@@ -288,7 +288,6 @@ class Hostile:
                 store.execute(f"UPDATE {table} SET {self.rng.choice(columns)} = ?", (value,))
             except sqlite3.Error:
                 store.execute(f"DROP TABLE {table}")
-        store.close()
 
     # -- one command line of every command ----------------------------------------------------------------
 

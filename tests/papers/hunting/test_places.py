@@ -126,11 +126,12 @@ def test_ctrl_c_keeps_what_was_found(tmp_path):
 
 def _units(store):
     import sqlite3
+    from contextlib import closing
 
     if not store.exists():
         return 0
     try:
-        with sqlite3.connect(f"file:{store}?mode=ro", uri=True) as base:
+        with closing(sqlite3.connect(f"file:{store}?mode=ro", uri=True)) as base, base:
             return base.execute("SELECT count(*) FROM trials").fetchone()[0]
     except sqlite3.Error:
         return 0

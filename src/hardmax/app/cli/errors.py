@@ -32,8 +32,10 @@ def complain(message: str, code: int, *, as_json: bool = False, names: Iterable[
     """
     names = [" ".join(name.split()) for name in names]
     message = visible(brief(" ".join(message.split()), names))
-    with contextlib.suppress(OSError):  # where nobody listens the code still speaks
-        print("hardmax:", message, file=sys.stderr)
+    try:
+        print("hardmax:", message, file=sys.stderr, flush=True)
+    except OSError:  # nobody listens; Python flushes again at its end, which must not change the exit code
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
     if as_json:
         content = {"schema": "hardmax.error/1", "version": __version__, "code": code, "error": message}
         with contextlib.suppress(OSError):

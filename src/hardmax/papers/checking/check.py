@@ -335,7 +335,8 @@ def check_statement(
         asked.bind(data, *evidence, **options)
     except TypeError as error:
         named = (f"{p.name}=..." if p.kind is p.KEYWORD_ONLY else p.name for p in asked.parameters.values())
-        raise ValueError(f"{id}: {error}; call check_statement({id!r}, {', '.join(named)})") from None
+        reason = str(error).replace("keyword-only ", "")  # as Python 3.12 and newer say
+        raise ValueError(f"{id}: {reason}; call check_statement({id!r}, {', '.join(named)})") from None
     wanted = subject_of(found)
     if isinstance(wanted, type) and wanted is not Any and not isinstance(data, wanted):
         raise WrongType(
