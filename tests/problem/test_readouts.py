@@ -124,5 +124,5 @@ def test_what_a_head_cannot_do_is_said(tmp_path):
         hm.dynamics.hessian(problem, None)
     with pytest.raises(ValueError, match=r"readout must be a hardmax\.readouts\.Readout, got str"):
         hm.Problem.from_readout([[[1.0]]], "linear")
-    with pytest.raises(ValueError, match="v needs a linear head"):
+    with pytest.raises(ValueError, match="v needs a linear readout"):
         hm.gradient(problem, None, wrt="v")

@@ -227,7 +227,7 @@ def readout_pull(problem: Problem, settled: Settled, total: float) -> Gradient:
     linear = problem.readout.linear
     if linear is None:
         raise ValueError(
-            "the gradient by v needs a linear head; make the problem with from_values or from_tokens"
+            "the gradient by v needs a linear readout; make the problem with from_values or from_tokens"
         )
     z, _ = attended_values(problem, settled)
     common = settled.log_slopes.max()
@@ -238,7 +238,9 @@ def readout_pull(problem: Problem, settled: Settled, total: float) -> Gradient:
 def with_readout(problem: Problem, v: np.ndarray) -> Problem:
     """Return the problem with another linear readout v."""
     if problem.readout.linear is None:
-        raise ValueError("training v needs a linear head; make the problem with from_values or from_tokens")
+        raise ValueError(
+            "training v needs a linear readout; make the problem with from_values or from_tokens"
+        )
     return problem._with(readout=replace(problem.readout.linear, v=v))
 
 

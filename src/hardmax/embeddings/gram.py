@@ -407,7 +407,7 @@ def conserved_spectrum(state: GramState, train: Iterable[str] = ("E", "p")) -> n
     G = state.matrix
     if "v" not in read_names(train):
         if state.nu <= 0.0:
-            raise ValueError("state must have a head v other than zero")
+            raise ValueError("state must have a readout v other than zero")
         G = G[:-1, :-1] - np.outer(G[:-1, -1], G[-1, :-1]) / state.nu
     signs = np.ones(len(G))
     signs[state.S :] = -1.0
