@@ -197,5 +197,5 @@ def test_what_needs_fixed_scores_or_data_says_so(verb, tmp_path):
         keys, values, [1.0], lambda z: np.tanh(z[:, 0]), lambda z: 1 - np.tanh(z) ** 2
     )
     rest = {"regularization_path": ([1.0],), "hessian": ([1.0],), "save": (tmp_path / "own.npz",)}
-    with pytest.raises(ValueError, match=r"fixed scores|linear heads|cannot be saved"):
+    with pytest.raises(ValueError, match=r"fixed scores|linear readouts|cannot be saved"):
         verb(problem, *rest.get(verb.__name__, ()))

@@ -91,5 +91,5 @@ def test_refusals(d1: Instance) -> None:
         flow_gram(d1.corpus, start, times=[1, 0])
     with pytest.raises(ValueError, match="state must hold the 4 tokens"):
         flow_gram(d1.corpus, GramState.infinite(2), times=[0, 1])
-    with pytest.raises(ValueError, match="head v other than zero"):
+    with pytest.raises(ValueError, match="readout v other than zero"):
         conserved_spectrum(GramState.from_vectors([[1.0]], [1.0], [0.0]))

@@ -238,9 +238,7 @@ def readout_pull(problem: Problem, settled: Settled, total: float) -> Gradient:
 def with_readout(problem: Problem, v: np.ndarray) -> Problem:
     """Return the problem with another linear readout v."""
     if problem.readout.linear is None:
-        raise ValueError(
-            "training v needs a linear readout; make the problem with from_values or from_tokens"
-        )
+        raise ValueError("training v needs a linear readout; use Problem.from_values or from_tokens")
     return problem._with(readout=replace(problem.readout.linear, v=v))
 
 
@@ -325,7 +323,7 @@ def hessian(problem: Problem, p: Any) -> np.ndarray:
     need_problem(problem)
     if problem.readout.moves:
         raise ValueError(
-            "the Hessian is for linear heads; a nonlinear head would need psi's second derivative"
+            "the Hessian is for linear readouts; a nonlinear one would need psi's second derivative"
         )
     problem.need_decreasing_loss()
     settled = settle_at(problem, problem.vector("p", p))

@@ -58,23 +58,24 @@ def _trained(
     source: str,
     reading: str,
     test: Test,
-    ours: str = "the same setting",
+    ours: str = "",
     differs: str = "",
     figure: str = "",
 ) -> LedgerItem:
     """An item about trainings; ``figure`` is the figure that shows the printed model."""
     name, seeds = TRAININGS[layers, source, reading]
+    usual, shorter = _SHORT.get((layers, source, reading), ("the same setting", ""))
     evidence: list[Evidence] = [TrainedEvidence(tuple(f"{name}-seed{k}" for k in range(seeds)), test)]
     if figure and reading == "printed":
         evidence.append(FigureEvidence(figure))
     words, change = READINGS[reading]
     data, few = DATA[source]
-    changes = " ".join(each for each in (change, differs, few) if each)
+    changes = " ".join(each for each in (change, differs or shorter, few) if each)
     return LedgerItem(
         "A",
         f"{item}, {words}",
         f"{printed}, {PROTOCOL}",
-        ours,
+        ours or usual,
         data,
         tuple(evidence),
         changes,
@@ -121,16 +122,7 @@ _FIGURES = (
         "Levels have 4 + 2^k tokens (A-ERR-1: the printed sizes give 1,538 tokens, not 2,048).",
     ),
     *(
-        _trained(
-            item,
-            f"{_SHAPES}{layers} on {source}",
-            count,
-            source,
-            reading,
-            shape,
-            *_SHORT.get((count, source, reading), ()),
-            figure=figure,
-        )
+        _trained(item, f"{_SHAPES}{layers} on {source}", count, source, reading, shape, figure=figure)
         for item, layers, count, source, figure in (
             ("Figure 3, top row", "one layer", 1, "IMDB", "A-FIG-3"),
             ("Figure 3, bottom row", "one layer", 1, "Yelp", "A-FIG-3"),
@@ -148,7 +140,6 @@ _LOSSES = tuple(
         source,
         reading,
         test,
-        *_SHORT.get((count, source, reading), ()),
     )
     for count, layers, order, test in (
         (1, "one layer", "1e-1", of_order(-1)),
