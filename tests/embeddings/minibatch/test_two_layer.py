@@ -44,7 +44,7 @@ def gradients(at: Instance, monkeypatch: pytest.MonkeyPatch) -> tuple[float, np.
     """Loss and gradient of the stack [E; p; v], as they reach the optimizer."""
     seen: list[np.ndarray] = []
     monkeypatch.setattr(two_layer_step, "update_adamw", lambda x, g, *_: seen.append(g.copy()))
-    with two_layer_step.TwoLayerNetwork(at.E, at.p, at.v, AdamW(0.1), "float64", 1) as model:
+    with two_layer_step.TwoLayerModel(at.E, at.p, at.v, AdamW(0.1), "float64", 1) as model:
         loss = model.step(at.corpus, 0.01)
         assert model.measured(at.corpus)[0] == pytest.approx(loss, rel=1e-14)
         assert not model._by_W.any()
