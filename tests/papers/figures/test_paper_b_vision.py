@@ -182,6 +182,6 @@ def test_the_papers_size_needs_a_gpu_and_a_day_names_what_differs():
     day = vision.protocol_of("day")
     assert (day.train, day.tokens, day.heads, day.rate) == (50_000, 256, 12, 3e-3)
     assert vision._differs(day) == [
-        "Differs from the printed training: dimension 96, printed 768; layers 2, printed 12; epochs 12, "
+        "Differs from the printed training: dimension 96, printed 768; layers 2, printed 12; epochs 5, "
         "printed 400."
     ]
