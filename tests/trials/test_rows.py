@@ -208,7 +208,7 @@ def test_rows_that_are_gone_are_run_again(plain, tmp_path, statement):
         ("UPDATE trials SET row = '{\"x\":{}}' WHERE cell = 1 AND trial = 7", "a row: x must be"),
         ("UPDATE trials SET row = '{\"x\":1' || '" + 400 * "0" + "}'", "that a float can hold"),
         ('UPDATE trials SET row = \'{"x":"\\ud800"}\'', "that UTF-8 can hold"),
-        ("UPDATE trials SET row = '{\"x\":' || replace(hex(zeroblob(9999)), '0', '[')", "nested too deeply"),
+        ("UPDATE trials SET row = '{\"x\":' || replace(hex(zeroblob(99999)), '0', '[')", "nested too deeply"),
         ("UPDATE trials SET status = 'maybe' WHERE cell = 1 AND trial = 7", "neither done nor failed"),
         # three texts that are three objects only together: the first two make one, the third two
         (

@@ -117,7 +117,7 @@ def test_compiled_engines_replace_plain_ones_also_at_work(tmp_path):
         assert time.monotonic() - began < 30.0
         assert status(workers)["state"] == "ready"
         assert status(workers)["text"] == ""
-        assert all(engine.plain is False for engine in until(lambda: list(workers._all)))
+        assert until(lambda: workers._all and all(engine.plain is False for engine in list(workers._all)))
 
 
 def test_a_plain_engine_has_a_longer_deadline():
