@@ -89,15 +89,17 @@ def compile_declared(compiled: Any) -> None:
             compiled.disable_compile()
 
 
-def entry_point(compiled: Any, signature: Any) -> Callable[..., Any]:
+def entry_point(compiled: Any, signature: Any = None) -> Callable[..., Any]:
     """Return what calls a kernel with arguments that are known to have the types of its signature.
 
     numba asks every array of every tuple for its type at each call, which takes longer than a hundred steps.
+    By default the signature is the only one that the kernel was declared with.
     """
     if not is_jitted(compiled):  # NUMBA_DISABLE_JIT
         return cast(Callable[..., Any], compiled)
     compile_declared(compiled)
-    return cast(Callable[..., Any], compiled.get_compile_result(signature).entry_point)
+    made = compiled.get_compile_result(signature or compiled.declared[0])
+    return cast(Callable[..., Any], made.entry_point)
 
 
 def _call_template(compiled: Any, resolve: Callable[..., Any], arguments: Any, keywords: Any) -> Any:
