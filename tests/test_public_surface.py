@@ -16,7 +16,7 @@ import typer
 from tests.contract import names
 
 import hardmax
-from hardmax.app.cli.commands import app
+from hardmax.app.cli.commands import typer_app
 
 ROOT = Path(__file__).parents[1]
 NEEDS = {"play": "anywidget"}  # what make test does not install
@@ -137,7 +137,7 @@ def test_one_word_for_one_thing():
     ours = [name for name in PUBLIC if not hasattr(PUBLIC[name], "get_params")]
     assert len(PUBLIC) - len(ours) == 2
     assert {name: found for name in ours if (found := OTHER_WORDS & {*parameters(PUBLIC[name])})} == {}
-    commands = [*typer.main.get_command(app).commands.values()]
+    commands = [*typer.main.get_command(typer_app()).commands.values()]
     commands += [inner for each in commands for inner in getattr(each, "commands", {}).values()]
     assert len(commands) > 10
     options = {word for each in commands for option in each.params for word in option.opts}

@@ -52,7 +52,7 @@ def run_body(monkeypatch, capsys):
         monkeypatch.setattr(options, "_load", lambda place: body)
         made, kind = typer_command("try", Command("", ("hardmax try",), metavars={"file": "FILE"}))
         app.command("try", cls=kind)(made)
-        monkeypatch.setattr(commands, "app", app)
+        monkeypatch.setattr(commands, "typer_app", lambda word: app)
         code = cli.run([*before, "try", *arguments])
         return code, *capsys.readouterr()
 
@@ -173,7 +173,7 @@ def test_interrupt_outside_a_command(monkeypatch, capsys):
     def interrupted(**_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(commands, "app", interrupted)
+    monkeypatch.setattr(commands, "typer_app", lambda word: interrupted)
     assert cli.run(["doctor"]) == 130
     assert "interrupted" in capsys.readouterr().err
 

@@ -51,10 +51,10 @@ def test_every_example_is_of_a_known_kind():
 
 def test_every_command_is_run_here():
     """A new command needs a test in this file."""
-    from hardmax.app.cli.commands import app
+    from hardmax.app.cli.commands import typer_app
 
-    names = {command.callback.__name__ for command in app.registered_commands}
-    for group in app.registered_groups:
+    names = {command.callback.__name__ for command in typer_app().registered_commands}
+    for group in typer_app().registered_groups:
         names |= {f"{group.name} {c.callback.__name__}" for c in group.typer_instance.registered_commands}
     text = Path(__file__).read_text()
     assert [name for name in sorted(names - {"play"}) if f'told("{name}"' not in text] == []

@@ -341,7 +341,7 @@ class GroupHelp(TyperGroup):
     """A typer group whose help page lists its commands under headings."""
 
     title = ""
-    sections: ClassVar[Mapping[str, Mapping[str, str]]] = {}
+    sections: ClassVar[Mapping[str, Mapping[str, str | Command]]] = {}
     options: ClassVar[Mapping[str, str]] = {name: text for name, text in GLOBAL.items() if name != "--json"}
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
@@ -373,7 +373,9 @@ def group_page(path: str, group: GroupHelp) -> str:
     """Return the help page of a group of commands."""
     parts = [f"Usage: {path} [OPTIONS] COMMAND", _filled(group.title)]
     column = max(len(name) for rows in (*group.sections.values(), group.options) for name in rows) + 4
-    parts += [_section(title, rows, column) for title, rows in group.sections.items()]
+    for title, rows in group.sections.items():
+        summaries = {name: each if isinstance(each, str) else each.summary for name, each in rows.items()}
+        parts.append(_section(title, summaries, column))
     parts.append(_section("Options", group.options, column))
     parts.append(f"Run '{path} COMMAND -h' for the options of a command.")
     return "\n\n".join(parts) + "\n"
