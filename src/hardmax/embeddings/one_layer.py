@@ -88,12 +88,7 @@ def evaluate(corpus: Corpus, a: Any, c: Any, scale: float = 1.0) -> Evaluation:
     """
     a = expect.finite_array("a", a, (corpus.S,))
     c = expect.finite_array("c", c, (corpus.S,))
-    if scale != 1.0:
-        point = evaluate(corpus, expect.positive("scale", scale) * a, c)
-        return replace(point, A_hat=scale * point.A_hat)
-    if 2.0 * (a.max() - a.min()) + np.abs(c).max() <= MODERATE:
-        return _evaluate_moderate(corpus, a, c)
-    return _evaluate_anywhere(corpus, a, c)
+    return _evaluate(corpus, a, c, expect.positive("scale", scale))
 
 
 @check_arguments
@@ -180,6 +175,17 @@ def starting_vectors(corpus: Corpus, start: Any) -> tuple[np.ndarray, np.ndarray
     except (TypeError, ValueError):
         raise ValueError(f"start must be three arrays (E, p, v), got {start!r:.40}") from None
     return read_vectors(corpus, E, p, v)
+
+
+def _evaluate(corpus: Corpus, a: np.ndarray, c: np.ndarray, scale: float) -> Evaluation:
+    """`evaluate` at arrays of the right shapes, as training has them."""
+    if scale != 1.0:
+        point = _evaluate(corpus, scale * a, c, 1.0)
+        return replace(point, A_hat=scale * point.A_hat)
+    if 2.0 * (a.max() - a.min()) + np.abs(c).max() <= MODERATE:
+        return _evaluate_moderate(corpus, a, c)
+    a, c = expect.finite_array("a", a, (corpus.S,)), expect.finite_array("c", c, (corpus.S,))
+    return _evaluate_anywhere(corpus, a, c)
 
 
 def _evaluate_moderate(corpus: Corpus, a: np.ndarray, c: np.ndarray) -> Evaluation:
@@ -368,7 +374,7 @@ def descend_embeddings(
 
     def evaluate_at(inputs: np.ndarray | None) -> Evaluation:
         E, p, v = vectors.values()
-        return evaluate(corpus if inputs is None else take(corpus, inputs), E @ p, E @ v, factor)
+        return _evaluate(corpus if inputs is None else take(corpus, inputs), E @ p, E @ v, factor)
 
     def pulls(point: Evaluation, step: int) -> dict[str, Pull]:
         if along_p is not None:
@@ -414,8 +420,8 @@ def pulls_at(
     if "E" in names:
         top = max(point.log_scale, point.log_scale_C)
         share_A, share_C = math.exp(point.log_scale - top), math.exp(point.log_scale_C - top)
-        shares = np.column_stack([point.A_hat * share_A, point.C_hat * share_C])
-        pulls["E"] = Pull(-(shares @ np.vstack([p, v])), top)
+        shares = np.column_stack([point.A_hat * -share_A, point.C_hat * -share_C])
+        pulls["E"] = Pull(shares @ np.vstack([p, v]), top)
     return pulls
 
 
