@@ -224,6 +224,7 @@ def test_progress_and_until_loss(optimizer):
         assert run.times.tolist() == whole.times.tolist()[: ends + 1]
         np.testing.assert_allclose(run.points, whole.points[: ends + 1], rtol=1e-14)
         assert told == [(10 * k, 100) for k in range(ends + 1)]
+        assert run.event == "loss reached"
 
 
 @pytest.mark.parametrize("coordinates", ["primal", "gram", "qr"])

@@ -23,7 +23,6 @@ from hardmax.dynamics.optim.base import need_optimizer, settings
 from hardmax.dynamics.updates import nothing
 
 SQUARES = (1e-250, 1e250)  # the squared lengths at which `spread` does not rescale
-LOSS_REACHED = "loss reached"  # the event of a run that `until_loss` ended
 
 
 class Pull(NamedTuple):
@@ -226,11 +225,6 @@ class BlockTrainer(Trainer):
     def name(self) -> str:
         """The names of the optimizers."""
         return ", ".join(sorted({each.name for each in self.optimizers}))
-
-    @property
-    def event(self) -> str | None:
-        """What ended the run, or what the states tell of it."""
-        return LOSS_REACHED if self.is_low else super().event
 
     def take_step(self) -> bool:
         """Take one step, or pass it over if nothing pulls; returns False where the blocks overflowed."""

@@ -53,6 +53,7 @@ from hardmax.problem import Problem
 from hardmax.problem.coordinates import Coordinates, Scale
 
 FACTOR = 0.1  # of the learning rate at a milestone
+LOSS_REACHED = "loss reached"  # the event of a run that `until_loss` ended
 LARGEST = 1e250  # entries of p above it are a runaway: soon they would not be floats
 
 # What only Python can evaluate: it fills in the workspace at x and returns what a compiled force would.
@@ -316,6 +317,8 @@ class Trainer:
     @property
     def event(self) -> str | None:
         """What happened at the end, or what the states tell of the run."""
+        if self.is_low:
+            return LOSS_REACHED
         if self.status != DONE:
             return EVENTS.get(self.status)
         parts = np.split(self._states, np.cumsum([math.prod(shape) for shape in self._shapes])[:-1])

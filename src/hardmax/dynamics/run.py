@@ -59,10 +59,10 @@ class Run:
     None where only ``observed`` numbers were kept on the way, as for embeddings, whose E is too large;
     ``final`` always exists. ``event`` records what happened to it, or is None. These stop a run:
     "stationary point", "no competing token", "tie", "precision exhausted" (pulls that cancel to rounding),
-    "runaway" (the step that would pass 1e250 is not taken). These do not: "cycle" (p and all that
-    the optimizer remembers repeat bit for bit), "frozen momentum" (the gradient had no effect in the last
-    100 steps or more). Indices ``at`` count snapshots; -1 is the last. Trainings of other
-    models extend this class.
+    "runaway" (the step that would pass 1e250 is not taken), "loss reached" (by ``until_loss``). These do
+    not: "cycle" (p and all that the optimizer remembers repeat bit for bit), "frozen momentum" (the gradient
+    had no effect in the last 100 steps or more). Indices ``at`` count snapshots; -1 is the last. Trainings of
+    other models extend this class.
 
     >>> import hardmax as hm
     >>> path = hm.train(hm.data.example("B-FIG-1a"), hm.optim.Normalized(0.1), steps=1000)

@@ -18,7 +18,7 @@ from hardmax._lib.progress import Progress
 from hardmax.data.corpora.corpus import Corpus
 from hardmax.dynamics import checkpoint as files
 from hardmax.dynamics.blocks import epoch_order
-from hardmax.dynamics.driver import FACTOR
+from hardmax.dynamics.driver import FACTOR, LOSS_REACHED
 from hardmax.embeddings.minibatch.result import EmbeddingTraining, TokenObservables, mean_by_epoch
 from hardmax.embeddings.one_layer import take
 from hardmax.embeddings.two_layer import two_layers
@@ -192,7 +192,7 @@ def run(
     if event is None and kept[-1].epochs != epoch:
         kept.append(TokenObservables(corpus, epoch, *model.observe()))
     if event is None and mean <= plan.until_loss:
-        event = "loss reached"
+        event = LOSS_REACHED
     return Epochs(np.array(losses), tuple(kept), event)
 
 
