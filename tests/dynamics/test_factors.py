@@ -287,7 +287,7 @@ def test_bad_factors():
         ),
         (
             lambda: hm.train(problem.factors(rank=1), (step,) * 3, start=(K, K)),
-            "a tuple of 2 values, each an optimizer",
+            "a tuple of 2 of them or a dict",
         ),
         (lambda: hm.train(problem.factors(rank=1), "sign", start=(K, K)), "optimizer must be an optimizer"),
         (

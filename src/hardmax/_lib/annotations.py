@@ -293,6 +293,7 @@ def _refusal(name: str, kinds: list[Kind], value: Any) -> Exception:
     words = " or ".join(kind.words for kind in kinds).replace(
         "the name of a file or a path", "the name of a file"
     )
+    words = words.replace(f" values, each {kinds[0].words}", " of them")
     remedy = "".join(f"; {kind.remedy}" for kind in kinds if kind.remedy)
     if name == "problem" and isinstance(value, (list, tuple)) and len(kinds) == 1:
         remedy = "; pass several to train or max_margin"
