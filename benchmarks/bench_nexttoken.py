@@ -120,7 +120,7 @@ class StructuredNumpy:
 def compare(V: int, longest: int, lag0: float, max_lag: int) -> dict[str, Any]:
     samples = samples_of(V, longest, lag0, max_lag)
     pairs = hm.nexttoken.pairs.Pairs.of(samples)
-    W_ov = hm.problem.heads.OutputValue.aligned(pairs.collocation, MARGIN)
+    W_ov = hm.problem.readouts.OutputValue.aligned(pairs.collocation, MARGIN)
     stage = hm.nexttoken.stages.StageTwo(pairs, W_ov)
     rate = 0.05 / np.sqrt(V)
     a = np.zeros(pairs.P)
@@ -174,7 +174,7 @@ def _first(samples: hm.nexttoken.Samples, share: int) -> Any:
 def per_step(samples: hm.nexttoken.Samples) -> tuple[int, float]:
     pairs = hm.nexttoken.pairs.Pairs.of(samples)
     stage = hm.nexttoken.stages.StageTwo(
-        pairs, hm.problem.heads.OutputValue.aligned(pairs.collocation, MARGIN)
+        pairs, hm.problem.readouts.OutputValue.aligned(pairs.collocation, MARGIN)
     )
     a = np.zeros(pairs.P)
     stage.descend(a, 1e-3, 3)

@@ -13,6 +13,7 @@ new over old is printed, with its quartiles. Names that differ between the check
 from __future__ import annotations
 
 import argparse
+import importlib
 import inspect
 import os
 import resource
@@ -95,7 +96,8 @@ def enumeration() -> Callable[[], object]:
     import hardmax as hm
 
     problem = hm.data.sphere(5, 6, 4, rng=0)
-    return lambda: list(hm.selections(problem))
+    every = hm.selections if hasattr(hm, "selections") else hm.feasible_selections
+    return lambda: list(every(problem))
 
 
 def nexttoken() -> Callable[[], object]:
@@ -116,7 +118,8 @@ def trainer() -> Callable[[], object]:
     named = inspect.signature(train).parameters
     options = {"epochs": 10, "batch": 64, "rng": 0, "workers" if "workers" in named else "threads": 1}
     if "step" in named:
-        return lambda: train(corpus, 256, hm.optim.AdamW(1e-3), **options)
+        rules = hm.optim if hasattr(hm, "optim") else hm.steps
+        return lambda: train(corpus, 256, rules.AdamW(1e-3), **options)
     return lambda: train(corpus, 256, rate=1e-3, **options)
 
 
@@ -153,21 +156,30 @@ def _corpus(n: int, d: int) -> tuple[object, tuple[object, object, object]]:
     return corpus, hm.embeddings.initial_vectors(corpus.S, d, rng=1)
 
 
+def _found(*names: str) -> Callable[..., object]:
+    """The function of hardmax.embeddings that has one of these names."""
+    for name in names:
+        module, function = name.split(".")
+        try:
+            return getattr(importlib.import_module(f"hardmax.embeddings.{module}"), function)
+        except (ImportError, AttributeError):
+            continue
+    raise SystemExit(f"no {' or '.join(names)} in this checkout")
+
+
 def two_layers() -> Callable[[], object]:
     import hardmax as hm
 
     corpus, vectors = _corpus(32, 16)
     state = hm.embeddings.TwoLayerGram.from_vectors(*vectors)
-    return lambda: hm.embeddings.two_layer.descend_two_layer(corpus, state, steps=10, rate=0.1, record=[10])
+    descend = _found("two_layer.descend_two_layer", "two_layer_gram.descend_two_layer")
+    return lambda: descend(corpus, state, steps=10, rate=0.1, record=[10])
 
 
 def embeddings() -> Callable[[], object]:
-    import hardmax as hm
-
     corpus, vectors = _corpus(128, 64)
-    return lambda: hm.embeddings.one_layer.descend_embeddings(
-        corpus, *vectors, steps=200, rate=0.1, record=[200]
-    )
+    descend = _found("one_layer.descend_embeddings", "descent.descend_embeddings")
+    return lambda: descend(corpus, *vectors, steps=200, rate=0.1, record=[200])
 
 
 def sweep() -> Callable[[], object]:
@@ -199,7 +211,7 @@ def texts() -> Callable[[], object]:
 
     import numpy as np
 
-    import hardmax as hm
+    from hardmax.embeddings import text_corpus
 
     rng = np.random.default_rng(0)
     words = ["".join(rng.choice([*"abcdefghij"], size=5)) for _ in range(500)]
@@ -210,7 +222,8 @@ def texts() -> Callable[[], object]:
             os.environ["HARDMAX_CACHE"] = f"{folder}/cache"  # an empty one
             file = Path(folder, "reviews.csv")
             file.write_text("text,label\n" + "\n".join(rows))
-            return hm.embeddings.text_corpus(file, min_count=5, workers=1)
+            least = "min_count" if "min_count" in inspect.signature(text_corpus).parameters else "least"
+            return text_corpus(file, **{least: 5}, workers=1)
 
     return run
 

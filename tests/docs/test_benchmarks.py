@@ -1,7 +1,11 @@
 """The table of make bench: how a line is read, and that every number of the page comes from one."""
 
+import ast
+import importlib
 import importlib.util
+import inspect
 import json
+import re
 import runpy
 import sys
 from pathlib import Path
@@ -31,6 +35,40 @@ def test_every_benchmark_has_a_line(harness):
     assert len(titles) == len(set(titles))
     assert all(line.limit for line in harness.LINES)
     assert all(bool(line.peer) == (line.theirs is not None) for line in harness.LINES)
+
+
+# compare.py asks two versions, and looks names up in both.
+@pytest.mark.parametrize(
+    "script",
+    [each for each in sorted(HERE.glob("*.py")) if each.name != "compare.py"],
+    ids=lambda path: path.stem,
+)
+def test_the_names_that_a_benchmark_uses_exist(script):
+    """Benchmarks run seldom, so a renamed function would be noticed late."""
+    named = set()
+    for node in ast.walk(ast.parse(script.read_text())):
+        if isinstance(node, ast.Attribute) and re.fullmatch(r"hm(\.\w+)+", ast.unparse(node)):
+            named.add("hardmax" + ast.unparse(node).removeprefix("hm"))
+        elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith("hardmax"):
+            named |= {f"{node.module}.{each.name}" for each in node.names}
+    assert [name for name in sorted(named) if not exists(name)] == []
+
+
+def exists(name):
+    """Whether a dotted name leads from module to module to something; what an object has is not asked."""
+    value, *rest = name.split(".")
+    value = importlib.import_module(value)
+    for part in rest:
+        if not inspect.ismodule(value):
+            return True
+        if hasattr(value, part):
+            value = getattr(value, part)
+        else:
+            try:
+                value = importlib.import_module(f"{value.__name__}.{part}")
+            except ModuleNotFoundError as error:
+                return bool(error.name) and not error.name.startswith("hardmax")  # an extra that is absent
+    return True
 
 
 def test_every_number_of_the_page_was_measured_by_a_line(harness):
