@@ -63,6 +63,6 @@ def test_the_picture_shows_every_folder():
 
 
 def test_the_files_of_formulas_exist():
-    named = re.findall(r"`(\w+/\w+(?:\.py)?)`", section("Where a formula lives"))
+    named = re.findall(r"`((?:\w+/)+\w+(?:\.py)?)`", section("Where a formula lives"))
     assert len(named) > 5
     assert [each for each in named if not (SOURCE / each).exists()] == []

@@ -75,9 +75,7 @@ def test_a_finished_store_is_one_file_that_can_be_read_anywhere(made, monkeypatc
     result = hm.Sweep.open(made)
     assert result.done + result.failed == 6
     assert sorted(path.name for path in made.parent.iterdir()) == ["s.db", "s.db.lock"]
-    assert (
-        made.with_name("s.db.lock").stat().st_size == 0
-    )  # as docs/how-to/sweeps.md says, which names it too
+    assert made.with_name("s.db.lock").stat().st_size == 0  # docs/reference/files.md names it too
     result.store.close()
 
 
