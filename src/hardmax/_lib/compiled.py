@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 from types import FunctionType
 from typing import Any, cast
 
@@ -100,6 +100,9 @@ def entry_point(compiled: Any, signature: Any = None) -> Callable[..., Any]:
     compile_declared(compiled)
     made = compiled.get_compile_result(signature or compiled.declared[0])
     return cast(Callable[..., Any], made.entry_point)
+
+
+entry = cache(entry_point)  # of kernels that are called often, each time for a short while
 
 
 def _call_template(compiled: Any, resolve: Callable[..., Any], arguments: Any, keywords: Any) -> Any:

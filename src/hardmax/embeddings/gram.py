@@ -230,7 +230,7 @@ def descend_gram(
 
     def evaluate(inputs: np.ndarray | None) -> one_layer.Evaluation:
         part = corpus if inputs is None else one_layer.take(corpus, inputs)
-        return one_layer.evaluate(part, held["a"], held["c"], factor)
+        return one_layer.evaluate_arrays(part, held["a"], held["c"], factor)
 
     def advance(point: one_layer.Evaluation, step: int) -> dict[str, Pull]:
         moves = _moves(at(), point, rules, step)

@@ -88,7 +88,7 @@ def evaluate(corpus: Corpus, a: Any, c: Any, scale: float = 1.0) -> Evaluation:
     """
     a = expect.finite_array("a", a, (corpus.S,))
     c = expect.finite_array("c", c, (corpus.S,))
-    return _evaluate(corpus, a, c, expect.positive("scale", scale))
+    return evaluate_arrays(corpus, a, c, expect.positive("scale", scale))
 
 
 @check_arguments
@@ -177,10 +177,10 @@ def starting_vectors(corpus: Corpus, start: Any) -> tuple[np.ndarray, np.ndarray
     return read_vectors(corpus, E, p, v)
 
 
-def _evaluate(corpus: Corpus, a: np.ndarray, c: np.ndarray, scale: float) -> Evaluation:
+def evaluate_arrays(corpus: Corpus, a: np.ndarray, c: np.ndarray, scale: float) -> Evaluation:
     """`evaluate` at arrays of the right shapes, as training has them."""
     if scale != 1.0:
-        point = _evaluate(corpus, scale * a, c, 1.0)
+        point = evaluate_arrays(corpus, scale * a, c, 1.0)
         return replace(point, A_hat=scale * point.A_hat)
     if 2.0 * (a.max() - a.min()) + np.abs(c).max() <= MODERATE:
         return _evaluate_moderate(corpus, a, c)
@@ -374,7 +374,7 @@ def descend_embeddings(
 
     def evaluate_at(inputs: np.ndarray | None) -> Evaluation:
         E, p, v = vectors.values()
-        return _evaluate(corpus if inputs is None else take(corpus, inputs), E @ p, E @ v, factor)
+        return evaluate_arrays(corpus if inputs is None else take(corpus, inputs), E @ p, E @ v, factor)
 
     def pulls(point: Evaluation, step: int) -> dict[str, Pull]:
         if along_p is not None:
