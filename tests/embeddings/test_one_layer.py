@@ -8,7 +8,7 @@ from typing import Any
 import mpmath
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
@@ -74,8 +74,12 @@ def points(draw: Any) -> tuple[hm.Corpus, np.ndarray, np.ndarray]:
     )
 
 
+CANCELLING = hm.Corpus.from_sequences([[0], [0], [0, 0, 1], [0, 0, 1]], [-1, -1, -1, 1])
+
+
 @settings(max_examples=40)
 @given(points(), st.sampled_from([1.0, 60.0, 500.0]))
+@example((CANCELLING, np.zeros(2), np.array([0.0, 0.015625])), 1.0)
 def test_the_papers_sum_over_positions(
     point: tuple[hm.Corpus, np.ndarray, np.ndarray], steepness: float
 ) -> None:
@@ -88,10 +92,13 @@ def test_the_papers_sum_over_positions(
         assert found.loss == pytest.approx(float(want.loss), rel=1e-12)
         np.testing.assert_allclose(found.f, np.array(want.f, dtype=float), rtol=1e-11, atol=1e-11)
         np.testing.assert_allclose(found.g, np.array(want.g, dtype=float), rtol=1e-11)
-        # Relative to the largest term, after the common exponent: nothing is lost to underflow.
+        # Relative to the largest sum of terms' sizes, for those of opposite labels may cancel, and after the
+        # common exponent: nothing is lost to underflow.
         scale = mpmath.exp(found.log_scale) if found.log_scale > -math.inf else 1
         A = np.array([float(x / scale) for x in want.A])
-        tolerance = 1e-15 * (20 + 6 * steepness) * np.abs(A).max() + 1e-50
+        alone = [exact_model(one_layer.take(corpus, np.array([k])), a, c).A for k in range(corpus.n)]
+        size = max(sum(map(abs, terms)) for terms in zip(*alone, strict=True)) / corpus.n
+        tolerance = 1e-15 * (20 + 6 * steepness) * float(size / scale) + 1e-50
         np.testing.assert_allclose(found.A_hat, A, rtol=0, atol=tolerance)
         C = np.array([float(x / mpmath.exp(found.log_scale_C)) for x in want.C])
         np.testing.assert_allclose(found.C_hat, C, rtol=0, atol=1e-15 * (20 + 6 * steepness))
@@ -106,18 +113,24 @@ def test_both_ways_of_evaluating_agree(point: tuple[hm.Corpus, np.ndarray, np.nd
     np.testing.assert_allclose(one.A, two.A, rtol=1e-12, atol=1e-16)
 
 
+ALMOST_OPPOSITE = hm.Corpus.from_sequences([[0], [0, 1, 2, 2], [1, 2, 2]], [-1, -1, 1])
+
+
 @given(points(), st.sampled_from([1.0, 300.0]))
+@example((ALMOST_OPPOSITE, np.array([0.0, 1.0, 0.0]), np.array([0.0, 0.0, 1.0])), 300.0)
 def test_identities(point: tuple[hm.Corpus, np.ndarray, np.ndarray], steepness: float) -> None:
     corpus, a, c = point
     found = one_layer.evaluate(corpus, steepness * a, c)
-    size = np.abs(found.A_hat).max()
-    assert abs(found.A_hat.sum()) <= 1e-15 * corpus.nnz * size
     assert found.C.sum() == pytest.approx(-(corpus.signs * found.g).mean(), rel=1e-13, abs=1e-16)
-    # Sequence by sequence too: a corpus of one.
+    # Sequence by sequence, then relative to the sum of their sizes: opposite labels may cancel.
+    size = 0.0
     for k in range(corpus.n):
         alone = hm.Corpus.from_counts(corpus.matrix[[k]], corpus.labels[[k]])
-        A_hat = one_layer.evaluate(alone, steepness * a, c).A_hat
-        assert abs(A_hat.sum()) <= 1e-15 * alone.nnz * np.abs(A_hat).max()
+        one = one_layer.evaluate(alone, steepness * a, c)
+        assert abs(one.A_hat.sum()) <= 1e-15 * alone.nnz * np.abs(one.A_hat).max()
+        if one.log_scale > -math.inf:
+            size += np.abs(one.A_hat).max() * math.exp(one.log_scale - found.log_scale) / corpus.n
+    assert abs(found.A_hat.sum()) <= 1e-15 * corpus.nnz * size
     # The softmax is blind to a common shift of the logits.
     moved = one_layer.evaluate(corpus, steepness * a + 7.0, c)
     np.testing.assert_allclose(
