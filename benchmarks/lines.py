@@ -153,7 +153,7 @@ LINES = (
         at_least=1000,
     ),
     Line(
-        "the 6,000 trials against the best that PyTorch can do, CPU time",
+        "6,000 trials of figure 9 of paper B against the best that PyTorch can do, CPU time",
         "bench_dynamics.py",
         "s",
         lambda x: x["fig9"]["total"]["hardmax_cpu_s"],
