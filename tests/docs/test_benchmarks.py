@@ -61,13 +61,15 @@ def exists(name):
     for part in rest:
         if not inspect.ismodule(value):
             return True
-        if hasattr(value, part):
+        try:
             value = getattr(value, part)
-        else:
+        except AttributeError:
             try:
                 value = importlib.import_module(f"{value.__name__}.{part}")
             except ModuleNotFoundError as error:
-                return bool(error.name) and not error.name.startswith("hardmax")  # an extra that is absent
+                return bool(error.name) and not error.name.startswith("hardmax")
+        except ImportError:  # an extra that is absent; with it the name is looked up
+            return True
     return True
 
 

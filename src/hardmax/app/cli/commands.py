@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
 from typing import Any, ClassVar
 
 import typer
@@ -179,7 +178,6 @@ def set_globally(
     ctx.obj.quiet = ctx.obj.quiet or quiet
 
 
-@cache
 def typer_app(word: str = "") -> typer.Typer:
     """Make the commands that begin with a word, or all; all take a quarter of the time of a short answer.
 

@@ -15,7 +15,6 @@ import shutil
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from importlib import import_module
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -132,7 +131,7 @@ class Command:
     note: str = ""
     instead: Mapping[str, Instead] = field(default_factory=dict)
 
-    @cached_property
+    @property
     def call(self) -> Callable[..., Any]:
         """The function."""
         return _load(self.function)
@@ -142,7 +141,7 @@ class Command:
         """The first line of the function's docstring."""
         return (inspect.getdoc(self.call) or "").partition("\n")[0]
 
-    @cached_property
+    @property
     def parameters(self) -> list[Parameter]:
         """The arguments and options, in the order of the signature."""
         helps = arguments_of(inspect.getdoc(self.call) or "")
