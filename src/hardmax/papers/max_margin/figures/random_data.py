@@ -473,7 +473,7 @@ def _sensitivity(table: Table) -> dict[str, Any]:
     }
 
 
-GAP = r"least score gap $\underline{\gamma}$ to a neighbor"
+GAP = "least score gap to a neighbor"
 BIN = 0.005  # the paper's bins are narrower than 0.01
 PROTOCOL = (
     "Each trial: 4 inputs of 6 tokens uniform on the sphere, 1,000 normalized steps of size 1 from zero, "
