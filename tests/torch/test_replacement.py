@@ -251,7 +251,7 @@ def test_models_that_are_refused():
     with (
         pytest.raises(
             ValueError,
-            match=r"got Linear without any that is known.*q_proj.*c_attn.*; call hm\.torch\.scaled_dot",
+            match=r"got Linear without any that is known.*q_proj.*c_attn.*where layers= is an option",
         ),
         hm.torch.exact_attention(torch.nn.Linear(2, 2)),
     ):

@@ -89,6 +89,7 @@ def compile_declared(compiled: Any) -> None:
             compiled.disable_compile()
 
 
+@cache
 def entry_point(compiled: Any, signature: Any = None) -> Callable[..., Any]:
     """Return what calls a kernel with arguments that are known to have the types of its signature.
 
@@ -100,9 +101,6 @@ def entry_point(compiled: Any, signature: Any = None) -> Callable[..., Any]:
     compile_declared(compiled)
     made = compiled.get_compile_result(signature or compiled.declared[0])
     return cast(Callable[..., Any], made.entry_point)
-
-
-entry = cache(entry_point)  # of kernels that are called often, each time for a short while
 
 
 def _call_template(compiled: Any, resolve: Callable[..., Any], arguments: Any, keywords: Any) -> Any:

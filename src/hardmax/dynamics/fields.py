@@ -20,7 +20,7 @@ from scipy.linalg.lapack import dgetrf, dgetrs
 from scipy.sparse import csr_array, dia_array, eye_array
 from scipy.sparse.linalg import splu
 
-from hardmax._lib.compiled import entry
+from hardmax._lib.compiled import entry_point
 from hardmax.dynamics.edges import Edges, Scratch, fill_log_flows, gather
 from hardmax.dynamics.field_kernels import OVERFLOW, Frame, fill_force, leap
 from hardmax.dynamics.forces import GAPS, layout_of, workspace
@@ -329,7 +329,7 @@ class Field(FlowField):
         if self.is_compiled:
             F = np.empty(D.shape[1])
             self.room.slots[GAPS], self.room.tops[:] = gaps, tops
-            entry(fill_force)(self.layout, D, tau, self.room, F)
+            entry_point(fill_force)(self.layout, D, tau, self.room, F)
             return F
         settled = settle_gaps(self.reduced, self.slots, gaps, tops, tau)
         scale = np.exp(np.minimum(settled.log_scale, OVERFLOW)) / self.reduced.total
@@ -446,7 +446,7 @@ class ForceLeg(Leg):
         """Return z and its error at the end of a step, in one compiled call."""
         field, z = self.field, np.empty(len(self.x))
         field.room.tops[:] = self.tops
-        return z, entry(leap)(field.layout, self._frame, sigma, ORDER, field.room, z)
+        return z, entry_point(leap)(field.layout, self._frame, sigma, ORDER, field.room, z)
 
 
 class NormField(Field):
@@ -657,7 +657,7 @@ class EdgeField(FlowField):
     def velocity(self, gap: np.ndarray, relative: np.ndarray) -> np.ndarray:
         """-G/|G| from the gaps of the edges, and the same gaps relative to one of them."""
         self.room.log_flux[:] = self._log_flows(gap) + relative
-        _, length = entry(gather)(self.edges, self.room.log_flux, self.G)
+        _, length = entry_point(gather)(self.edges, self.room.log_flux, self.G)
         return self.G / -length
 
     def stiffness(self, gap: np.ndarray, relative: np.ndarray) -> Any:
@@ -684,7 +684,7 @@ class EdgeField(FlowField):
 
     def _log_flows(self, gap: np.ndarray) -> np.ndarray:
         self.room.gap[:] = gap
-        if not entry(fill_log_flows)(self.edges, self.margin, self.room):
+        if not entry_point(fill_log_flows)(self.edges, self.margin, self.room):
             raise LeftForm
         return self.room.log_flux.copy()
 

@@ -178,20 +178,12 @@ def attention_layers(
     if not selected:
         for name, module in model.named_modules():
             _refuse_uncounted(name or type(module).__name__, module, heads)
-        raise UnknownLayers(
+        raise ValueError(
             f"model must be one with attention layers, got {type(model).__name__} without any that is known: "
-            f"no nn.MultiheadAttention, and no module with projections named {_looked_for()}",
-            "describe its layers as hm.torch.AttentionLayer and pass them as layers=",
+            f"no nn.MultiheadAttention, and no module with projections named {_looked_for()}; describe its "
+            "layers as hm.torch.AttentionLayer where layers= is an option"
         )
     return selected
-
-
-class UnknownLayers(ValueError):
-    """A model has no attention layer that is known; a caller without `layers` has another remedy."""
-
-    def __init__(self, problem: str, remedy: str) -> None:
-        super().__init__(f"{problem}; {remedy}")
-        self.problem = problem
 
 
 def refuse_compiled(model: nn.Module, remedy: str) -> None:

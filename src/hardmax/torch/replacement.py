@@ -13,7 +13,7 @@ from torch import nn
 
 from hardmax._lib.extras import install
 from hardmax.torch.dot_product import scaled_dot_product_attention
-from hardmax.torch.layers import UnknownLayers, attention_layers, refuse_compiled
+from hardmax.torch.layers import attention_layers, refuse_compiled
 from hardmax.torch.multihead import ExactMode
 
 NAME = "hardmax"  # of the attention in transformers
@@ -47,11 +47,7 @@ def exact_attention(model: nn.Module) -> Iterator[nn.Module]:
     >>> torch.allclose(exact, model(x), atol=1e-5)
     True
     """
-    try:
-        layers = attention_layers(model)
-    except UnknownLayers as error:
-        remedy = "call hm.torch.scaled_dot_product_attention in its code"
-        raise UnknownLayers(error.problem, remedy) from None
+    layers = attention_layers(model)
     refuse_compiled(
         model,
         "pass the model before torch.compile, or call hm.torch.scaled_dot_product_attention in its code, "

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from hardmax._lib.compiled import entry
+from hardmax._lib.compiled import entry_point
 from hardmax.dynamics.driver import Rule, steps_to_record
 from hardmax.dynamics.forces import CANCELLED, fixed
 from hardmax.dynamics.lanes.loops import (
@@ -172,7 +172,7 @@ def _by_rule(
         float(rule.limit),
         rule.step.by_coordinate,
     )
-    descend = entry(descend_by_rule.compiled)
+    descend = entry_point(descend_by_rule.compiled)
     descend(layout, room, plan, tables, rule.update, p, states, points, count)
     ended = zip(room.status.tolist(), states, strict=True)
     events = [
@@ -197,7 +197,7 @@ def _along(
     plan = LanePlan(
         fixed(rule.rates), fixed(record, np.intp), fixed(rule.constants), 1.0, 1.0, rule.kind == UNIT_ALONG
     )
-    entry(descend_along.compiled)(layout, room, plan, gram, spans.row, logits, vectors, c)
+    entry_point(descend_along.compiled)(layout, room, plan, gram, spans.row, logits, vectors, c)
     points = np.empty((LANES, len(record), rows.shape[2]))
     for s in range(len(record)):  # one by one: each the same to the bit whatever the others are
         moved = np.ascontiguousarray(c[s].T)
