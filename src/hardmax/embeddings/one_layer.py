@@ -178,7 +178,7 @@ def starting_vectors(corpus: Corpus, start: Any) -> tuple[np.ndarray, np.ndarray
 
 
 def evaluate_arrays(corpus: Corpus, a: np.ndarray, c: np.ndarray, scale: float) -> Evaluation:
-    """`evaluate` at arrays of the right shapes, as training has them."""
+    """Evaluate the model at arrays that are known to have the right shapes, as in training."""
     if scale != 1.0:
         point = evaluate_arrays(corpus, scale * a, c, 1.0)
         return replace(point, A_hat=scale * point.A_hat)
