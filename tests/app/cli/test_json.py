@@ -78,12 +78,23 @@ def test_verify_numbers_of_any_kind(told):
     assert all(each["verdict"] == each["expected"] for each in answer["checks"])
 
 
-@pytest.mark.slow
-@pytest.mark.no_cover
-def test_verify_whole(told):
-    from hardmax.papers.checking.instances import instances
+def test_verify_without_ids_is_about_all_instances(capsys, monkeypatch):
+    """The verdicts themselves are those of `papers/checking/test_instances.py`."""
+    from hardmax.papers.checking.instances import Instance, instances
 
-    assert len(told("verify")["checks"]) == len(instances())
+    run = Instance.run
+
+    def interrupted_after_the_first(instance):
+        monkeypatch.setattr(Instance, "run", stop)
+        return run(instance)
+
+    def stop(instance):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Instance, "run", interrupted_after_the_first)
+    assert cli.run(["verify"]) == 130
+    first, *rest = dict.fromkeys(instance.id for instance in instances())
+    assert f"hardmax verify {first} {' '.join(rest)}" in " ".join(capsys.readouterr().err.split())
 
 
 @pytest.mark.parametrize("file", PROBLEMS, ids=lambda path: path.stem)
