@@ -15,7 +15,7 @@ from hardmax.app.results.next_token_check import check as ntp_check
 from hardmax.app.results.session import Session
 from hardmax.data.sentences import counting, streaming
 from hardmax.data.sentences.distinct import Distinct, Making
-from hardmax.data.sentences.gathering import Decoded
+from hardmax.data.sentences.reading import Decoded
 from hardmax.data.sentences.samples import Trie
 from hardmax.nexttoken import Sentences, analyze, read_sentences, walking
 from hardmax.nexttoken.analysis import survey

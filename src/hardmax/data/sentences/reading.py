@@ -3,32 +3,36 @@
 from __future__ import annotations
 
 import bz2
+import codecs
 import gzip
+import io
 import json
 import lzma
 import os
 import re
 import unicodedata
 import zlib
+from array import array
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from itertools import chain
 from os import PathLike
 from pathlib import Path
 from stat import S_ISCHR, S_ISDIR, S_ISFIFO, S_ISREG
-from typing import IO, Any
+from typing import Any
+
+import numpy as np
 
 from hardmax._lib import reading
 from hardmax._lib.arguments import check_arguments
 from hardmax._lib.expect import whole
 from hardmax._lib.files import whole_text
 from hardmax._lib.terminal import shown
-from hardmax.data.sentences.distinct import Distinct
-from hardmax.data.sentences.gathering import Decoded, gather, line_parts
+from hardmax.data.sentences.distinct import MANY_WORDS, Distinct
 from hardmax.data.sentences.punctuation import KEEP, apart, bare, checked
-from hardmax.data.sentences.sentences import Sentences
+from hardmax.data.sentences.sentences import LARGEST_VOCABULARY, Sentences
 
-_UNPACK: dict[str, Callable[[Path], Any]] = {".xz": lzma.open, ".gz": gzip.open, ".bz2": bz2.open}
+_UNPACK: dict[str, Callable[[Path, str], Any]] = {".xz": lzma.open, ".gz": gzip.open, ".bz2": bz2.open}
 _INVISIBLE = re.compile("[\xad\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufeff]")
 
 
@@ -102,7 +106,7 @@ def notes_of(text: Sentences | Distinct, marked: int, odd: int, single: int) -> 
     if text.cut:
         notes.append(
             f"{text.cut:,} of {text.n:,} sentences were cut after {text.max_length} tokens, "
-            f"{text.cut_tokens:,} tokens were left out; a larger max_length (--max-length) keeps more"
+            f"{text.cut_tokens:,} tokens were left out; a larger max_length keeps more"
         )
     if single:
         notes.append(f"{single:,} sentences of one token have no next token and give no sample")
@@ -174,16 +178,12 @@ def write_raw(path: str | PathLike[str], lists: Iterable[list[str]]) -> None:
 
 def opened(path: Path) -> Any:
     """Open a file for reading in bytes; its name decides whether it is unpacked."""
-    return _UNPACK.get(path.suffix, _open)(path)
+    return _UNPACK.get(path.suffix, open)(path, "rb")
 
 
 def is_packed(path: Path) -> bool:
     """Return whether a file has to be unpacked, by its name."""
     return path.suffix in _UNPACK
-
-
-def _open(path: Path) -> IO[bytes]:
-    return path.open("rb")
 
 
 def undamaged(pieces: Iterator[bytes]) -> Iterator[bytes]:
@@ -197,55 +197,49 @@ def undamaged(pieces: Iterator[bytes]) -> Iterator[bytes]:
 
 
 def as_lists(text: Iterator[str], path: Path) -> tuple[list[Any] | None, list[str]]:
-    """Return the lists of a JSON file, or None and what was read so far if the file is plain text."""
-    packed = path.suffix in _UNPACK
-    named = (Path(path.stem) if packed else path).suffix == ".json"
-    read: list[str] = []
-    size, bracket = 0, named
+    """Return the lists of a JSON file, or None and the text read so far if the file is plain text."""
+    is_json = (Path(path.stem) if is_packed(path) else path).suffix == ".json"
+    parts: list[str] = []
+    size, has_bracket = 0, is_json
     for piece in text:
-        read.append(piece)
+        parts.append(piece)
         size += len(piece)
-        bracket = bracket or piece.lstrip()[:1] == "["
-        if not bracket and piece.strip():
-            return None, read
+        has_bracket = has_bracket or piece.lstrip()[:1] == "["
+        if not has_bracket and piece.strip():
+            return None, parts
         if size > reading.LARGEST_JSON:
             break
-    content = "".join(read)
+    content = "".join(parts)
     if size > reading.LARGEST_JSON:
-        if not named and re.match(r"\s*\[\s*\[", content) is None:
+        if not is_json and re.match(r"\s*\[\s*\[", content) is None:
             return None, [content]
         largest = reading.size_of(reading.LARGEST_JSON)
         raise ValueError(
             f"the JSON must be at most {largest}, got more; write it as text, one sentence a line"
         )
-    data = _parsed(content, named)
-    return data, [] if data is not None else [content] if content else []
-
-
-def _parsed(text: str, named: bool) -> list[Any] | None:
-    if not text.lstrip().startswith("[") and not named:
-        return None
+    if not is_json and not has_bracket:
+        return None, parts
     try:
-        data = reading.parse_json(text)
+        data = reading.parse_json(content)
     except reading.NotJson as error:
-        if not named:
-            return None
+        if not is_json:
+            return None, [content]
         raise ValueError(f"not valid JSON: {error}; write a list of lists of words or ids") from None
     if not isinstance(data, list) or not all(isinstance(sentence, list) for sentence in data):
-        if not named:
-            return None
+        if not is_json:
+            return None, [content]
         raise ValueError("the JSON must be a list of lists of words or ids, got another shape")
     for word in (word for sentence in data for word in sentence if isinstance(word, str)):
         if not word or any("\ud800" <= letter <= "\udfff" for letter in word):
             raise ValueError(f"words must be Unicode characters, got {word!a:.60}")
-    return data
+    return data, []
 
 
 def _about_words(vocabulary: tuple[str, ...]) -> list[str]:
-    """Words that look the same and are not."""
+    """Return notes about words that look the same and are not."""
     looks: dict[str, str] = {}
-    twins, unseen = [], 0
-    words, marked = set(vocabulary), []
+    twins, marked, unseen = [], [], 0
+    words = set(vocabulary)
     for word in vocabulary:
         look = word if word.isascii() else unicodedata.normalize("NFC", _INVISIBLE.sub("", word))
         unseen += not look
@@ -256,20 +250,125 @@ def _about_words(vocabulary: tuple[str, ...]) -> list[str]:
             core = bare(word)
             if core != word and core in words:
                 marked.append((core, word))
-    notes = []
-    if marked:
-        first, second = marked[0]
-        notes.append(
-            f"words that differ from others only in punctuation marks at their ends: {len(marked):,}, "
-            f"such as {shown(second)} and {shown(first)}; "
-            "punctuation (--punctuation) split or strip joins them"
-        )
-    if twins:
-        first, second = twins[0]
-        notes.append(
-            f"{len(twins):,} words look like others but differ in invisible characters or in Unicode's "
-            f"normal form, such as {first!a} and {second!a}; they are different tokens"
-        )
+    notes = [
+        f"words that differ from others only in punctuation marks at their ends: {len(marked):,}, "
+        f"such as {shown(second)} and {shown(first)}; punctuation split or strip joins them"
+        for first, second in marked[:1]
+    ]
+    notes += [
+        f"{len(twins):,} words look like others but differ in invisible characters or in Unicode's "
+        f"normal form, such as {first!a} and {second!a}; they are different tokens"
+        for first, second in twins[:1]
+    ]
     if unseen:
         notes.append(f"{unseen:,} words are made of invisible characters only; they are tokens like others")
     return notes
+
+
+MOST_TOKENS = 40_000_000  # of one file, eight bytes each; the trie of their prefixes takes ten times that
+LONGEST_WORD = 2**20  # characters
+LONG_WORD = f"words must have at most {LONGEST_WORD:,} characters, got a longer one"
+
+# Spaces that look like one or like none; they separate tokens too, which is noted.
+_ODD_SPACES = re.compile("[\x1c-\x1f\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]")
+
+
+class Decoded(Iterator[str]):
+    r"""Pieces of bytes as text with line ends \n, whatever system wrote them, without a byte order mark.
+
+    ``marked`` is true if there was one, ``odd`` counts the unusual spaces so far.
+    """
+
+    def __init__(self, pieces: Iterator[bytes]) -> None:
+        self._pieces, self._decoder = pieces, codecs.getincrementaldecoder("utf-8")()
+        # \r is never inside a word, whatever system wrote the file
+        self._line_ends = io.IncrementalNewlineDecoder(None, translate=True)
+        self._bytes = self._lines = self.odd = 0
+        self._returned = False  # the piece before ended with \r, which a \n may follow
+        self._start, self.marked, self._ended = True, False, False
+
+    def __next__(self) -> str:
+        while not self._ended:
+            content = next(self._pieces, b"")
+            self._ended = not content
+            text = self._line_ends.decode(self._text(content), final=self._ended)
+            if text:
+                return text
+        raise StopIteration
+
+    def _text(self, content: bytes) -> str:
+        if self._start and content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+            raise ValueError("the file must be in UTF-8, got UTF-16; save it as UTF-8")
+        waiting = len(self._decoder.getstate()[0])
+        if self._returned and content.startswith(b"\n"):
+            self._lines -= 1
+        try:
+            text = self._decoder.decode(content, final=self._ended)
+        except UnicodeDecodeError as error:
+            byte, line = error.object[error.start], self._lines + line_ends(error.object[: error.start]) + 1
+            place = self._bytes - waiting + error.start
+            raise ValueError(
+                f"line {line} must be in UTF-8, got byte 0x{byte:02x} (byte {place} of all); save it as UTF-8"
+            ) from None
+        self._bytes, self._lines = self._bytes + len(content), self._lines + line_ends(content)
+        self._returned = content.endswith(b"\r")
+        if "\0" in text:
+            raise ValueError("the file must be text, got zero bytes; is it a text file in UTF-8?")
+        if self._start and text:
+            self._start, self.marked = False, text.startswith("\ufeff")
+            text = text.removeprefix("\ufeff")
+        self.odd += len(_ODD_SPACES.findall(text))
+        return text
+
+
+def line_ends(content: bytes) -> int:
+    r"""Count the lines that end in some bytes, by \n, \r or both together."""
+    returns = content.count(b"\r")
+    return content.count(b"\n") + (returns - content.count(b"\r\n") if returns else 0)
+
+
+def line_parts(pieces: Iterable[str], punctuation: str = KEEP) -> Iterator[tuple[list[str], bool]]:
+    """Yield the words of a text part by part, and whether a line ends after each; no line is held whole."""
+    word = ""
+    for piece in chain(pieces, ["\n"]):
+        text = word + piece
+        # a word may go on in the next piece
+        word = "" if text[-1].isspace() else text.rsplit(None, 1)[-1]
+        *lines, last = text[: len(text) - len(word)].split("\n")
+        for line in (*lines, last, word):
+            if len(line) > LONGEST_WORD and max(map(len, line.split()), default=0) > LONGEST_WORD:
+                raise ValueError(LONG_WORD)
+        yield from ((apart(line.split(), punctuation), True) for line in lines)
+        yield apart(last.split(), punctuation), False
+
+
+def gather(pieces: Iterable[str], max_length: int | None, punctuation: str = KEEP) -> Sentences:
+    """Read the sentences of a text, one per line; count the tokens beyond the first `max_length` of each.
+
+    Tokens are numbers of words in order of first appearance.
+    """
+    number: dict[str, int] = {}
+    tokens, ends = array("q"), array("q", [0])
+    excess = cut = cut_tokens = 0
+    for words, ended in line_parts(pieces, punctuation):
+        room = len(words) if max_length is None else max_length - (len(tokens) - ends[-1])
+        excess += max(len(words) - room, 0)
+        tokens.extend([number.setdefault(word, len(number)) for word in words[:room]])
+        if not ended:
+            if len(tokens) > MOST_TOKENS:
+                raise ValueError(
+                    f"the sentences must have at most {MOST_TOKENS:,} tokens, got more; choose a smaller "
+                    "`max_length`, or split the file"
+                )
+            if len(number) > LARGEST_VOCABULARY:
+                raise ValueError(MANY_WORDS)
+            continue
+        if len(tokens) > ends[-1]:
+            ends.append(len(tokens))
+            cut += excess > 0
+            cut_tokens += excess
+        excess = 0
+    if len(ends) == 1:
+        raise ValueError("sentences must hold at least one sentence with a token in it, got none")
+    flat, offsets = (np.array(numbers, dtype=np.int64) for numbers in (tokens, ends))
+    return Sentences(flat, offsets, tuple(number), max_length, cut, cut_tokens)

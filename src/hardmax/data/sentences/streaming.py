@@ -6,6 +6,7 @@ import base64
 import codecs
 import io
 import os
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -19,12 +20,23 @@ from typing import IO, Any
 import numpy as np
 
 from hardmax._lib import archive, reading
+from hardmax._lib.json import attributes
 from hardmax._lib.parallel import cores, in_order
 from hardmax.data.sentences import counting
 from hardmax.data.sentences.distinct import MANY_WORDS, Distinct, Making
-from hardmax.data.sentences.gathering import LONG_WORD, LONGEST_WORD, Decoded, line_ends
 from hardmax.data.sentences.punctuation import KEEP, apart_text
-from hardmax.data.sentences.reading import apart_lists, as_lists, is_packed, notes_of, opened, undamaged
+from hardmax.data.sentences.reading import (
+    LONG_WORD,
+    LONGEST_WORD,
+    Decoded,
+    apart_lists,
+    as_lists,
+    is_packed,
+    line_ends,
+    notes_of,
+    opened,
+    undamaged,
+)
 from hardmax.data.sentences.sentences import LARGEST_VOCABULARY, Sentences
 
 BLOCK = 2**23  # bytes
@@ -103,11 +115,9 @@ def blocks(
 def _cuts(buffer: bytes, goes_on: bool, ended: bool) -> Iterator[tuple[int, bool]]:
     """Yield where to cut a buffer, and whether its line continues after the cut."""
     start = 0
-    if goes_on:
-        ends = [at for end in _LINE_ENDS if (at := buffer.find(end)) >= 0]
-        if ends:
-            start = min(ends) + 1
-            yield start, False
+    if goes_on and (end := re.search(b"[\n\r]", buffer)):
+        start = end.end()
+        yield start, False
     last = 1 + max(buffer.rfind(end) for end in _LINE_ENDS)
     if ended:
         last = len(buffer)
@@ -153,49 +163,33 @@ def _count(block: FileBlock, max_length: int) -> Distinct:
     rows = np.empty(len(content) // 2 + 2, dtype=np.int64)
     while True:
         letters, at = np.empty(len(content), dtype=np.uint8), np.empty(words + 1, dtype=np.int64)
-        met, V, n, cut, cut_tokens, odd = counting.count_block(
-            data,
-            counting.KINDS,
-            max_length,
-            LONGEST_WORD,
-            np.zeros(4 * words, np.int64),
-            letters,
-            at,
-            rows,
-            starts,
+        slots = np.zeros(4 * words, np.int64)
+        status, V, n, cut, cut_tokens, odd = counting.count_block(
+            data, counting.KINDS, max_length, LONGEST_WORD, slots, letters, at, rows, starts
         )
-        if met == counting.LONG_WORD:
+        if status == counting.LONG_WORD:
             raise ValueError(LONG_WORD)
-        if met == counting.MANY_WORDS and words > LARGEST_VOCABULARY:
+        if status == counting.MANY_WORDS and words > LARGEST_VOCABULARY:
             raise ValueError(MANY_WORDS)
-        if met == counting.FINE:
+        if status == counting.FINE:
             break
         words *= 4  # begin again with more room
     vocabulary, ends = letters[: at[V]].tobytes(), at[: V + 1].tolist()
-    return Distinct(
-        tuple(vocabulary[low:high] for low, high in pairwise(ends)),
-        rows[: starts[n]],
-        starts[: n + 1],
-        np.ones(n, dtype=np.uint32),
-        np.arange(n, dtype=np.uint32),
-        n,
-        max_length,
-        cut,
-        cut_tokens,
-        odd,
-        int(block.marked),
-    )
+    encoded = tuple(vocabulary[low:high] for low, high in pairwise(ends))
+    counts, firsts = np.ones(n, dtype=np.uint32), np.arange(n, dtype=np.uint32)
+    totals = n, max_length, cut, cut_tokens, odd, int(block.marked)
+    return Distinct(encoded, rows[: starts[n]], starts[: n + 1], counts, firsts, *totals)
 
 
 def _joined(line: Distinct, more: Distinct, max_length: int) -> Distinct:
-    """A line and how it goes on, as one sentence."""
+    """Return a line and its continuation as one sentence."""
     words = [text.encoded[x] for text in (line, more) if text.n for x in text.tokens(0)]
     whole = b" ".join(words[:max_length])
-    lost = line.cut_tokens + more.cut_tokens + len(words) - min(len(words), max_length)
+    excess = line.cut_tokens + more.cut_tokens + len(words) - min(len(words), max_length)
     return replace(
         count(FileBlock(whole), max_length),
-        cut=int(lost > 0),
-        cut_tokens=lost,
+        cut=int(excess > 0),
+        cut_tokens=excess,
         odd=line.odd + more.odd,
         marked=line.marked + more.marked,
     )
@@ -214,17 +208,23 @@ def gather_distinct(
     A text may also come as its distinct sentences. ``tell`` is called with the size of each finished
     block; if ``enough`` returns True, the rest is left out.
     """
+    workers = workers or cores()
+
+    def counted(text: FileBlock | Distinct) -> tuple[FileBlock | None, Distinct]:
+        return (None, text) if isinstance(text, Distinct) else (text, count(text, max_length))
+
     making = Making(max_length)
     line: Distinct | None = None
-    for block, sentences in _counted(texts, max_length, workers or cores()):
-        if line is not None:
-            sentences = _joined(line, sentences, max_length)
-        line = sentences if block is not None and block.goes_on else None
-        if line is None:
-            making.add(sentences)
-        tell(0 if block is None else len(block.content))
-        if enough():
-            break
+    with ThreadPoolExecutor(workers, thread_name_prefix="hardmax-text") as threads:
+        for block, sentences in in_order(lambda text: threads.submit(counted, text), texts, workers + 1):
+            if line is not None:
+                sentences = _joined(line, sentences, max_length)
+            line = sentences if block is not None and block.goes_on else None
+            if line is None:
+                making.add(sentences)
+            tell(0 if block is None else len(block.content))
+            if enough():
+                break
     return making
 
 
@@ -295,16 +295,6 @@ def _kept(pieces: Iterator[bytes], read: list[bytes]) -> Iterator[bytes]:
         yield piece
 
 
-def _counted(
-    texts: Iterable[FileBlock | Distinct], max_length: int, workers: int
-) -> Iterator[tuple[FileBlock | None, Distinct]]:
-    def counted(text: FileBlock | Distinct) -> tuple[FileBlock | None, Distinct]:
-        return (None, text) if isinstance(text, Distinct) else (text, count(text, max_length))
-
-    with ThreadPoolExecutor(workers, thread_name_prefix="hardmax-text") as threads:
-        yield from in_order(lambda text: threads.submit(counted, text), texts, workers + 1)
-
-
 PART = 2**25  # bytes of a file
 WHOLE = -1  # the end of a part that is all of a file, however long
 HERE = -2  # the same of a pipe, which has one reader and no second time: the process that asks
@@ -348,9 +338,8 @@ def _line_start(stream: IO[bytes], at: int) -> int:
         return 0
     at = stream.seek(at - 1)
     while piece := stream.read(reading.PIECE):
-        ends = [place for end in (b"\n", b"\r") if (place := piece.find(end)) >= 0]
-        if ends:
-            return at + min(ends) + 1
+        if end := re.search(b"[\n\r]", piece):
+            return at + end.end()
         at += len(piece)
     return at
 
@@ -370,23 +359,18 @@ def count_part(parameters: Mapping[str, Any], seed: int = 0) -> dict[str, str]:
     if stop == HERE:
         return {"part": ""}
     if stop == WHOLE:
-        whole = texts_of(path, max_length, BLOCK, punctuation)
-        making = gather_distinct(whole, max_length, workers=1)
-        return {"part": _packed(making.distinct())}
-    with path.open("rb") as stream:
-        pieces = _span(stream, start, stop)
-        texts = blocks(pieces, str(path), begins=start == 0, punctuation=punctuation)
-        return {"part": _packed(gather_distinct(texts, max_length, workers=1).distinct())}
-
-
-def _packed(text: Distinct) -> str:
-    """Distinct sentences as letters."""
+        text = gather_distinct(
+            texts_of(path, max_length, BLOCK, punctuation), max_length, workers=1
+        ).distinct()
+    else:
+        with path.open("rb") as stream:
+            texts = blocks(_span(stream, start, stop), str(path), begins=start == 0, punctuation=punctuation)
+            text = gather_distinct(texts, max_length, workers=1).distinct()
     words = np.array([len(word) for word in text.encoded], dtype=np.int64)
-    arrays_of_rows = {name: getattr(text, name) for name in _ARRAYS}
-    numbers = np.array([getattr(text, name) for name in _NUMBERS], dtype=np.int64)
+    numbers = np.array([*attributes(text, *_NUMBERS).values()], dtype=np.int64)
     letters = np.frombuffer(b"".join(text.encoded), dtype=np.uint8)
-    arrays = {**arrays_of_rows, "numbers": numbers, "words": words, "letters": letters}
-    return base64.b64encode(archive.npz_bytes(arrays)).decode()
+    arrays = {**attributes(text, *_ARRAYS), "numbers": numbers, "words": words, "letters": letters}
+    return {"part": base64.b64encode(archive.npz_bytes(arrays)).decode()}
 
 
 def unpacked(packed: str) -> Distinct:
@@ -395,5 +379,4 @@ def unpacked(packed: str) -> Distinct:
     ends, letters = np.cumsum(arrays["words"]).tolist(), arrays["letters"].tobytes()
     words = tuple(letters[low:high] for low, high in pairwise([0, *ends]))
     numbers = dict(zip(_NUMBERS, arrays["numbers"].tolist(), strict=True))
-    rows, starts, counts, firsts = (arrays[name] for name in _ARRAYS)
-    return Distinct(words, rows, starts, counts, firsts, **numbers)
+    return Distinct(words, **{name: arrays[name] for name in _ARRAYS}, **numbers)
