@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import base64
+import bz2
 import codecs
+import gzip
 import io
+import lzma
 import os
 import re
+import unicodedata
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -15,34 +20,29 @@ from itertools import chain, pairwise
 from os import PathLike
 from pathlib import Path
 from stat import S_ISREG
-from typing import IO, Any
+from typing import IO, Any, NamedTuple
 
 import numpy as np
 
 from hardmax._lib import archive, reading
 from hardmax._lib.json import attributes
 from hardmax._lib.parallel import cores, in_order
+from hardmax._lib.terminal import shown
 from hardmax.data.sentences import counting
 from hardmax.data.sentences.distinct import MANY_WORDS, Distinct, Making
-from hardmax.data.sentences.punctuation import KEEP, apart_text
-from hardmax.data.sentences.reading import (
-    LONG_WORD,
-    LONGEST_WORD,
-    Decoded,
-    apart_lists,
-    as_lists,
-    is_packed,
-    line_ends,
-    notes_of,
-    opened,
-    undamaged,
-)
+from hardmax.data.sentences.punctuation import KEEP, apart, apart_text, bare
 from hardmax.data.sentences.sentences import LARGEST_VOCABULARY, Sentences
 
 BLOCK = 2**23  # bytes
 _LINE_ENDS = (b"\n", b"\r")
 _SPACES = [chr(c).encode() for c in range(0x3001) if chr(c).isspace()]
 _MARK = codecs.BOM_UTF8
+_UNPACK: dict[str, Callable[[Path, str], Any]] = {".xz": lzma.open, ".gz": gzip.open, ".bz2": bz2.open}
+_INVISIBLE = re.compile("[\xad\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufeff]")
+# Spaces that look like one or like none; they separate tokens too, which is noted.
+ODD_SPACES = re.compile("[\x1c-\x1f\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]")
+LONGEST_WORD = 2**20  # characters
+LONG_WORD = f"words must have at most {LONGEST_WORD:,} characters, got a longer one"
 
 
 @dataclass(frozen=True)
@@ -60,6 +60,38 @@ class FileBlock:
     goes_on: bool = False
     marked: bool = False
     punctuation: str = KEEP
+
+    def text(self) -> str:
+        """Return the decoded content; a ValueError names the line of a byte that is not UTF-8."""
+        if not self.place and self.content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+            raise ValueError("the file must be in UTF-8, got UTF-16; save it as UTF-8")
+        zero = self.content.find(b"\0")
+        try:
+            text = self.content[: zero if zero >= 0 else None].decode()
+        except UnicodeDecodeError as error:
+            start = error.start
+            line = self.lines + line_ends(self.content[:start]) + 1
+            raise ValueError(
+                f"line {line} must be in UTF-8, got byte 0x{self.content[start]:02x} "
+                f"(byte {self.place + start} of all); save it as UTF-8"
+            ) from None
+        if zero >= 0:
+            raise ValueError("the file must be text, got zero bytes; is it a text file in UTF-8?")
+        return text
+
+
+class ListedText(NamedTuple):
+    """The sentences of a JSON file, its unusual spaces, and whether it began with a byte order mark."""
+
+    sentences: Sentences
+    odd: int
+    marked: bool
+
+
+def line_ends(content: bytes) -> int:
+    r"""Count the lines that end in some bytes, by \n, \r or both together."""
+    returns = content.count(b"\r")
+    return content.count(b"\n") + (returns - content.count(b"\r\n") if returns else 0)
 
 
 def blocks(
@@ -83,8 +115,6 @@ def blocks(
         marked = False
         if not started and (ended or len(buffer) >= len(_MARK)):
             started, marked = True, buffer.startswith(_MARK)
-            if buffer.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-                raise ValueError("the file must be in UTF-8, got UTF-16; save it as UTF-8")
             if marked:
                 buffer, place = buffer[len(_MARK) :], len(_MARK)
                 if not buffer:
@@ -138,24 +168,9 @@ def count(block: FileBlock, max_length: int) -> Distinct:
 
 
 def _count(block: FileBlock, max_length: int) -> Distinct:
-    content = block.content
-    trouble = -1
-    if not content.isascii():
-        try:
-            content.decode()
-        except UnicodeDecodeError as error:
-            trouble = error.start
-    zero = content.find(b"\0")
-    if trouble >= 0 and (zero < 0 or trouble < zero):
-        line = block.lines + line_ends(content[:trouble]) + 1
-        raise ValueError(
-            f"line {line} must be in UTF-8, got byte 0x{content[trouble]:02x} "
-            f"(byte {block.place + trouble} of all); save it as UTF-8"
-        )
-    if zero >= 0:
-        raise ValueError("the file must be text, got zero bytes; is it a text file in UTF-8?")
+    content, text = block.content, block.text()
     if block.punctuation != KEEP:
-        content = apart_text(content.decode(), block.punctuation).encode()
+        content = apart_text(text, block.punctuation).encode()
     data = np.frombuffer(content, dtype=np.uint8)
     words = 2**15
     lines = sum(content.count(end) for end in _LINE_ENDS) + 1
@@ -267,32 +282,135 @@ def finished(making: Making, paths: Sequence[str | PathLike[str]]) -> Distinct:
 def texts_of(
     path: Path, max_length: int, size: int = BLOCK, punctuation: str = KEEP
 ) -> Iterator[FileBlock | Distinct]:
+    """Yield the blocks of a file, or its distinct sentences if it is JSON; an error names the file."""
+    try:
+        for text in file_texts(path, max_length, size, punctuation):
+            if isinstance(text, ListedText):
+                yield replace(Distinct.of(text.sentences), odd=text.odd, marked=int(text.marked))
+            else:
+                yield text
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from None
+
+
+def file_texts(
+    path: Path, max_length: int | None, size: int, punctuation: str = KEEP, largest: int | None = None
+) -> Iterator[FileBlock | ListedText]:
     """Read a file in blocks, or the lists of a JSON file at once; it is opened once, so it may be a pipe."""
-    with opened(path) as stream:
-        read: list[bytes] = []
-        decoded = Decoded(_kept(undamaged(reading.pieces(stream, reading.LARGEST_TEXT)), read))
-        try:
-            listed, _ = as_lists(decoded, path)
-            if listed is not None:
-                lists = apart_lists(listed, punctuation)
-                sentences = Distinct.of(Sentences.from_lists(lists, max_length=max_length))
-                yield replace(sentences, odd=decoded.odd, marked=int(decoded.marked))
-                return
-            start = b"".join(read)
-            pieces = chain(
-                (start[at : at + size] for at in range(0, len(start), size)),
-                undamaged(iter(partial(stream.read, size), b"")),
-            )
-            largest = reading.LARGEST_TEXT if is_packed(path) else None
-            yield from blocks(pieces, str(path), largest, punctuation=punctuation)
-        except ValueError as error:
-            raise ValueError(f"{path}: {error}") from None
+    is_packed_file = is_packed(path)
+    is_json = (Path(path.stem) if is_packed_file else path).suffix == ".json"
+    with _UNPACK.get(path.suffix, open)(path, "rb") as stream:
+        pieces = _undamaged(iter(partial(stream.read, size), b""))
+        start, has_bracket = bytearray(), is_json
+        for piece in pieces:
+            start += piece
+            letter = re.match(rb"(?:\xef\xbb\xbf)?\s*(\S?)", start)[1]
+            has_bracket = has_bracket or letter == b"["
+            if len(start) > reading.LARGEST_JSON or not (
+                has_bracket or not letter or _MARK.startswith(start)
+            ):
+                break
+        read = bytes(start)
+        lists = _lists(read.removeprefix(_MARK), is_json) if has_bracket else None
+        if lists is not None:
+            if punctuation != KEEP:
+                lists = [apart(map(str, words), punctuation) for words in lists]
+            sentences = Sentences.from_lists(lists, max_length=max_length)
+            odd = len(ODD_SPACES.findall(read.decode()))
+            yield ListedText(sentences, odd, read.startswith(_MARK))
+            return
+        if is_packed_file:
+            largest = reading.LARGEST_TEXT
+        first = (read[at : at + size] for at in range(0, len(read), size))
+        yield from blocks(chain(first, pieces), str(path), largest, punctuation=punctuation)
 
 
-def _kept(pieces: Iterator[bytes], read: list[bytes]) -> Iterator[bytes]:
-    for piece in pieces:
-        read.append(piece)
-        yield piece
+def _lists(content: bytes, is_json: bool) -> list[Any] | None:
+    """Return the lists of a JSON file; None for a text that only begins with a bracket."""
+    if len(content) > reading.LARGEST_JSON:
+        if not is_json and re.match(rb"\s*\[\s*\[", content) is None:
+            return None
+        largest = reading.size_of(reading.LARGEST_JSON)
+        raise ValueError(
+            f"the JSON must be at most {largest}, got more; write it as text, one sentence a line"
+        )
+    try:
+        data = reading.parse_json(FileBlock(content).text())
+    except reading.NotJson as error:
+        if not is_json:
+            return None
+        raise ValueError(f"not valid JSON: {error}; write a list of lists of words or ids") from None
+    if not isinstance(data, list) or not all(isinstance(sentence, list) for sentence in data):
+        if not is_json:
+            return None
+        raise ValueError("the JSON must be a list of lists of words or ids, got another shape")
+    for word in (word for sentence in data for word in sentence if isinstance(word, str)):
+        if not word or any("\ud800" <= letter <= "\udfff" for letter in word):
+            raise ValueError(f"words must be Unicode characters, got {word!a:.60}")
+    return data
+
+
+def is_packed(path: Path) -> bool:
+    """Return whether a file has to be unpacked, by its name."""
+    return path.suffix in _UNPACK
+
+
+def _undamaged(pieces: Iterator[bytes]) -> Iterator[bytes]:
+    """Yield pieces of a file; an unpacker's error about damage becomes a ValueError."""
+    try:
+        yield from pieces
+    except (OSError, EOFError, lzma.LZMAError, zlib.error) as error:
+        if isinstance(error, OSError) and error.errno is not None:  # the system's, not an unpacker's
+            raise
+        raise ValueError(f"cannot decompress the file: {error}; copy it again") from None
+
+
+def notes_of(text: Sentences | Distinct, marked: int, odd: int, single: int) -> tuple[str, ...]:
+    """Return notes about a text that was read.
+
+    They name byte order marks, unusual spaces, sentences of one token, truncation, and words that look equal.
+    """
+    notes = ["a byte order mark at the start was left out"] if marked else []
+    if odd:
+        notes.append(f"{odd:,} unusual spaces, such as non-breaking ones, separate tokens like other spaces")
+    if text.cut:
+        notes.append(
+            f"{text.cut:,} of {text.n:,} sentences were cut after {text.max_length} tokens, "
+            f"{text.cut_tokens:,} tokens were left out; a larger max_length keeps more"
+        )
+    if single:
+        notes.append(f"{single:,} sentences of one token have no next token and give no sample")
+    return tuple(notes + _about_words(text.vocabulary))
+
+
+def _about_words(vocabulary: tuple[str, ...]) -> list[str]:
+    """Return notes about words that look the same and are not."""
+    looks: dict[str, str] = {}
+    twins, marked, unseen = [], [], 0
+    words = set(vocabulary)
+    for word in vocabulary:
+        look = word if word.isascii() else unicodedata.normalize("NFC", _INVISIBLE.sub("", word))
+        unseen += not look
+        same = looks.setdefault(look, word)
+        if look and same != word:
+            twins.append((same, word))
+        if not word[0].isalnum() or not word[-1].isalnum():
+            core = bare(word)
+            if core != word and core in words:
+                marked.append((core, word))
+    notes = [
+        f"words that differ from others only in punctuation marks at their ends: {len(marked):,}, "
+        f"such as {shown(second)} and {shown(first)}; punctuation split or strip joins them"
+        for first, second in marked[:1]
+    ]
+    notes += [
+        f"{len(twins):,} words look like others but differ in invisible characters or in Unicode's "
+        f"normal form, such as {first!a} and {second!a}; they are different tokens"
+        for first, second in twins[:1]
+    ]
+    if unseen:
+        notes.append(f"{unseen:,} words are made of invisible characters only; they are tokens like others")
+    return notes
 
 
 PART = 2**25  # bytes of a file
@@ -315,7 +433,7 @@ def parts_of(
         spans = [(0, WHOLE if is_file else HERE)]
         if is_file and not is_packed(path) and path.suffix != ".json":
             with path.open("rb") as stream:
-                # as_lists decides what may be JSON by the first letter
+                # file_texts decides by the first letter whether it may be JSON
                 start = stream.read(reading.PIECE).removeprefix(b"\xef\xbb\xbf").lstrip()
                 if start and not start.startswith(b"["):
                     end = stream.seek(0, io.SEEK_END)
