@@ -14,7 +14,6 @@ from pathlib import Path
 import pytest
 
 import hardmax as hm
-from hardmax.data.reviews import reading
 
 # Quotes, commas, a line break, an accent, an emoji, HTML.
 GOOD = 'A "great", warm\nfilm: café ☕ <br /> 10/10'
@@ -249,7 +248,7 @@ def test_what_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     with pytest.raises(ValueError, match="must hold reviews with labels, got none"):
         read(tmp_path)
     # a field that never ends is refused before it fills the memory
-    monkeypatch.setattr(reading, "LONGEST", 1000)
+    monkeypatch.setattr("hardmax.data.reviews.LONGEST", 1000)
     with pytest.raises(ValueError, match=r"line 5 must be at most .*; is a quote"):
         read(write(tmp_path / "endless.csv", kaggle()))
 
@@ -271,7 +270,7 @@ def test_real_files(shared_data: Path) -> None:
     "pack, name", [(bz2.compress, "x.csv.bz2"), (gzip.compress, "x.jsonl.gz"), (lzma.compress, "x.csv.xz")]
 )
 def test_a_line_that_unpacks_without_end_is_never_held(tmp_path, monkeypatch, pack, name):
-    monkeypatch.setattr("hardmax.data.reviews.reading.LONGEST", 1 << 16)
+    monkeypatch.setattr("hardmax.data.reviews.LONGEST", 1 << 16)
     start = b'{"text": "' if "json" in name else b"text,label\n"
     (tmp_path / name).write_bytes(pack(start + b"x" * (1 << 20)))
     with pytest.raises(ValueError, match=r"line [12] must be at most 0.0625 MiB, got a longer one"):
@@ -281,10 +280,10 @@ def test_a_line_that_unpacks_without_end_is_never_held(tmp_path, monkeypatch, pa
 def test_tables_and_rows_have_a_largest_size(tmp_path, monkeypatch):
     file = tmp_path / "x.csv"
     file.write_text("text,label\n" + "good,1\n" * 1000)
-    monkeypatch.setattr("hardmax.data.reviews.reading.LARGEST", 1000)
+    monkeypatch.setattr("hardmax.data.reviews.LARGEST", 1000)
     with pytest.raises(ValueError, match="once unpacked, got more"):
         list(hm.data.read_reviews(file))
-    monkeypatch.setattr("hardmax.data.reviews.reading.LONGEST_ROW", 100)
+    monkeypatch.setattr("hardmax.data.reviews.LONGEST_ROW", 100)
     file.write_text('text,label\n"' + "never closed\n" * 30)
     with pytest.raises(ValueError, match="a quote left open"):
         list(hm.data.read_reviews(file))

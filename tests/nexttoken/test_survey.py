@@ -15,7 +15,6 @@ from hardmax.app.results.next_token_check import check as ntp_check
 from hardmax.app.results.session import Session
 from hardmax.data.sentences import counting, streaming
 from hardmax.data.sentences.distinct import Distinct, Making
-from hardmax.data.sentences.gathering import Decoded
 from hardmax.data.sentences.samples import Trie
 from hardmax.nexttoken import Sentences, analyze, read_sentences, walking
 from hardmax.nexttoken.analysis import survey
@@ -245,8 +244,6 @@ def test_refusals_name_the_file(tmp_path, content, words):
 def test_line_ends_that_are_cut_in_two_count_once(size):
     content = b"a\r\nb\rc\n\r\n\r\rd\r\n\xff\n"
     pieces = [content[at : at + size] for at in range(0, len(content), size)]
-    with pytest.raises(ValueError, match=r"^line 8 must be in UTF-8"):
-        list(Decoded(iter(pieces)))
     with pytest.raises(ValueError, match=r"^text: line 8 must be in UTF-8"):
         [streaming.count(block, 64) for block in streaming.blocks(pieces)]
 

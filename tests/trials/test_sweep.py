@@ -12,10 +12,9 @@ import pytest
 
 import hardmax as hm
 from hardmax._lib.progress import Watcher
-from hardmax.trials import work
-from hardmax.trials.backends import Here
 from hardmax.trials.plan import read_plan
 from hardmax.trials.provenance import load, named
+from hardmax.trials.sweep import IDLE, First, Here, Sizes, TrialClock
 
 TASKS = Path(__file__).with_name("tasks.py")
 GRID = {"a": [1, 2.5], "b": ["x", None]}
@@ -242,8 +241,8 @@ def test_progress_counts_up(plain):
 
 def test_rate_is_that_of_the_last_half_minute(monkeypatch):
     now = [0.0]
-    monkeypatch.setattr(work.time, "monotonic", lambda: now[0])
-    clock = work.TrialClock(10, 0, 1000)
+    monkeypatch.setattr("hardmax.trials.sweep.time.monotonic", lambda: now[0])
+    clock = TrialClock(10, 0, 1000)
     for second in range(1, 101):
         now[0] = float(second)
         told = clock.count(1 if second <= 50 else 4, 0)
@@ -253,14 +252,14 @@ def test_rate_is_that_of_the_last_half_minute(monkeypatch):
 
 
 def test_batches_grow_to_half_a_second_and_shrink_in_a_new_cell():
-    sizes = work.Sizes(None)
+    sizes = Sizes(None)
     seconds = {0: 1e-3, 1: 0.1}
     chosen = []
     for cell in (0, 0, 0, 0, 0, 1, 1, 1):
         chosen.append(sizes.next(cell))
         sizes.measure(cell, chosen[-1], chosen[-1] * seconds[cell])
     assert chosen == [1, 8, 64, 499, 500, 50, 5, 5] or chosen == [1, 8, 64, 500, 500, 50, 5, 5]
-    assert work.Sizes(3).next(0) == 3
+    assert Sizes(3).next(0) == 3
 
 
 @pytest.mark.parametrize(
@@ -328,14 +327,14 @@ class _Time:
 
 def test_the_others_wait_while_the_first_worker_compiles(monkeypatch):
     clock, compiles = _Time(), [True]
-    monkeypatch.setattr(work, "time", clock)
+    monkeypatch.setattr("hardmax.trials.sweep.time", clock)
     monkeypatch.setattr("hardmax._lib.caching.is_compiling", lambda: compiles[0])
-    first = work.First(alone=True)
+    first = First(alone=True)
     assert (first.is_alone(), first.compiles) == (True, False)  # too early to look
     clock.now += 60.0
     assert (first.is_alone(), first.compiles) == (True, True)
     compiles[0] = False
-    clock.now += work.IDLE - 0.1
+    clock.now += IDLE - 0.1
     assert first.is_alone()  # it may go on compiling
     first.ends()
     assert (first.is_alone(), first.compiles) == (False, False)
@@ -343,14 +342,14 @@ def test_the_others_wait_while_the_first_worker_compiles(monkeypatch):
 
 def test_a_long_first_trial_holds_up_nobody(monkeypatch):
     clock = _Time()
-    monkeypatch.setattr(work, "time", clock)
+    monkeypatch.setattr("hardmax.trials.sweep.time", clock)
     monkeypatch.setattr("hardmax._lib.caching.is_compiling", lambda: False)
-    first = work.First(alone=True)
-    clock.now += work.IDLE
+    first = First(alone=True)
+    clock.now += IDLE
     assert first.is_alone()  # a worker that starts
     clock.now += 0.1
     assert not first.is_alone()
-    assert not work.First(alone=False).is_alone()
+    assert not First(alone=False).is_alone()
 
 
 def test_one_batch_is_under_way_until_it_ends(monkeypatch):

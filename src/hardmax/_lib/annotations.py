@@ -1,4 +1,4 @@
-"""Annotations as tests: what reads an argument, for `check_arguments`."""
+"""Annotations as tests: functions that check and convert an argument, for `check_arguments`."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ SOURCES = {
 
 
 class Kind(NamedTuple):
-    """One alternative of an annotation: a test, words for one and for many, a remedy, what reads a value."""
+    """One alternative of an annotation: a test, words for one and for many, a remedy, and a reader."""
 
     fits: Callable[[Any], bool]
     words: str
@@ -72,8 +72,8 @@ def readers_of(function: Callable[..., Any]) -> tuple[tuple[str, ...], dict[str,
     parameters = inspect.signature(function).parameters
     single = [p for p in parameters.values() if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
     positional = tuple(p.name for p in single if p.kind is not p.KEYWORD_ONLY)
-    found = {p.name: _reader(p.name, hints[p.name]) for p in single if p.name in hints}
-    return positional, {name: reader for name, reader in found.items() if reader is not None}
+    readers = {p.name: _reader(p.name, hints[p.name]) for p in single if p.name in hints}
+    return positional, {name: reader for name, reader in readers.items() if reader is not None}
 
 
 def _reader(name: str, hint: Any) -> Callable[[Any], Any] | None:
@@ -94,19 +94,19 @@ def _reader(name: str, hint: Any) -> Callable[[Any], Any] | None:
 def _kinds(name: str, hint: Any) -> list[Kind] | None:
     """Return the kinds of argument that an annotation allows; None if it allows all or cannot be tested."""
     alternatives = _alternatives(hint)
-    if hint is ArrayLike or any(each in (Any, object) or _is_protocol(each) for each in alternatives):
+    if hint is ArrayLike or any(part in (Any, object) or _is_protocol(part) for part in alternatives):
         return None
-    has_paths = any(_is_path(each) for each in alternatives)
-    alternatives.sort(key=lambda each: each is float)  # a Fraction is a number, too
+    has_paths = any(_is_path(part) for part in alternatives)
+    alternatives.sort(key=lambda part: part is float)  # a Fraction is a number, too
     if np.random.Generator in alternatives:
-        alternatives = [AnyInteger if each is int else each for each in alternatives]
-    return [_kind(name, each, has_paths) for each in alternatives]
+        alternatives = [AnyInteger if part is int else part for part in alternatives]
+    return [_kind(name, part, has_paths) for part in alternatives]
 
 
 def _alternatives(hint: Any) -> list[Any]:
     """Return the parts of a union, or the hint itself."""
     if typing.get_origin(hint) in (typing.Union, types.UnionType):
-        return [part for each in typing.get_args(hint) for part in _alternatives(each)]
+        return [part for member in typing.get_args(hint) for part in _alternatives(member)]
     return [hint]
 
 
@@ -152,8 +152,7 @@ def _instance(origin: type) -> Kind:
         return Kind(lambda x: isinstance(x, origin), words, spelled, remedy)
 
     def fits(value: Any) -> bool:
-        ours = [each for each in type(value).__mro__ if each.__module__.startswith("hardmax.")]
-        return name in [each.__name__ for each in ours]
+        return name in [c.__name__ for c in type(value).__mro__ if c.__module__.startswith("hardmax.")]
 
     return Kind(fits, words, spelled, remedy)
 
@@ -175,9 +174,7 @@ def _several(name: str, inner: Any, *, is_ordered: bool) -> Kind:
         if numeric and any(hasattr(value, name) for name in ("dtype", "detach", "__array__")):
             array = np.asarray(detached(value))
             return array.dtype.kind in numeric and array.shape in ((len(array),), (len(array), 1))
-        if len(kinds) == 1:
-            return all(map(kinds[0].fits, value))
-        return all(any(kind.fits(each) for kind in kinds) for each in value)
+        return all(any(kind.fits(item) for kind in kinds) for item in value)
 
     many = (kinds or [Kind(callable, "")])[0].many
     words = f"a list of {many}" if many else "a list"
@@ -190,7 +187,7 @@ def _several(name: str, inner: Any, *, is_ordered: bool) -> Kind:
             raise _refusal(name, [kind], listed)
         return listed
 
-    streams = any(typing.get_args(each) == (Any,) for each in _alternatives(inner))  # texts may not fit here
+    streams = any(typing.get_args(part) == (Any,) for part in _alternatives(inner))  # texts may not fit here
     read = None if kinds is None or streams else drain
     kind = Kind(fits, words, words.replace("a list", "lists", 1), read=read)
     return kind
@@ -198,11 +195,11 @@ def _several(name: str, inner: Any, *, is_ordered: bool) -> Kind:
 
 def _array(hint: Any) -> Kind:
     """Return the kind of arrays of booleans, integers or real numbers; a list is read as one."""
-    letters, what = "iuf", "numbers"
+    letters, values = "iuf", "numbers"
     if np.dtype[np.int64] in typing.get_args(hint):
-        letters, what = "iu", "integers"
+        letters, values = "iu", "integers"
     elif np.dtype[np.bool_] in typing.get_args(hint):
-        letters, what = "b", "booleans"
+        letters, values = "b", "booleans"
 
     def fits(value: Any) -> bool:
         try:
@@ -211,7 +208,7 @@ def _array(hint: Any) -> Kind:
             return False
         return array.ndim > 0 and array.dtype.kind in letters
 
-    return Kind(fits, f"an array of {what}", read=lambda _, value: np.asarray(detached(value)))
+    return Kind(fits, f"an array of {values}", read=lambda _, value: np.asarray(detached(value)))
 
 
 def _tuple(name: str, parts: tuple[Any, ...]) -> Kind:
@@ -222,21 +219,17 @@ def _tuple(name: str, parts: tuple[Any, ...]) -> Kind:
         if not isinstance(value, tuple | list) or len(value) != len(parts):
             return False
         try:
-            for reader, each in zip(readers, value, strict=True):
+            for reader, item in zip(readers, value, strict=True):
                 if reader is not None:
-                    reader(each)
+                    reader(item)
         except ValueError:
             return False
         return True
 
-    inner = [
-        _kind(name, each, False).words
-        for part in parts
-        for each in _alternatives(part)[:1]
-        if each is not Any
-    ]
+    first = [_alternatives(part)[0] for part in parts]
+    inner = {_kind(name, hint, False).words for hint in first if hint is not Any}
     return Kind(
-        fits, f"a tuple of {len(parts)} values" + (f", each {inner[0]}" if len({*inner}) == 1 else "")
+        fits, f"a tuple of {len(parts)} values" + (f", each {inner.pop()}" if len(inner) == 1 else "")
     )
 
 
@@ -297,11 +290,11 @@ def _refusal(name: str, kinds: list[Kind], value: Any) -> Exception:
     remedy = "".join(f"; {kind.remedy}" for kind in kinds if kind.remedy)
     if name == "problem" and isinstance(value, (list, tuple)) and len(kinds) == 1:
         remedy = "; pass several to train or max_margin"
-    named = any(kind.remedy for kind in kinds)  # an object; what is in it does not matter
-    came = type(value).__name__ if named and value is not None else _short(value)
-    text = f"{name} must be {words}, got {came}{remedy}"
-    choice = isinstance(value, str) and any(kind.words.startswith("one of ") for kind in kinds)
-    return ValueError(text) if choice else WrongType(text)
+    is_object = any(kind.remedy for kind in kinds)  # its content does not matter
+    value_text = type(value).__name__ if is_object and value is not None else _short(value)
+    text = f"{name} must be {words}, got {value_text}{remedy}"
+    is_choice = isinstance(value, str) and any(kind.words.startswith("one of ") for kind in kinds)
+    return ValueError(text) if is_choice else WrongType(text)
 
 
 SIMPLE = {

@@ -52,11 +52,11 @@ def npz_bytes(arrays: Mapping[str, Any]) -> bytes:
 
 
 def _savez(stream: IO[bytes], arrays: Mapping[str, Any], packed: bool = False) -> None:
-    found: dict[str, Any] = {name: np.asanyarray(each) for name, each in arrays.items()}
-    for name, each in found.items():
-        if each.dtype.hasobject:  # numpy would pickle them
+    plain: dict[str, Any] = {name: np.asanyarray(array) for name, array in arrays.items()}
+    for name, array in plain.items():
+        if array.dtype.hasobject:  # numpy would pickle them
             raise ValueError(f"{name} must hold numbers or texts to be saved, got other objects")
-    (np.savez_compressed if packed else np.savez)(stream, **found)
+    (np.savez_compressed if packed else np.savez)(stream, **plain)
 
 
 def encoded(header: Any) -> np.ndarray:
@@ -71,10 +71,10 @@ def decoded(header: np.ndarray) -> Any:
 
 def digest(*parts: str | np.ndarray) -> str:
     """Return SHA-256 of texts and of the bytes of arrays, one after another, in hexadecimal digits."""
-    found = hashlib.sha256()
-    for each in parts:
-        found.update(each.encode() if isinstance(each, str) else np.ascontiguousarray(each).tobytes())
-    return found.hexdigest()
+    total = hashlib.sha256()
+    for part in parts:
+        total.update(part.encode() if isinstance(part, str) else np.ascontiguousarray(part).tobytes())
+    return total.hexdigest()
 
 
 @contextmanager
@@ -103,8 +103,8 @@ def arrays_in(stream: IO[bytes], name: str) -> Arrays:
     try:
         with zipfile.ZipFile(stream) as archive:  # np.load would take another file for a pickle
             members = archive.infolist()
-            unpacked = sum(each.file_size for each in members if each.compress_type != zipfile.ZIP_STORED)
-            plain = sum(each.file_size for each in members if each.compress_type == zipfile.ZIP_STORED)
+            plain = sum(m.file_size for m in members if m.compress_type == zipfile.ZIP_STORED)
+            unpacked = sum(m.file_size for m in members) - plain
             if unpacked <= LARGEST_UNPACKED and plain <= stream.seek(0, 2):  # entries may overlap
                 return _arrays(archive, members)
     except MemoryError:
@@ -121,15 +121,15 @@ def arrays_in(stream: IO[bytes], name: str) -> Arrays:
 
 def _arrays(archive: zipfile.ZipFile, members: list[zipfile.ZipInfo]) -> Arrays:
     """Read all arrays after checking that every header fits its data."""
-    names = [each.filename.removesuffix(".npy") for each in members]
+    names = [member.filename.removesuffix(".npy") for member in members]
     if len(set(names)) < len(names) or max(map(len, names), default=0) > LONGEST_NAME:
         raise ValueError("names")
-    for each in members:
-        with archive.open(each) as stream:
-            _check_header(stream, each.file_size)
+    for member in members:
+        with archive.open(member) as stream:
+            _check_header(stream, member.file_size)
     arrays = {}
-    for name, each in zip(names, members, strict=True):
-        with _quiet(), archive.open(each) as stream:
+    for name, member in zip(names, members, strict=True):
+        with _quiet(), archive.open(member) as stream:
             arrays[name] = np.lib.format.read_array(stream, allow_pickle=False)
     return arrays
 
@@ -145,10 +145,14 @@ def _check_header(stream: IO[bytes], size: int) -> None:
             shape, _, dtype = np.lib.format.read_array_header_1_0(stream)
         else:
             shape, _, dtype = np.lib.format.read_array_header_2_0(stream)
-    count, held = math.prod(shape), size - stream.tell()
+    count, content = math.prod(shape), size - stream.tell()
     if dtype.kind not in PLAIN_KINDS or dtype.shape or dtype.names is not None or min(shape, default=0) < 0:
         raise ValueError("dtype")
-    if count * dtype.itemsize != held or dtype.itemsize > max(held, WIDEST) or (count > 1 and not held):
+    if (
+        count * dtype.itemsize != content
+        or dtype.itemsize > max(content, WIDEST)
+        or (count > 1 and not content)
+    ):
         raise ValueError("size")
 
 

@@ -75,15 +75,14 @@ def place() -> Place:
 
 
 @cache
-def _place(asked: str) -> Place:
-    if Path(asked).name.startswith(PREFIX):  # lent by the process that started this one
-        return Place(Path(asked), False, ())
-    roots = [Path(asked).absolute() / "hardmax-kernels"] if asked else []
+def _place(setting: str) -> Place:
+    if Path(setting).name.startswith(PREFIX):  # lent by the process that started this one
+        return Place(Path(setting), False, ())
+    roots = [Path(setting).absolute() / "hardmax-kernels"] if setting else []
     with contextlib.suppress(RuntimeError):  # there is no home folder
-        own = user_cache() / "hardmax" / "kernels"
-        roots.append(own)
+        roots.append(user_cache() / "hardmax" / "kernels")
         if hasattr(os, "geteuid"):  # that one may belong to root, after a single use of sudo
-            roots.append(own.with_name(f"kernels-{os.geteuid()}"))
+            roots.append(roots[-1].with_name(f"kernels-{os.geteuid()}"))
     refused: list[str] = []
     for root in roots:
         try:
@@ -114,8 +113,8 @@ def user_cache() -> Path:
         return Path(local) if local else Path.home() / "AppData" / "Local"
     if sys.platform == "darwin":
         return Path.home() / "Library" / "Caches"
-    asked = os.environ.get("XDG_CACHE_HOME", "")
-    return Path(asked) if os.path.isabs(asked) else Path.home() / ".cache"
+    folder = os.environ.get("XDG_CACHE_HOME", "")
+    return Path(folder) if os.path.isabs(folder) else Path.home() / ".cache"
 
 
 def _prepared(root: Path) -> Path:
@@ -123,9 +122,14 @@ def _prepared(root: Path) -> Path:
     folder = root / digest()
     is_new = not folder.is_dir()
     root.parent.mkdir(parents=True, exist_ok=True)
-    for each in (root, folder):
-        each.mkdir(mode=0o700, exist_ok=True)
-        _refuse_shared(each)
+    for path in (root, folder):
+        path.mkdir(mode=0o700, exist_ok=True)
+        if os.name == "posix":  # elsewhere the user's folders are private
+            status = path.stat()
+            if status.st_uid not in (os.geteuid(), 0):
+                raise PermissionError("it belongs to another user")
+            if status.st_mode & 0o022:
+                raise PermissionError("others can write to it")
     try:
         tempfile.TemporaryFile(dir=folder).close()
         os.utime(folder)  # in use
@@ -133,32 +137,11 @@ def _prepared(root: Path) -> Path:
         if not any(folder.iterdir()):  # one that was filled beforehand may be read-only
             raise
     if is_new:
-        _remove_old(root)
+        with os.scandir(root) as entries, contextlib.suppress(OSError):  # another process may remove one
+            ours = [entry for entry in entries if re.fullmatch("[0-9a-f]{32}", entry.name)]
+            for old in sorted(ours, key=lambda entry: -entry.stat().st_mtime)[KEPT + 1 :]:
+                shutil.rmtree(old, ignore_errors=True)
     return folder
-
-
-def _refuse_shared(folder: Path) -> None:
-    if os.name != "posix":  # there the user's own folders are private
-        return
-    found = folder.stat()
-    if found.st_uid not in (os.geteuid(), 0):
-        raise PermissionError("it belongs to another user")
-    if found.st_mode & 0o022:
-        raise PermissionError("others can write to it")
-
-
-def _remove_old(root: Path) -> None:
-    def age(folder: Path) -> float:
-        with contextlib.suppress(OSError):  # another process removed it
-            return -folder.stat().st_mtime
-        return 0.0
-
-    for old in sorted(filter(_is_ours, root.iterdir()), key=age)[KEPT + 1 :]:
-        shutil.rmtree(old, ignore_errors=True)
-
-
-def _is_ours(folder: Path) -> bool:
-    return re.fullmatch("[0-9a-f]{32}", folder.name) is not None
 
 
 def _lent() -> Path:
@@ -169,28 +152,28 @@ def _lent() -> Path:
             break
     else:
         raise ValueError(f"no writable folder for compiled kernels; {ADVICE}")
-    atexit.register(_remove_lent, folder, os.getpid())
+    owner = os.getpid()
+
+    def remove() -> None:
+        if os.getpid() == owner:  # not a fork
+            shutil.rmtree(folder, ignore_errors=True)
+
+    atexit.register(remove)
     os.environ["NUMBA_CACHE_DIR"] = numba.config.CACHE_DIR = folder
     return Path(folder)
-
-
-def _remove_lent(folder: str, owner: int) -> None:
-    if os.getpid() == owner:  # not a fork
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 @cache
 def digest() -> str:
     """Hash the sources of all kernels, the versions and the settings of the compiler."""
-    found = hashlib.sha256()
+    total = hashlib.sha256()
     versions = (numba.__version__, llvmlite.__version__, sys.implementation.cache_tag, sys.platform)
     settings = tuple(str(getattr(numba.config, name, None)) for name in _SETTINGS)
-    found.update(repr((versions, settings)).encode())
+    total.update(repr((versions, settings)).encode())
     for path in sources():
         content = path.read_bytes()
-        found.update(f"\n{path.relative_to(PACKAGE).as_posix()} {len(content)}\n".encode())
-        found.update(content)
-    return found.hexdigest()[:32]
+        total.update(f"\n{path.relative_to(PACKAGE).as_posix()} {len(content)}\n".encode() + content)
+    return total.hexdigest()[:32]
 
 
 def sources() -> Iterator[Path]:
@@ -236,7 +219,7 @@ class KernelCache(NullCache):  # type: ignore[misc, unused-ignore]
 
     def save_overload(self, sig: Any, data: Any) -> None:
         """Keep a compiled function; where that fails a line reports it, once."""
-        if data.library.has_dynamic_globals or any(not each.can_cache for each in data.lifted):
+        if data.library.has_dynamic_globals or not all(loop.can_cache for loop in data.lifted):
             return
         file = self.file(sig, data.codegen)
         try:
@@ -256,20 +239,11 @@ def _file_name(function: FunctionType) -> str:
     return re.sub(r"[^\w.]", "", name.removeprefix("hardmax."))[-80:]
 
 
-def mark() -> None:
-    """Let other processes see that this one is compiling; `is_compiling` reads it."""
+def mark(is_compiling: bool) -> None:
+    """Make the file by which other processes see that this one is compiling, or remove it."""
     with contextlib.suppress(OSError):
-        _mark_of(place().folder).touch()
-
-
-def unmark() -> None:
-    """Take the mark back."""
-    with contextlib.suppress(OSError):
-        _mark_of(place().folder).unlink()
-
-
-def _mark_of(folder: Path) -> Path:
-    return folder / f"{os.getpid()}.compiling"
+        file = place().folder / f"{os.getpid()}.compiling"
+        file.touch() if is_compiling else file.unlink()
 
 
 def is_compiling() -> bool:
@@ -291,7 +265,7 @@ def listen() -> None:
         def on_start(self, event: Any) -> None:
             self.depth += 1
             if self.depth == 1:
-                mark()
+                mark(True)
                 self.collects = gc.isenabled()
                 gc.disable()  # a tenth of the time: the compiler makes many objects, and most of them stay
             note(event.data["dispatcher"].py_func.__module__ or "")
@@ -299,7 +273,7 @@ def listen() -> None:
         def on_end(self, event: Any) -> None:
             self.depth -= 1
             if self.depth == 0:
-                unmark()
+                mark(False)
                 if self.collects:
                     gc.enable()
 
@@ -349,42 +323,39 @@ def fingerprint(function: FunctionType) -> str:
     The digest of the sources covers the code of the package. It covers neither a constant that comes from
     another file nor a function of the user.
     """
-    found = hashlib.sha256()
-    _add(found, function, set())
-    return found.hexdigest()
+    content = hashlib.sha256()
+    waiting, seen_functions = [function], {function}
+    while waiting:
+        function = waiting.pop()
+        _add_code(content, function.__code__)
+        values: list[Any] = [function.__globals__.get(name) for name in function.__code__.co_names]
+        values += [cell.cell_contents for cell in function.__closure__ or ()]
+        for value in values:
+            if is_jitted(value):
+                inner = value.py_func
+                waiting += [] if inner in seen_functions else [inner]
+                seen_functions.add(inner)
+            elif isinstance(value, _CONSTANTS):
+                content.update(repr(value).encode())
+            elif hasattr(value, "dtype") and hasattr(value, "tobytes"):
+                content.update(str(value.dtype).encode() + value.tobytes())
+    return content.hexdigest()
 
 
-def _add(found: Any, function: FunctionType, seen: set[FunctionType]) -> None:
-    if function in seen:
-        return
-    seen.add(function)
-    _add_code(found, function.__code__)
-    names = function.__code__.co_names
-    values: list[Any] = [function.__globals__.get(name) for name in names]
-    values += [cell.cell_contents for cell in function.__closure__ or ()]
-    for value in values:
-        if is_jitted(value):
-            _add(found, value.py_func, seen)
-        elif isinstance(value, _CONSTANTS):
-            found.update(repr(value).encode())
-        elif hasattr(value, "dtype") and hasattr(value, "tobytes"):
-            found.update(str(value.dtype).encode() + value.tobytes())
-
-
-def _add_code(found: Any, code: CodeType) -> None:
-    found.update(code.co_code)
-    found.update(repr((code.co_names, code.co_varnames)).encode())
+def _add_code(content: Any, code: CodeType) -> None:
+    content.update(code.co_code)
+    content.update(repr((code.co_names, code.co_varnames)).encode())
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
-            _add_code(found, constant)
+            _add_code(content, constant)
         else:
-            found.update(_text(constant).encode())
+            content.update(_text(constant).encode())
 
 
 def _text(value: Any) -> str:
     """Return a representation that is the same in every process, as that of a set of texts is not."""
     if isinstance(value, dict):
-        return _text({(name, _text(each)) for name, each in value.items()})
+        return _text({(name, _text(item)) for name, item in value.items()})
     if isinstance(value, (set, frozenset)):
         return repr(sorted(map(repr, value)))
     return repr(value)

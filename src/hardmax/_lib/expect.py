@@ -1,4 +1,4 @@
-"""Reading what a user passes: every refusal names the argument, what was expected and what came."""
+"""Readers of arguments: every error names the argument, the expected value and the value passed."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def _real(x: Any) -> np.ndarray:
 def detached(x: Any) -> Any:
     """Return x without gradients if it is a tensor or a list of tensors, without importing PyTorch."""
     if isinstance(x, list | tuple):
-        return [detached(each) for each in x] if any(hasattr(each, "detach") for each in x) else x
+        return [detached(item) for item in x] if any(hasattr(item, "detach") for item in x) else x
     return x.detach().cpu() if hasattr(x, "detach") else x
 
 
@@ -101,16 +101,16 @@ def ragged(name: str, x: Any, width: bool) -> tuple[np.ndarray, np.ndarray]:
         sizes = np.full(len(x), x.shape[1])
         flat = finite_array(name, x.reshape(-1, *x.shape[2:]), (None, None)[: 1 + width])
         return flat, _offsets(sizes)
-    what = "T_i lists of d numbers each" if width else "T_i numbers each"
+    content = "T_i lists of d numbers each" if width else "T_i numbers each"
     if isinstance(x, (str, bytes)) or not hasattr(x, "__len__") or not hasattr(x, "__iter__"):
-        raise ValueError(f"{name} must be n inputs with {what}, got {_short(x)}")
+        raise ValueError(f"{name} must be n inputs with {content}, got {_short(x)}")
     if len(x) == 0:
         raise ValueError(f"{name} must hold at least one input, got none")
     first = detached(x[0]) if isinstance(x, list | tuple | np.ndarray) else None
     if isinstance(first, Real) or (width and _is_flat(first)):
         raise ValueError(
-            f"{name} must be n inputs with {what}, got {_short(x)}, which is one input; did you forget the "
-            "outer list of inputs?"
+            f"{name} must be n inputs with {content}, got {_short(x)}, which is one input; did you forget "
+            "the outer list of inputs?"
         )
     inputs = []
     for i, rows in enumerate(x):
@@ -120,8 +120,8 @@ def ragged(name: str, x: Any, width: bool) -> tuple[np.ndarray, np.ndarray]:
         if width and not inputs[i].shape[1]:
             raise ValueError(f"{name}[{i}] must have at least one number per token, got none")
         if width and inputs[i].shape[1] != inputs[0].shape[1]:
-            came, due = inputs[i].shape[1], inputs[0].shape[1]
-            raise ValueError(f"{name}[{i}] must have {due} numbers per token as {name}[0], got {came}")
+            width_0, width_i = inputs[0].shape[1], inputs[i].shape[1]
+            raise ValueError(f"{name}[{i}] must have {width_0} numbers per token as {name}[0], got {width_i}")
     flat = np.concatenate(inputs)
     flat.setflags(write=False)
     return flat, _offsets(np.array([len(rows) for rows in inputs]))
@@ -169,9 +169,9 @@ def values(x: Any) -> list[Any] | None:
     listed = x.tolist() if hasattr(x, "tolist") else list(x)
     if not isinstance(listed, list):  # an array without axes
         return None
-    listed = [each.tolist() if hasattr(each, "tolist") else each for each in listed]
-    if listed and all(isinstance(each, list) and len(each) == 1 for each in listed):
-        return [each[0] for each in listed]
+    listed = [item.tolist() if hasattr(item, "tolist") else item for item in listed]
+    if listed and all(isinstance(item, list) and len(item) == 1 for item in listed):
+        return [item[0] for item in listed]
     return listed
 
 
@@ -213,10 +213,10 @@ def nonnegative(name: str, x: Any) -> float:
     return float(x)
 
 
-def one_of(name: str, x: str, known: tuple[str, ...]) -> str:
-    """Return a word that must be one of ``known``."""
-    if not isinstance(x, str) or x not in known:
-        raise ValueError(f"{name} must be one of {', '.join(known)}, got {_short(x)}")
+def one_of(name: str, x: str, choices: tuple[str, ...]) -> str:
+    """Return a word that must be one of ``choices``."""
+    if not isinstance(x, str) or x not in choices:
+        raise ValueError(f"{name} must be one of {', '.join(choices)}, got {_short(x)}")
     return x
 
 

@@ -17,29 +17,19 @@ def source(extra: str) -> str:
     from urllib.request import url2pathname
 
     try:
-        noted = metadata.distribution("hardmax").read_text("direct_url.json")  # absent if it came by its name
+        record = metadata.distribution("hardmax").read_text(
+            "direct_url.json"
+        )  # absent if it came by its name
+        if record is None:
+            return f"hardmax[{extra}]"
+        origin = json.loads(record)
+        url = urlsplit(origin["url"])
+        if url.scheme != "file" or "dir_info" not in origin:
+            prefix = f"{origin['vcs_info']['vcs']}+" if "vcs_info" in origin else ""
+            return f"hardmax[{extra}] @ {prefix}{origin['url']}"
+        clone = Path(url2pathname(url.path))
     except metadata.PackageNotFoundError:
-        return _of_folder(_beside(), extra)
-    if noted is None:
-        return f"hardmax[{extra}]"
-    origin = json.loads(noted)
-    url = urlsplit(origin["url"])
-    if url.scheme == "file" and "dir_info" in origin:
-        folder = Path(url2pathname(url.path))
-        return _of_folder(folder if (folder / "pyproject.toml").is_file() else None, extra)
-    if "vcs_info" in origin:
-        return f"hardmax[{extra}] @ {origin['vcs_info']['vcs']}+{origin['url']}"
-    return f"hardmax[{extra}] @ {origin['url']}"
-
-
-def _beside() -> Path | None:
-    """Return the clone that this file is part of, if it runs from one without being installed."""
-    clone = Path(__file__).parents[3]
-    return clone if (clone / "pyproject.toml").is_file() else None
-
-
-def _of_folder(clone: Path | None, extra: str) -> str:
-    """Return a folder with an extra: a dot if the user is in it, or if it has to be cloned again."""
-    if clone is None or clone == Path.cwd():
-        return f".[{extra}]"
+        clone = Path(__file__).parents[3]  # it runs from a clone without being installed
+    if clone == Path.cwd() or not (clone / "pyproject.toml").is_file():
+        return f".[{extra}]"  # the user is in it, or has to clone it again
     return f"{clone}[{extra}]"

@@ -59,34 +59,34 @@ def digest(path: str | os.PathLike[str]) -> str:
 
 def refusal(path: Path) -> str | None:
     """Return why nothing can be written to a path and what to do; None if it can."""
-    found = _stat(path)
-    if found is not None and stat.S_ISDIR(found.st_mode):
+    status = _stat(path)
+    if status is not None and stat.S_ISDIR(status.st_mode):
         return "this is a folder; give the name of a file in it"
     if not path.parent.is_dir():
         return f"there is no folder {path.parent}; make it first"
     if not is_stream(path):
         if path.is_symlink():
             return f"this is a link to {os.readlink(path)}; give the name of a file itself"
-        if found is not None and not stat.S_ISREG(found.st_mode):
+        if status is not None and not stat.S_ISREG(status.st_mode):
             return "this is a disk or a socket; give the name of a file"
-    if not os.access(path.parent if found is None else path, os.W_OK):
+    if not os.access(path.parent if status is None else path, os.W_OK):
         return "it may not be written to; choose another place"
     return None
 
 
 def is_stream(path: Path) -> bool:
     """Return whether a path is a pipe, a character device, or another name of a standard stream."""
-    found = _stat(path)
-    if found is None:
+    status = _stat(path)
+    if status is None:
         return False
-    return stat.S_ISFIFO(found.st_mode) or stat.S_ISCHR(found.st_mode) or _is_standard(path, found)
+    return stat.S_ISFIFO(status.st_mode) or stat.S_ISCHR(status.st_mode) or _is_standard(path, status)
 
 
 def is_standard_output(path: Path) -> bool:
     """Return whether a path leads to where standard output goes; the null device does not count."""
     with contextlib.suppress(OSError):
-        found = path.stat()
-        return os.path.samestat(found, os.fstat(1)) and not os.path.samestat(found, os.stat(os.devnull))
+        status = path.stat()
+        return os.path.samestat(status, os.fstat(1)) and not os.path.samestat(status, os.stat(os.devnull))
     return False
 
 
@@ -133,17 +133,17 @@ def _draft(path: Path) -> Iterator[IO[bytes]]:
 def _stream(path: Path) -> Iterator[IO[bytes]]:
     number = os.open(path, os.O_WRONLY | os.O_APPEND)
     with open(number, "wb") as file:
-        found = os.fstat(number)
-        if stat.S_ISREG(found.st_mode) and not _is_standard(path, found):
+        status = os.fstat(number)
+        if stat.S_ISREG(status.st_mode) and not _is_standard(path, status):
             raise ValueError(f"{path}: another file took its place; run the command again")
         yield file
 
 
-def _is_standard(path: Path, found: os.stat_result) -> bool:
+def _is_standard(path: Path, status: os.stat_result) -> bool:
     """Return whether a link, such as /dev/stdout, leads to where standard output or error go already."""
     for number in (1, 2):
         with contextlib.suppress(OSError):
-            if path.is_symlink() and os.path.samestat(found, os.fstat(number)):
+            if path.is_symlink() and os.path.samestat(status, os.fstat(number)):
                 return True
     return False
 

@@ -24,7 +24,13 @@ def plain(value: Any) -> Any:
     if isinstance(value, AbstractSet):
         return sorted(map(plain, value), key=_order)
     if hasattr(value, "__float__"):
-        return _number(value)
+        try:
+            near = float(value)
+        except (OverflowError, ValueError):  # a fraction or an int beyond doubles; a signaling NaN
+            return None
+        if not math.isfinite(near):
+            return None
+        return int(value) if hasattr(value, "__index__") else near
     return str(value)
 
 
@@ -36,14 +42,3 @@ def attributes(thing: Any, *names: str) -> dict[str, Any]:
 def _order(item: Any) -> tuple[float, str]:
     """Order numbers by size, then everything else by its text."""
     return (item, "") if isinstance(item, int | float) else (math.inf, repr(item))
-
-
-def _number(value: Any) -> int | float | None:
-    """Return a whole number as an int, any other as the nearest double, None where there is none."""
-    try:
-        near = float(value)
-    except (OverflowError, ValueError):  # a fraction or an int beyond doubles; a signaling NaN
-        return None
-    if not math.isfinite(near):
-        return None
-    return int(value) if hasattr(value, "__index__") else near

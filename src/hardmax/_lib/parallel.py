@@ -18,9 +18,9 @@ def cores() -> int:
 
     NUMBA_NUM_THREADS lowers the number: the workers of a sweep set it to 1, since each has its own core.
     """
-    found = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    asked = os.environ.get("NUMBA_NUM_THREADS", "")
-    return min(found, max(1, int(asked))) if asked.isdecimal() else found
+    count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    limit = os.environ.get("NUMBA_NUM_THREADS", "")
+    return min(count, max(1, int(limit))) if limit.isdecimal() else count
 
 
 Job = TypeVar("Job")
@@ -45,7 +45,9 @@ def in_order(submit: Callable[[Job], Future[Result]], jobs: Iterable[Job], ahead
 _lock = threading.Lock()
 _stack = ExitStack()
 _inside = 0
-_controller: ThreadpoolController | None = None  # made on first use, when numpy's and scipy's BLAS are loaded
+_controller: ThreadpoolController | None = (
+    None  # created on first use, when numpy's and scipy's BLAS are loaded
+)
 
 
 @contextmanager

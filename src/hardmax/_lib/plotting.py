@@ -30,7 +30,7 @@ def plane_of(keys: Sequence[np.ndarray]) -> np.ndarray:
     d = keys[0].shape[1]
     if d <= 2:
         return np.eye(2, d)
-    rows = np.concatenate([each - each.mean(axis=0) for each in keys])
+    rows = np.concatenate([points - points.mean(axis=0) for points in keys])
     axes = np.linalg.svd(np.concatenate([rows, np.zeros((2, d))]), full_matrices=False)[2][:2]
     largest = axes[np.arange(2), np.abs(axes).argmax(axis=1)]
     return np.asarray(axes * np.where(largest < 0, -1.0, 1.0)[:, None])
@@ -47,8 +47,8 @@ def axes_of(ax: Axes | None) -> Axes:
             )
         return ax
     with style():
-        made: Axes = picture((4.0, 4.0)).subplots()
-    return made
+        axes: Axes = picture((4.0, 4.0)).subplots()
+    return axes
 
 
 def log_radius(points: np.ndarray, plane: np.ndarray) -> np.ndarray:
@@ -70,10 +70,10 @@ def _named(ax: Axes, d: int, what: str) -> None:
 def draw_tokens(ax: Axes, keys: Sequence[np.ndarray], best: Sequence[Sequence[int]]) -> Axes:
     """Draw the tokens of every input; those with the best score are filled."""
     plane, d = plane_of(keys), keys[0].shape[1]
-    for i, own in enumerate(keys):
+    for i, tokens in enumerate(keys):
         color, marker = INPUTS[i % len(INPUTS)]
-        points = own @ plane.T
-        faces = [color if t in best[i] else "white" for t in range(len(own))]
+        points = tokens @ plane.T
+        faces = [color if t in best[i] else "white" for t in range(len(tokens))]
         label = f"input {i}" if len(keys) <= len(INPUTS) else None
         ax.scatter(
             points[:, 0], points[:, 1], c=faces, edgecolors=color, marker=marker, label=label, zorder=3
@@ -100,16 +100,16 @@ def draw_path(ax: Axes, points: np.ndarray, plane: np.ndarray) -> Axes:
     return ax
 
 
-def draw_directions(ax: Axes, found: Sequence[Any], plane: np.ndarray) -> Axes:
+def draw_directions(ax: Axes, directions: Sequence[Any], plane: np.ndarray) -> Axes:
     """Draw directions as arrows from the origin: red where they attract, dashed for the best scores."""
-    for each in found:
-        if each.direction is None:
+    for row in directions:
+        if row.direction is None:
             continue
-        end = plane @ each.direction
-        attracts = each.attracts.verdict is True
-        line = "--" if each.is_best else "-"
+        end = plane @ row.direction
+        attracts = row.attracts.verdict is True
+        line = "--" if row.is_best else "-"
         ax.plot([0.0, end[0]], [0.0, end[1]], line, color=RED if attracts else GRAY, linewidth=1.6, zorder=2)
-        tokens = " ".join(map(str, each.selection))
+        tokens = " ".join(map(str, row.selection))
         words = tokens if len(tokens) <= 12 else tokens[:9] + "..."
         ax.annotate(words, 1.08 * end, fontsize=7, ha="center", va="center")
     ax.plot(np.cos(CIRCLE), np.sin(CIRCLE), color=GRAY, linewidth=0.5, zorder=0)

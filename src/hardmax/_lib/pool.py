@@ -1,4 +1,4 @@
-"""Python processes that hardmax starts, one at a time or a pool of them, and how they are spoken to.
+"""Python processes that hardmax starts, one at a time or a pool of them, and their messages.
 
 They are fresh interpreters rather than forks, which would inherit the threads of compiled code, and import
 what this process would import, and nothing else: without ``-P`` Python puts the current folder first on the
@@ -108,8 +108,8 @@ class Child:
     """A process that answers one frame at a time.
 
     Args:
-        command: what to run.
-        environment: what its environment has besides that of this process.
+        command: the program and its arguments.
+        environment: variables in addition to those of this process.
     """
 
     def __init__(self, command: Sequence[str], environment: Mapping[str, str] | None = None) -> None:
@@ -175,9 +175,9 @@ class Pool:
     A process that dies is replaced, and its death is known to the one message that it held.
 
     Args:
-        size: how many processes at most.
-        command: what each of them runs; it ends in `serve`.
-        environment: what their environment has besides that of this process.
+        size: largest number of processes.
+        command: the program of each of them, which ends in `serve`, and its arguments.
+        environment: variables in addition to those of this process.
     """
 
     def __init__(

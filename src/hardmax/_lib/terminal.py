@@ -1,6 +1,6 @@
-"""What a terminal and a shell are told: exit codes, safe characters, pages as wide as the window.
+"""Output for a terminal and a shell: exit codes, safe characters, pages as wide as the window.
 
-Nothing heavy is imported at the top, so that errors can be told from the first moment on.
+Nothing heavy is imported at the top, so that errors can be shown from the first moment on.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u2
 
 def visible(text: str) -> str:
     """Return a text with its control characters spelled out, as names of files may contain some."""
-    return _CONTROLS.sub(lambda found: found.group().encode("unicode_escape").decode(), text)
+    return _CONTROLS.sub(lambda match: match.group().encode("unicode_escape").decode(), text)
 
 
 def shown(value: Any) -> Any:
@@ -52,15 +52,15 @@ def shown(value: Any) -> Any:
         return [shown(item) for item in value]
     if not isinstance(value, str):
         return value
-    value, half = spelled(value), LONGEST // 2 - 3
-    return value if len(value) <= LONGEST else f"{value[:half]} ... {value[-half:]}"
+    value = spelled(value)
+    return value if len(value) <= LONGEST else _middle_cut(value, LONGEST)
 
 
 def spelled(text: str) -> str:
     """Escape a text if it has control characters, or characters that the terminal lacks."""
     encoding = sys.stdout.encoding or "utf-8"
-    known = text.encode(encoding, "replace").decode(encoding) == text
-    return text if known and text.isprintable() else ascii(text)
+    is_complete = text.encode(encoding, "replace").decode(encoding) == text
+    return text if is_complete and text.isprintable() else ascii(text)
 
 
 def brief(message: str, names: Iterable[str] = ()) -> str:
@@ -78,11 +78,11 @@ def brief(message: str, names: Iterable[str] = ()) -> str:
     for name in sorted(names, key=len, reverse=True):
         if len(name) > LONG_NAME:
             text = text.replace(name, _middle_cut(name))
-    return re.sub(rf"\S{{{LONG_NAME + 1},}}", lambda found: _middle_cut(found.group()), text) + command + rest
+    return re.sub(rf"\S{{{LONG_NAME + 1},}}", lambda match: _middle_cut(match.group()), text) + command + rest
 
 
-def _middle_cut(name: str) -> str:
-    half = LONG_NAME // 2 - 3
+def _middle_cut(name: str, length: int = LONG_NAME) -> str:
+    half = length // 2 - 3
     return f"{name[:half]} ... {name[-half:]}"
 
 
@@ -105,7 +105,7 @@ def command_line(*words: Any, **options: Any) -> str:
             written.append(option)
         elif value is not None and value is not False:
             values = value if isinstance(value, list | tuple) else [value]
-            written += [word for each in values for word in (option, str(each))]
+            written += [word for item in values for word in (option, str(item))]
     return shlex.join(written)
 
 

@@ -11,6 +11,7 @@ import re
 import tarfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -49,8 +50,12 @@ def cifar10(folder: str | Path, train: int = 50_000, test: int = 10_000) -> Imag
     for number, at_most, name in ((train, 50_000, "train"), (test, 10_000, "test")):
         if not 1 <= number <= at_most:
             raise ValueError(f"{name} must be from 1 to {at_most:,}, got {number}; CIFAR-10 has no more")
-    names, read, where = _found(Path(folder))
-    kind, decode = _format(names)
+    names, read, where = _first_place(Path(folder))
+    kind, decode = "python", _from_pickle
+    if "data_batch_1.png" in names:
+        kind, decode = "npm", _from_png
+    elif "data_batch_1.bin" in names:
+        kind, decode = "binary", _from_binary
     pieces = -(-train // EACH)
     try:
         parts = [decode(part, read) for part in (*PARTS[:pieces], PARTS[-1])]
@@ -63,8 +68,8 @@ def cifar10(folder: str | Path, train: int = 50_000, test: int = 10_000) -> Imag
     return Images(pixels, labels, parts[-1][0][:test], parts[-1][1][:test], f"{kind} version in {where}")
 
 
-def _found(folder: Path) -> tuple[set[str], Read, str]:
-    """Names of the files of the first place with a batch, how to read one, and what the place is called."""
+def _first_place(folder: Path) -> tuple[set[str], Read, str]:
+    """Return the names of the files of the first place with a batch, how to read one, and its name."""
     if not folder.exists():
         raise FileNotFoundError(2, "No such directory; pass the folder of CIFAR-10", str(folder))
     for names, read, where in _places(folder):
@@ -77,24 +82,24 @@ def _found(folder: Path) -> tuple[set[str], Read, str]:
 
 
 def _places(folder: Path) -> Iterator[tuple[set[str], Read, str]]:
-    """The folder and those two levels below it, then archives that are called after the data."""
+    """Yield the folder and those two levels below it, then archives that are named after the data."""
     if folder.is_file():
-        yield from _archive(folder)
+        yield _archive(folder)
         return
-    inside = [folder, *sorted(path for depth in ("*", "*/*") for path in folder.glob(depth) if path.is_dir())]
-    for place in inside:
-        yield {path.name for path in place.iterdir()}, _reader(place), place.name
-    for place in inside:
+    folders = sorted(path for depth in ("*", "*/*") for path in folder.glob(depth) if path.is_dir())
+    for place in (folder, *folders):
+        yield {path.name for path in place.iterdir()}, partial(_read_file, place), place.name
+    for place in (folder, *folders):
         for path in sorted(place.iterdir()):
             if re.search(r"cifar.*10.*(\.tgz|\.tar(\.gz)?)$", path.name):
-                yield from _archive(path)
+                yield _archive(path)
 
 
-def _reader(place: Path) -> Read:
-    return lambda name: read_bytes(place / name, LARGEST)
+def _read_file(place: Path, name: str) -> bytes:
+    return read_bytes(place / name, LARGEST)
 
 
-def _archive(path: Path) -> Iterator[tuple[set[str], Read, str]]:
+def _archive(path: Path) -> tuple[set[str], Read, str]:
     try:
         with tarfile.open(path) as archive:
             members = {
@@ -112,19 +117,11 @@ def _archive(path: Path) -> Iterator[tuple[set[str], Read, str]]:
             raise ValueError(f"{name} must be at most {size_of(LARGEST)}, got more; fetch it again")
         return content
 
-    yield set(members), read, path.name
-
-
-def _format(names: set[str]) -> tuple[str, Callable[[str, Read], tuple[np.ndarray, np.ndarray]]]:
-    if "data_batch_1.png" in names:
-        return "npm", _from_png
-    if "data_batch_1.bin" in names:
-        return "binary", _from_binary
-    return "python", _from_pickle
+    return set(members), read, path.name
 
 
 def _planes(rows: np.ndarray) -> np.ndarray:
-    """Rows of 1,024 red, then green, then blue, as images."""
+    """Return rows of 1,024 red, then green, then blue bytes as images."""
     return np.ascontiguousarray(rows.reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1))
 
 

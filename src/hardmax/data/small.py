@@ -48,8 +48,8 @@ class Examples(dict[str, str]):
     """The names of the examples, each with a line about it.
 
     >>> import hardmax as hm
-    >>> found = hm.data.examples()
-    >>> found, found["opposed"]
+    >>> examples = hm.data.examples()
+    >>> examples, examples["opposed"]
     (Examples(23 names), 'two inputs whose best tokens pull in opposite directions')
     """
 

@@ -1,4 +1,4 @@
-"""What a trial measures, descent by any rule and where it went (B-FIG-9), and the experiments known by name.
+"""The measurements of a trial: descent by any rule and its result (B-FIG-9), and the built-in experiments.
 
 A row does not depend, to the bit, on the other problems it was computed with.
 """
@@ -42,28 +42,27 @@ RATE = 1.0  # where none is given, as in B-FIG-9
 STEP = Normalized(RATE)
 
 
-def rule_parameters(name: Any) -> tuple[str, ...]:
-    """Return the parameters of an optimizer as stores name them."""
+def rule_parameters(name: Any) -> dict[str, str]:
+    """Return the parameters of an optimizer: the names in stores, and those of the class."""
     if name not in RULES:
         raise ValueError(f"optimizer must be one of {', '.join(RULES)}, got {name!r:.60}")
-    return tuple(STORED.get(each.name, each.name) for each in fields(RULES[name]))
+    return {STORED.get(field.name, field.name): field.name for field in fields(RULES[name])}
 
 
 def rule_of(parameters: Mapping[str, Any]) -> Optimizer:
     """Return the optimizer of a cell; normalized gradient descent by default."""
     name = parameters.get("rule", "Normalized")
-    stored = rule_parameters(name)
-    given = {"rate": RATE, **{each: parameters[each] for each in stored if each in parameters}}
-    if isinstance(given.get("betas"), str):
+    names = rule_parameters(name)
+    values = {"rate": RATE, **{stored: parameters[stored] for stored in names if stored in parameters}}
+    if isinstance(betas := values.get("betas"), str):
         try:
-            given["betas"] = tuple(float(word) for word in given["betas"].split())
+            values["betas"] = tuple(float(word) for word in betas.split())
         except ValueError:
-            raise ValueError(f"betas must be two numbers in one text, got {given['betas']!r:.60}") from None
+            raise ValueError(f"betas must be two numbers in one text, got {betas!r:.60}") from None
     try:
-        own = {STORED.get(each.name, each.name): each.name for each in fields(RULES[name])}
-        return RULES[name](**{own[each]: value for each, value in given.items()})
+        return RULES[name](**{names[stored]: value for stored, value in values.items()})
     except TypeError:
-        missing = [SPOKEN.get(each, each) for each in stored if each not in given and each != "decay"]
+        missing = [names[stored] for stored in names if stored not in values and stored != "decay"]
         raise ValueError(f"optimizer {name} requires {', '.join(missing)}") from None
 
 
@@ -110,8 +109,8 @@ def compare(
             runs = train(problems, step, steps=steps, workers=1)
         chosen[name] = [str(run.selection) for run in runs]
         best = _directions(runs, [run.selection.sets for run in runs], 1, step.norm)
-        for row, run, each in zip(rows, runs, best, strict=True):
-            row[name] = each is not None and bool(each.margin_gap(run.p) <= REACHED)
+        for row, run, direction in zip(rows, runs, best, strict=True):
+            row[name] = direction is not None and bool(direction.margin_gap(run.p) <= REACHED)
     for at, row in enumerate(rows):
         selected = {name: chosen[name][at] for name in BY_OPTIMIZER}
         row |= {f"{name}_parts": selected[name] != selected[BASE] for name in BY_OPTIMIZER if name != BASE}
@@ -121,9 +120,9 @@ def compare(
 
 def trials(parameters: Mapping[str, Any], seeds: Sequence[int]) -> list[dict[str, bool]]:
     """Return one row of `compare` per seed, on problems of `hm.data.gaussian`."""
-    drawn = {name: parameters[name] for name in ("n", "T", "d", "loss") if name in parameters}
-    how = {name: parameters[name] for name in ("rate", "decay", "steps") if name in parameters}
-    return compare([gaussian(**drawn, rng=np.random.default_rng(seed)) for seed in seeds], **how)
+    sizes = {name: parameters[name] for name in ("n", "T", "d", "loss") if name in parameters}
+    options = {name: parameters[name] for name in COMPARED if name in parameters}
+    return compare([gaussian(**sizes, rng=np.random.default_rng(seed)) for seed in seeds], **options)
 
 
 SIZE = 128  # problems of a block: two threads' worth of certified directions
@@ -158,7 +157,8 @@ class PointBlock:
     @cached_property
     def differences(self) -> np.ndarray:
         """Key of the top token minus key, at every slot: the rows of ATT-SVM, and zero at the top."""
-        chosen = np.take_along_axis(self.keys, self._top_slots[:, :, None], axis=1)
+        slots = self.tops + self._offsets[:-1]
+        chosen = np.take_along_axis(self.keys, slots[:, :, None], axis=1)
         return np.repeat(chosen, self._sizes, axis=1) - self.keys
 
     @cached_property
@@ -169,18 +169,22 @@ class PointBlock:
     @property
     def defects(self) -> np.ndarray:
         """Mean attention off the top token."""
+        groups = np.stack([path.problem.groups for path in self.paths])
+        tops = np.take_along_axis(groups, self.tops + self._offsets[:-1], axis=1)
+        copies = groups == np.repeat(
+            tops, self._sizes, axis=1
+        )  # the slots of the top token and of its copies
         shares = np.exp(-self.leads)
-        copies = self._copies
         shares[copies] = 0.0
-        lost = np.add.reduceat(shares, self._offsets[:-1], axis=1)
+        others = np.add.reduceat(shares, self._offsets[:-1], axis=1)
         selected = np.add.reduceat(copies, self._offsets[:-1], axis=1, dtype=float)
-        return (lost / (selected + lost)).mean(axis=1)
+        return (others / (selected + others)).mean(axis=1)
 
     @property
     def selections(self) -> list[tuple[tuple[int, ...], ...]]:
-        """What every path selects, ties kept: only where one is possible the single problem is asked."""
-        apart = np.sqrt(np.einsum("bld,bld->bl", self.differences, self.differences))
-        longest = np.maximum.reduceat(apart, self._offsets[:-1], axis=1)
+        """The selection of every path with its ties, which are looked for only where one is possible."""
+        distances = np.sqrt(np.einsum("bld,bld->bl", self.differences, self.differences))
+        longest = np.maximum.reduceat(distances, self._offsets[:-1], axis=1)
         reach = NEAR * lengths(self.points)[:, None] * longest
         near = self.leads <= np.repeat(reach, self._sizes, axis=1)
         clear = near.sum(axis=1) == len(self._sizes)
@@ -189,34 +193,20 @@ class PointBlock:
             for path, tops, alone in zip(self.paths, self.tops.tolist(), clear.tolist(), strict=True)
         ]
 
-    @cached_property
-    def score_leads(self) -> np.ndarray:
-        """Score of the top token minus score at every slot."""
-        return np.stack(
-            [slot_gaps(path.problem, top) for path, top in zip(self.paths, self.tops, strict=True)]
-        )
-
     def score_gaps(self, best: Sequence[MaxMargin | None]) -> np.ndarray:
         """Least score by which a selected token beats its neighbors; nan without p_mm, or in doubt."""
-        enclose_many([each for each in best if each is not None])
+        enclose_many([direction for direction in best if direction is not None])
         gaps = [
-            math.nan if each is None else known_gap(each, row_gaps(path.problem, each))
-            for path, each in zip(self.paths, best, strict=True)
+            math.nan if direction is None else known_gap(direction, row_gaps(path.problem, direction))
+            for path, direction in zip(self.paths, best, strict=True)
         ]
         return np.array(gaps)
 
     @property
     def are_best(self) -> np.ndarray:
         """Whether no token scores above the selected one of its input."""
-        return np.min(self.score_leads, axis=1) >= 0.0
-
-    @property
-    def _copies(self) -> np.ndarray:
-        """The slots of the top token and of its copies."""
-        groups = np.stack([path.problem.groups for path in self.paths])
-        tops = np.take_along_axis(groups, self._top_slots, axis=1)
-        same: np.ndarray = groups == np.repeat(tops, self._sizes, axis=1)
-        return same
+        pairs = zip(self.paths, self.tops, strict=True)
+        return np.array([slot_gaps(path.problem, top).min() >= 0.0 for path, top in pairs])
 
     @property
     def _offsets(self) -> np.ndarray:
@@ -225,10 +215,6 @@ class PointBlock:
     @property
     def _sizes(self) -> np.ndarray:
         return self.paths[0].problem.sizes
-
-    @property
-    def _top_slots(self) -> np.ndarray:
-        return self.tops + self._offsets[:-1]
 
 
 def blocks(paths: Sequence[Run]) -> Iterator[PointBlock]:
@@ -274,7 +260,7 @@ def outcomes(
     measure: Sequence[str] = MEASURE,
     workers: int | None = None,
 ) -> list[dict[str, Any]]:
-    """Train p on every problem by an optimizer and report where it went, one row per problem.
+    """Train p on every problem by an optimizer and report the result, one row per problem.
 
     ``saturated``: the mean attention off the selected tokens, ``defect``, is at most 1e-5. ``selection``: the
     tokens as text, "0 3 1"; tokens that tie as "0=2 3 1". ``certified``: their max-margin direction p_mm is
@@ -327,10 +313,10 @@ def check_columns(measure: Sequence[str]) -> None:
 def _columns(
     block: PointBlock, measure: Sequence[str], step: Optimizer, workers: int | None
 ) -> dict[str, list[Any]]:
-    """Return the columns of a block, at least those asked for."""
+    """Return the columns of a block, at least the measured ones."""
+    selections, points = block.selections, block.points
     defects = block.defects
     saturated = defects <= SATURATED
-    selections = block.selections
     columns: dict[str, list[Any]] = {
         "saturated": saturated.tolist(),
         "defect": defects.tolist(),
@@ -339,11 +325,10 @@ def _columns(
         "event": [path.event for path in block.paths],
     }
     if "deficit" in measure:
+        best = _directions(block.paths, selections, workers, step.norm)
         columns["deficit"] = [
-            math.nan if each is None or not p.any() else each.margin_gap(p)
-            for p, each in zip(
-                block.points, _directions(block.paths, selections, workers, step.norm), strict=True
-            )
+            math.nan if direction is None or not p.any() else direction.margin_gap(p)
+            for p, direction in zip(points, best, strict=True)
         ]
     if set(measure) <= columns.keys():
         return columns
@@ -351,21 +336,25 @@ def _columns(
     gaps = block.score_gaps(best)
     locally = saturated & (gaps > 0.0)
     columns |= {
-        "certified": [each is not None and each.is_certified for each in best],
+        "certified": [direction is not None and direction.is_certified for direction in best],
         "locally_optimal": locally.tolist(),
         "globally_optimal": (locally & block.are_best).tolist(),
         "score_gap": gaps.tolist(),
-        "margin": [math.nan if each is None else each.margin for each in best],
+        "margin": [math.nan if direction is None else direction.margin for direction in best],
         "misalignment": [
-            math.nan if each is None or each.direction is None or not p.any() else cosine_distance(p, each)
-            for p, each in zip(block.points, best, strict=True)
+            math.nan
+            if direction is None or direction.direction is None or not p.any()
+            else cosine_distance(p, direction)
+            for p, direction in zip(points, best, strict=True)
         ],
     }
     if "eta_ratio" in measure:
         rate = step.constant_rate if isinstance(step, Normalized) and step.norm == "l2" else math.nan
         columns["eta_ratio"] = [
-            rate / late_residual(path.problem, each).eta_c if good and each and each.p_norm else math.nan
-            for path, each, good in zip(block.paths, best, columns["locally_optimal"], strict=True)
+            rate / late_residual(path.problem, direction).eta_c
+            if is_optimal and direction and direction.p_norm
+            else math.nan
+            for path, direction, is_optimal in zip(block.paths, best, locally.tolist(), strict=True)
         ]
     return columns
 
@@ -378,15 +367,15 @@ def _directions(
 ) -> list[MaxMargin | None]:
     """Return p_mm of every selection in a norm; None where tokens tie or it is not certified."""
     unique = [at for at, sets in enumerate(selections) if all(len(tied) == 1 for tied in sets)]
-    found = max_margin(
+    solutions = max_margin(
         [runs[at].problem for at in unique],
         [[t for (t,) in selections[at]] for at in unique],
         workers=workers,
         norm=norm,
     )
     best: list[MaxMargin | None] = [None] * len(selections)
-    for at, each in zip(unique, found, strict=True):
-        best[at] = each if each.is_certified and each.p is not None else None
+    for at, solution in zip(unique, solutions, strict=True):
+        best[at] = solution if solution.is_certified and solution.p is not None else None
     return best
 
 
@@ -421,22 +410,23 @@ def built_in(parameters: Mapping[str, Any], seeds: Sequence[int]) -> list[dict[s
     experiment = check_parameters(parameters)
     if experiment == OPTIMIZERS:
         return trials(parameters, seeds)
-    own = {name: parameters[name] for name in _own(experiment) if name in parameters}
+    options = {name: parameters[name] for name in _parameters_of(experiment) if name in parameters}
     chance = [np.random.default_rng(seed) for seed in seeds]
     problems: list[Problem]
     if experiment in RANDOM:
-        problems = [RANDOM[experiment](**own, rng=rng) for rng in chance]
+        problems = [RANDOM[experiment](**options, rng=rng) for rng in chance]
     else:
-        problems = [_of_stream(**own) if experiment == STREAM else example(experiment, **own)] * len(chance)
+        problems = [_of_stream(**options) if experiment == STREAM else example(experiment, **options)]
+        problems *= len(chance)
     start = parameters.get("start", 1.0 if experiment in FIGURES else 0.0)
     starts = None
     if isinstance(start, str):
         starts = [_numbers(start)] * len(problems)
     elif start != 0:
         starts = [start * rng.normal(size=problem.d) for problem, rng in zip(problems, chance, strict=True)]
-    how = {"steps": parameters["steps"]} if "steps" in parameters else {}
-    step = rule_of(parameters)
-    return outcomes(problems, step, starts=starts, measure=_measured(parameters), workers=1, **how)
+    steps = parameters.get("steps", 1000)
+    measure = _measured(parameters)
+    return outcomes(problems, rule_of(parameters), steps=steps, starts=starts, measure=measure, workers=1)
 
 
 def check_parameters(parameters: Mapping[str, Any]) -> str:
@@ -451,14 +441,15 @@ def check_parameters(parameters: Mapping[str, Any]) -> str:
     experiment = parameters.get("experiment")
     if experiment not in EXPERIMENTS:
         raise ValueError(f"experiment must be one of {', '.join(EXPERIMENTS)}, got {experiment!r}")
-    rule, of_rule = parameters.get("rule", "Normalized"), tuple[str, ...]()
-    known = (*_own(experiment), *(COMPARED if experiment == OPTIMIZERS else SHARED))
-    if experiment != OPTIMIZERS:
-        of_rule = rule_parameters(rule)
+    compares = experiment == OPTIMIZERS
+    rule = parameters.get("rule", "Normalized")
+    names = (*_parameters_of(experiment), *(COMPARED if compares else SHARED))
+    of_rule = {} if compares else rule_parameters(rule)
     for name, value in parameters.items():
-        if name not in (*known, *of_rule, "experiment"):
-            more = f", and of {rule} {_spoken(of_rule)}" if of_rule else ""
-            raise ValueError(f"{name} is not a parameter of {experiment}; it has {_spoken(known)}{more}")
+        if name not in (*names, *of_rule, "experiment"):
+            listed = ", ".join(SPOKEN.get(name, name) for name in names)
+            more = f", and of {rule} {', '.join(of_rule.values())}" if of_rule else ""
+            raise ValueError(f"{name} is not a parameter of {experiment}; it has {listed}{more}")
         if name in LEAST:
             expect.whole(name, value, LEAST[name])
     if experiment == STREAM and not {"d", "number"} <= parameters.keys():
@@ -472,11 +463,7 @@ def check_parameters(parameters: Mapping[str, Any]) -> str:
     return experiment
 
 
-def _spoken(names: Sequence[str]) -> str:
-    return ", ".join(SPOKEN.get(name, name) for name in names)
-
-
-def _own(experiment: str) -> tuple[str, ...]:
+def _parameters_of(experiment: str) -> tuple[str, ...]:
     if experiment in RANDOM or experiment == OPTIMIZERS:
         return "n", "T", "d", "loss"
     return ("d", "number") if experiment == STREAM else ("loss",)

@@ -1,18 +1,18 @@
 """The cells of a sweep and the seeds of its trials.
 
-A trial is named by the root seed, the parameters of its cell and its number within the cell. Its own seed is
+A trial is identified by the root seed, the parameters of its cell and its number within the cell. Its seed is
 a hash of these three and of nothing else, so the trial is the same on any machine, in any order, in any
 batch, and in any larger grid that contains the cell.
 """
 
 from __future__ import annotations
 
-import itertools
 import json
 import math
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from hashlib import blake2b
+from itertools import product
 from typing import Any
 
 from hardmax._lib import expect
@@ -22,7 +22,7 @@ Parameters = dict[str, Scalar]
 
 # Columns that every table of trials has besides parameters and results.
 RESERVED = ("cell", "trial", "seed", "status", "error")
-# Parameters of the built-in experiments, and their names in stores: those of 0.2, which seeds are made of.
+# Parameters of the built-in experiments, and their names in stores: those of 0.2, which decide the seeds.
 STORED = {"optimizer": "rule", "lr": "rate", "eps": "epsilon"}
 MOST = 10_000_000  # cells: each is a row of the store
 
@@ -34,7 +34,7 @@ def scalar(name: str, value: Any) -> Scalar:
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, str):
-        return _text(name, str.__str__(value))  # what it holds, also if it is a member of an enumeration
+        return _text(name, str.__str__(value))  # the text itself, also of a member of an enumeration
     if isinstance(value, int):
         if abs(value) > sys.float_info.max:
             raise ValueError(
@@ -72,12 +72,12 @@ def seeds(root: int, key: str, start: int, stop: int) -> list[int]:
     [5761873955562447576, 8782678029382582850]
     """
     stem = blake2b(f"[{root},{key},".encode(), digest_size=8)
-    found = []
+    numbers = []
     for trial in range(start, stop):
-        one = stem.copy()
-        one.update(f"{trial}]".encode())
-        found.append(int.from_bytes(one.digest(), "big") >> 1)
-    return found
+        state = stem.copy()
+        state.update(f"{trial}]".encode())
+        numbers.append(int.from_bytes(state.digest(), "big") >> 1)
+    return numbers
 
 
 class Grid:
@@ -106,26 +106,19 @@ class Grid:
             raise ValueError("grid must have at least one cell, got none: some list of values is empty")
         if len(self) > MOST:
             raise ValueError(f"grid must have at most {MOST:,} cells; make it coarser")
-        self._refuse_twins()
+        for name, values in self.axes.items():
+            if len({cell_key({name: value}) for value in values}) < len(values):
+                raise ValueError(f"grid[{name!r}] holds a value twice; equal parameters are one cell")
+        if len({cell_key(cell) for cell in self.cells or ()}) < len(self.cells or ()):
+            raise ValueError("grid holds a cell twice; equal parameters are one cell")
 
     def __len__(self) -> int:
         return math.prod(map(len, self.axes.values())) if self.cells is None else len(self.cells)
 
     def __iter__(self) -> Iterator[Parameters]:
         if self.cells is not None:
-            yield from self.cells
-            return
-        for values in itertools.product(*self.axes.values()):
-            yield dict(zip(self.axes, values, strict=True))
-
-    def _refuse_twins(self) -> None:
-        """Refuse equal cells: a product has some if one of its lists has equal values."""
-        if self.cells is None:
-            for name, values in self.axes.items():
-                if len({cell_key({name: value}) for value in values}) < len(values):
-                    raise ValueError(f"grid[{name!r}] holds a value twice; equal parameters are one cell")
-        elif len({cell_key(cell) for cell in self.cells}) < len(self.cells):
-            raise ValueError("grid holds a cell twice; equal parameters are one cell")
+            return iter(self.cells)
+        return (dict(zip(self.axes, values, strict=True)) for values in product(*self.axes.values()))
 
 
 def _text(name: str, value: str) -> str:
@@ -147,12 +140,10 @@ def _name(name: Any) -> str:
 
 
 def _parameter(name: str, value: Any) -> Scalar:
-    found = scalar(f"grid[{name!r}]", value)
-    if found != found:
-        raise ValueError(
-            f"grid[{name!r}] must not be nan, which does not equal itself; None may stand for it"
-        )
-    return found
+    parameter = scalar(f"grid[{name!r}]", value)
+    if parameter != parameter:
+        raise ValueError(f"grid[{name!r}] must not be nan, which does not equal itself; use None instead")
+    return parameter
 
 
 def _values(name: str, values: Any) -> list[Scalar]:

@@ -13,31 +13,20 @@ from typing import Any
 from hardmax._lib import expect
 from hardmax._lib.reading import read_bytes
 from hardmax.trials.grid import MOST, STORED, Grid
-from hardmax.trials.provenance import Function, load
+from hardmax.trials.provenance import load
 
 LARGEST = 2**24  # bytes of a file
 BUILT_IN = "hardmax.trials.experiments:built_in"
-KEYS = (
-    "experiment",
-    "function",
-    "batched",
-    "trials",
-    "seed",
-    "grid",
-    "cells",
-    "parameters",
-    "workers",
-    "batch",
-    "retries",
-    "data_files",
-)
+OPTIONS = {"workers": 1, "batch": 1, "retries": 0}  # of `hardmax.sweep`, with the least value of each
+KEYS = ("experiment", "function", "batched", "trials", "seed", "grid", "cells", "parameters")
+KEYS += (*OPTIONS, "data_files")
 
 
 @dataclass(frozen=True)
 class Plan:
-    r"""What to run, how often, and where the results go unless told otherwise.
+    r"""A sweep as its file describes it, with the place of its results.
 
-    ``varying`` are the names of the parameters that tell the cells apart; ``options`` go to `hardmax.sweep`
+    ``varying`` are the names of the parameters that differ between cells; ``options`` go to `hardmax.sweep`
     as they are.
 
     >>> import pathlib, tempfile
@@ -59,15 +48,15 @@ class Plan:
 
     @property
     def store(self) -> Path:
-        """Next to the file, under its name."""
+        """The file of the results: next to this one, under its name."""
         return self.file.with_suffix(".sqlite")
 
     @property
     def files(self) -> tuple[Path, ...]:
-        """What the sweep reads: this file, that of its function, and its data."""
+        """The files that the sweep reads: this one, that of its function, and its data."""
         module = self.function.rpartition(":")[0]
-        own = [Path(module)] if module.endswith(".py") else []
-        return (self.file, *own, *self.options["data_files"])
+        scripts = [Path(module)] if module.endswith(".py") else []
+        return (self.file, *scripts, *self.options["data_files"])
 
     @property
     def varying(self) -> tuple[str, ...]:
@@ -96,14 +85,10 @@ def read_plan(file: str | os.PathLike[str], allow: Sequence[str] = ()) -> Plan:
     content = read_bytes(path, LARGEST)
     try:
         return _plan(path, tomllib.loads(content.decode("utf-8-sig")), allow)
-    except UnicodeDecodeError as error:
-        raise ValueError(f"{path.name} is not a TOML file: {error}") from None
-    except tomllib.TOMLDecodeError as error:
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise ValueError(f"{path.name} is not a TOML file: {error}; see docs/how-to/sweeps.md") from None
     except RecursionError:
-        raise ValueError(
-            f"{path.name} is not a sweep: it is nested too deeply; docs/how-to/sweeps.md shows one"
-        ) from None
+        raise ValueError(f"{path.name} is nested too deeply; docs/how-to/sweeps.md shows a sweep") from None
     except ValueError as error:
         raise ValueError(f"{path.name}: {error}") from None
 
@@ -120,22 +105,21 @@ def _plan(path: Path, content: Mapping[str, Any], allow: Sequence[str]) -> Plan:
     if "experiment" in content:
         function, batched = BUILT_IN, True
         if "batched" in content:
-            raise ValueError("batched goes with function; a built-in experiment knows how it is called")
+            raise ValueError("batched goes with function; leave it out for a built-in experiment")
         fixed = {"experiment": content["experiment"], **fixed}
     else:
         batched = content.get("batched", False)
         if not isinstance(batched, bool):
             raise ValueError(f"batched must be true or false, got {expect._short(batched)}")
-        function = _own(path, content["function"], allow)
+        function = _function(path, content["function"], allow)
     grid = _grid(content, fixed)
     if function == BUILT_IN:
-        grid = _stored(grid)
-        _check_built_in(grid)
+        grid = _checked(grid)
     else:
         Grid(grid)  # refuses what is not a grid
-    options = {name: content[name] for name in ("workers", "batch", "retries") if name in content}
+    options = {name: content[name] for name in OPTIONS if name in content}
     for name, value in options.items():
-        expect.whole(name, value, 0 if name == "retries" else 1)
+        expect.whole(name, value, OPTIONS[name])
     files = content.get("data_files", [])
     if not isinstance(files, list):
         raise ValueError(f"data_files must be a list of files, got {expect._short(files)}")
@@ -156,34 +140,29 @@ def built_in_cells(
             "function must be 'module:name', 'file.py:name' or a built-in experiment, got "
             f"{expect._short(experiment)}; the experiments are {', '.join(EXPERIMENTS)}"
         )
-    cells: dict[str, Any] | list[dict[str, Any]]
     if isinstance(grid, Mapping):
-        cells = _stored({"experiment": experiment, **grid})
-    else:
-        cells = _stored([{"experiment": experiment, **cell} for cell in grid])
-    _check_built_in(cells)
-    return cells
+        return _checked({"experiment": experiment, **grid})
+    return _checked([{"experiment": experiment, **cell} for cell in grid])
 
 
-def _stored(grid: Any) -> Any:
-    """Replace the names of parameters by those of stores, in a table or in a list of tables."""
-    if isinstance(grid, list):
-        return [_stored(cell) for cell in grid]
-    for name, old in STORED.items():
-        if name in grid and old in grid:
-            raise ValueError(f"{name} and {old} are one parameter; leave {old} out")
-    return {STORED.get(name, name): value for name, value in grid.items()}
-
-
-def _check_built_in(grid: Any) -> None:
+def _checked(grid: Any) -> Any:
+    """Return the grid of a built-in experiment with the names of parameters in stores, after checking it."""
     from hardmax.trials.experiments import check_parameters
 
+    def stored(table: dict[str, Any]) -> dict[str, Any]:
+        for name, old in STORED.items():
+            if name in table and old in table:
+                raise ValueError(f"{name} and {old} are one parameter; leave {old} out")
+        return {STORED.get(name, name): value for name, value in table.items()}
+
+    grid = [stored(cell) for cell in grid] if isinstance(grid, list) else stored(grid)
     for cell in Grid(grid):
         check_parameters(cell)
+    return grid
 
 
 def _grid(content: Mapping[str, Any], fixed: dict[str, Any]) -> dict[str, list[Any]] | list[dict[str, Any]]:
-    """Return the grid: the parameters that all cells share, then those that tell them apart."""
+    """Return the grid: the parameters that all cells share, then those that differ."""
     if "cells" not in content:
         axes = {name: _axis(name, values) for name, values in _table("grid", content).items()}
         return {**{name: [value] for name, value in fixed.items() if name not in axes}, **axes}
@@ -221,19 +200,19 @@ def _worded(name: str, value: Any) -> Any:
     return value
 
 
-def _own(path: Path, function: Any, allow: Sequence[str]) -> str:
+def _function(path: Path, function: Any, allow: Sequence[str]) -> str:
     """Return a user's function as workers find it: in a file next to the TOML file, or as allowed."""
     where, _, name = _text("function", function).rpartition(":")
     here = Path(os.path.realpath(path.parent))
     if where.endswith(".py"):
-        found = Path(os.path.realpath(path.parent / where))
-        allowed = str(found) in map(os.path.realpath, allow)
-        if not allowed and not found.is_relative_to(here):
+        file = Path(os.path.realpath(path.parent / where))
+        allowed = str(file) in map(os.path.realpath, allow)
+        if not allowed and not file.is_relative_to(here):
             raise ValueError(
                 f"function: {where} is not next to this file; put it there, or pass its path in "
                 "`allow` to run it"
             )
-        function = f"{found}:{name}"
+        function = f"{file}:{name}"
     else:
         allowed = where in allow
         if where and not allowed:
@@ -247,18 +226,13 @@ def _own(path: Path, function: Any, allow: Sequence[str]) -> str:
         raise ValueError(f"function: {error}") from None
     except (Exception, SystemExit) as error:
         raise ValueError(f"function: {where} cannot be run: {type(error).__name__}: {error}") from None
-    if not allowed and not _is_defined(loaded, here):
+    module = sys.modules.get(getattr(loaded, "__module__", None) or "")
+    origin = getattr(module, "__file__", None)  # where the function is defined, and not only imported
+    if not allowed and not (origin and Path(os.path.realpath(origin)).is_relative_to(here)):
         raise ValueError(
-            f"function: {name} is only imported in {where}; define a function of your own there that calls it"
+            f"function: {name} is only imported in {where}; define a separate function there that calls it"
         )
     return str(function)
-
-
-def _is_defined(function: Function, folder: Path) -> bool:
-    """Return whether a function is defined in a file in the folder, and not only imported there."""
-    module = sys.modules.get(getattr(function, "__module__", None) or "")
-    file = getattr(module, "__file__", None)
-    return file is not None and Path(os.path.realpath(file)).is_relative_to(folder)
 
 
 def _text(key: str, value: Any) -> str:

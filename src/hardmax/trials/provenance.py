@@ -1,4 +1,4 @@
-"""Where rows come from: a sweep's function by its name, versions, code, data, command and machine."""
+"""The origin of rows: a sweep's function by its name, versions, code, data, command and machine."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ import sys
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from importlib.metadata import version
+from itertools import accumulate
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -50,14 +51,22 @@ def load(name: str) -> Function:
     where, _, path = name.rpartition(":")
     if not where or not path:
         raise ValueError(f"function must be 'module:name' or 'path/to/file.py:name', got {name!r}")
-    thing: Any = load_file(Path(where)) if where.endswith(".py") else _load_module(where)
+    try:
+        value: Any = load_file(Path(where)) if where.endswith(".py") else importlib.import_module(where)
+    except ImportError as error:
+        if where.endswith(".py"):
+            raise
+        raise ValueError(
+            f"cannot import {where!r} ({error}); install it, run from its folder, or give the function as "
+            "'path/to/file.py:name'"
+        ) from error
     for part in path.split("."):
-        if not hasattr(thing, part):
+        if not hasattr(value, part):
             raise ValueError(f"{where} has no function {path!r}; check the name in {name!r}")
-        thing = getattr(thing, part)
-    if not callable(thing):
-        raise ValueError(f"{name!r} must name a function, got {type(thing).__name__}")
-    return thing
+        value = getattr(value, part)
+    if not callable(value):
+        raise ValueError(f"{name!r} must name a function, got {type(value).__name__}")
+    return value
 
 
 def identity(function: Function, name: str | None) -> str:
@@ -78,16 +87,6 @@ def source_hash(function: Function) -> str:
         code = getattr(inner, "__code__", None)
         content = repr((code.co_code, code.co_consts, code.co_names) if code else inner).encode()
     return hashlib.blake2b(content, digest_size=16).hexdigest()
-
-
-def _load_module(name: str) -> ModuleType:
-    try:
-        return importlib.import_module(name)
-    except ImportError as error:
-        raise ValueError(
-            f"cannot import {name!r} ({error}); install it, run from its folder, or give the function as "
-            "'path/to/file.py:name'"
-        ) from error
 
 
 def load_file(path: Path) -> ModuleType:
@@ -129,21 +128,16 @@ def _importable(module: ModuleType) -> str | None:
     name = spec.name if module.__name__ == "__main__" and spec is not None else module.__name__
     if name == "__main__":
         return None
-    path = None
-    for part in _parents(name):
-        found = next((s for f in sys.meta_path if (s := f.find_spec(part, path)) is not None), None)
-        if found is None:
+    folders = None
+    for parent in accumulate(name.split("."), "{}.{}".format):
+        spec = next((s for f in sys.meta_path if (s := f.find_spec(parent, folders)) is not None), None)
+        if spec is None:
             return None
-        path = found.submodule_search_locations
-    here, there = getattr(module, "__file__", None), found.origin if found else None
-    if here is None:
+        folders = spec.submodule_search_locations
+    file = getattr(module, "__file__", None)
+    if file is None:
         return name
-    return name if there is not None and Path(there).resolve() == Path(here).resolve() else None
-
-
-def _parents(name: str) -> list[str]:
-    parts = name.split(".")
-    return [".".join(parts[: i + 1]) for i in range(len(parts))]
+    return name if spec.origin is not None and Path(spec.origin).resolve() == Path(file).resolve() else None
 
 
 LIBRARIES = ("numpy", "scipy", "numba")
@@ -179,13 +173,13 @@ def now() -> str:
 
 def changes(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
     """List the differences between the code of two sessions, in words."""
-    found = []
+    differences = []
     for name in sorted(before.keys() | after.keys()):
         old, new = before.get(name), after.get(name)
         if old != new:
-            plain = "source" in name or isinstance(old, dict) or isinstance(new, dict)
-            found.append(f"{name} changed" if plain else f"{name} was {old}, is {new}")
-    return found
+            is_digest = "source" in name or isinstance(old, dict) or isinstance(new, dict)
+            differences.append(f"{name} changed" if is_digest else f"{name} was {old}, is {new}")
+    return differences
 
 
 def _file_hash(path: str | os.PathLike[str]) -> str:

@@ -1,4 +1,4 @@
-"""What a sweep found: rows, counts, failures and summaries, read from its store."""
+"""The results of a sweep: rows, counts, failures, summaries and phase diagrams, read from its store."""
 
 from __future__ import annotations
 
@@ -7,29 +7,41 @@ import itertools
 import json
 import os
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from hardmax._lib.arguments import check_arguments
 from hardmax._lib.extras import install
 from hardmax._lib.files import whole, whole_text
+from hardmax._lib.notebook import Pictured, picture
 from hardmax._lib.result import Shown
 from hardmax.trials.grid import Parameters, cell_key, seeds
 from hardmax.trials.provenance import Function, identity, named
 from hardmax.trials.store import Store
-from hardmax.trials.summary import CellSummary, Collected, failures_of, kind_of, summary_lines, summary_of
+from hardmax.trials.summary import (
+    CellSummary,
+    Collected,
+    Proportion,
+    failures_of,
+    kind_of,
+    summary_lines,
+    summary_of,
+)
 from hardmax.trials.work import DONE, FAILED, call, checked
 
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
 CHUNK = 50_000  # rows of a Parquet row group
-UNKNOWN = "FILE.py:NAME"  # in the command of a trial whose function only the reader knows
+UNKNOWN = "FILE.py:NAME"  # in the command of a trial if the function is not at hand
 
 
 @dataclass(frozen=True)
 class Failure:
-    """A trial that failed: where it stands, what it raised, and the command that runs it alone."""
+    """A trial that failed: its place, its error, and the command that runs it alone."""
 
     cell: int
     trial: int
@@ -64,12 +76,12 @@ class Sweep(Shown):
         store = Store.read(path)
         if "trials" not in store.meta:
             raise ValueError(f"{path} holds no sweep yet: it is starting, or was stopped before it began")
-        found = cls(store)
-        if found.remaining < 0:
+        sweep = cls(store)
+        if sweep.remaining < 0:
             raise ValueError(
                 f"{path} is damaged: it holds more trials than it says; use a copy, or another store"
             )
-        return found
+        return sweep
 
     def __repr__(self) -> str:
         return f"Sweep(done={self.done}, failed={self.failed}, remaining={self.remaining})"
@@ -141,12 +153,12 @@ class Sweep(Shown):
 
         Results that a trial left out are nan among numbers and None among others.
         """
-        values, known = [], False
+        values, exists = [], False
         for row in self.rows():
             if row["status"] == DONE:
                 values.append(row.get(name))
-                known = known or name in row
-        if values and not known:
+                exists = exists or name in row
+        if values and not exists:
             raise ValueError(f"column must name a parameter, a result, 'trial' or 'seed', got {name!r}")
         kinds = {type(value) for value in values}
         if kinds in ({bool}, {int}):
@@ -219,8 +231,8 @@ class Sweep(Shown):
             for name, value in parameters.items():
                 kinds.setdefault(name, set()).add(kind_of(value))
         kinds |= {"trial": {int}, "seed": {int}, "status": {str}}
-        for name, own in Collected(self.store).kinds.items():
-            kinds.setdefault(name, set()).update(own)
+        for name, types in Collected(self.store).kinds.items():
+            kinds.setdefault(name, set()).update(types)
         return kinds | ({"error": {str}} if self.failed else {})
 
     def _rows_with_errors(self) -> Iterator[dict[str, Any]]:
@@ -235,12 +247,10 @@ class Sweep(Shown):
 
     def _command(self, cell: int, trial: int, parameters: Parameters, seed: int) -> str:
         if self.store.path is None:
-            seeds_ = f"[{seed}]" if self.store.meta["batched"] else str(seed)
-            return f"{self.store.meta['function'].rpartition(':')[2]}({parameters!r}, {seeds_})"
+            argument = [seed] if self.store.meta["batched"] else seed
+            return f"{self.store.meta['function'].rpartition(':')[2]}({parameters!r}, {argument})"
         name = None if self.function is None else named(self.function)[1]
-        words = ", ".join(
-            [json.dumps(str(self.store.path)), str(cell), str(trial), json.dumps(name or UNKNOWN)]
-        )
+        words = json.dumps([str(self.store.path), cell, trial, name or UNKNOWN])[1:-1]
         return f"python -c {shlex.quote(f'import hardmax as hm; print(hm.trials.run_one({words}))')}"
 
 
@@ -271,28 +281,30 @@ def run_one(
     """
     opened = sweep if isinstance(sweep, Sweep) else Sweep.open(sweep)
     store = opened.store
-    meta, made = store.meta, function_of(opened, function)
+    meta, trial_function = store.meta, function_of(opened, function)
     parameters = store.parameters(cell)
     if not 0 <= trial < meta["trials"]:
         raise ValueError(f"trial must be 0 to {meta['trials'] - 1}, got {trial}")
     (seed,) = seeds(meta["seed"], cell_key(parameters), trial, trial + 1)
-    return checked(call(made, meta["batched"], parameters, seed), parameters)
+    return checked(call(trial_function, meta["batched"], parameters, seed), parameters)
 
 
 def function_of(sweep: Sweep, function: Function | str | None = None) -> Function:
     """Return the function that a caller names; a ValueError if the sweep was made with another."""
     if function is None and sweep.function is not None:
         return sweep.function
-    noted = sweep.store.meta["function"]
+    stored = sweep.store.meta["function"]
     if function is None:
         raise ValueError(
             "function must be given, as in run_one(..., function='file.py:name'): the store says that it was "
-            f"{noted!a:.60}, but a store is data, and names no code to run"
+            f"{stored!a:.60}, but a store is data, and names no code to run"
         )
-    made, name = named(function)
-    if identity(made, name) != noted:
-        raise ValueError(f"function must be that of the sweep, {noted!a:.60}, got {identity(made, name)!r}")
-    return made
+    loaded, name = named(function)
+    if identity(loaded, name) != stored:
+        raise ValueError(
+            f"function must be that of the sweep, {stored!a:.60}, got {identity(loaded, name)!r}"
+        )
+    return loaded
 
 
 def _arrow_type(pa: Any, kinds: set[type]) -> Any:
@@ -310,3 +322,96 @@ def _cell_text(value: Any) -> Any:
     if value is None:
         return ""
     return str(value).lower() if isinstance(value, bool) else value
+
+
+PANEL, AROUND = (1.75, 1.25), (1.5, 0.75)  # inches of a panel, and of the space around all panels
+TEXT: dict[Any, Any] = {
+    "font.size": 8,
+    "axes.labelsize": 8,
+    "axes.titlesize": 8,
+    "axes.titlelocation": "left",
+    "xtick.labelsize": 7,
+    "ytick.labelsize": 7,
+}
+
+
+@dataclass(frozen=True, eq=False)
+class PhaseDisplay(Pictured):
+    """The share of trials in which a result is true: a field for each (x, y), a panel for each ``across``.
+
+    Every result has its row of panels. Fields have one size, whatever lies between the values that were run.
+
+    >>> import hardmax as hm
+    >>> def trial(at, seed):
+    ...     return {"small": seed % 8 < at["a"] * at["b"]}
+    >>> result = hm.sweep(trial, {"a": [1, 2], "b": [1, 4]}, trials=50, workers=0)
+    >>> phases = hm.trials.PhaseDisplay.of(result, ["small"], x="a", y="b")
+    >>> phases.shares[0, 0, 1, 1], len(phases.plot().axes)   # the panel and its scale
+    (np.float64(1.0), 2)
+    """
+
+    results: tuple[str, ...]
+    x: str
+    y: str
+    across: str | None
+    values: dict[str, list[Any]]
+    shares: np.ndarray  # (results, across, y, x), nan where nothing was run
+
+    @classmethod
+    def of(
+        cls, sweep: Sweep, results: Sequence[str], x: str, y: str, across: str | None = None
+    ) -> PhaseDisplay:
+        """Count results of a sweep; trials that differ in other parameters only are counted together."""
+        names = [name for name in (across, y, x) if name is not None]
+        cells = sweep.summary(by=names, of=results)
+        values = {name: _ordered(cell.parameters.get(name) for cell in cells) for name in names}
+        shares = np.full((len(results), *map(len, values.values())), np.nan)
+        for cell in cells:
+            field = tuple(column.index(cell.parameters.get(name)) for name, column in values.items())
+            for at, name in enumerate(results):
+                share = cell.of.get(name)
+                if share is not None and not isinstance(share, Proportion):
+                    raise ValueError(f"results must be true or false in every trial, {name!r} is not")
+                shares[(at, *field)] = np.nan if share is None else share.share
+        return cls(tuple(results), x, y, across, values, shares.reshape(len(results), -1, *shares.shape[-2:]))
+
+    def plot(self) -> Figure:
+        """Draw the matplotlib figure; its first axes are the panels, row by row."""
+        from matplotlib import rc_context
+
+        rows, columns = self.shares.shape[:2]
+        ticks = self.values[self.x], self.values[self.y]
+        edges = [np.arange(len(values) + 1) - 0.5 for values in ticks]
+        with rc_context(TEXT):
+            figure = picture((PANEL[0] * columns + AROUND[0], PANEL[1] * rows + AROUND[1]))
+            panels = figure.subplots(rows, columns, squeeze=False, sharex=True, sharey=True)
+            for at, name in enumerate(self.results):
+                for panel, shares in zip(panels[at], self.shares[at], strict=True):
+                    field = panel.pcolormesh(*edges, shares, cmap="cividis", vmin=0, vmax=1)
+                    field.set(edgecolor="white", linewidth=0.3)
+                    for axis, values in zip((panel.xaxis, panel.yaxis), ticks, strict=True):
+                        axis.set_ticks(range(len(values)), labels=[str(value) for value in values])
+                        axis.set_tick_params(length=0)
+                    panel.spines[:].set_visible(False)
+                scale = figure.colorbar(field, ax=panels[at], pad=0.02, aspect=12, ticks=[0, 0.5, 1])
+                scale.set_label(f"P({name.replace('_', ' ')})")
+                scale.outline.set_visible(False)
+            if self.across is not None:
+                for panel, value in zip(panels[0], self.values[self.across], strict=True):
+                    panel.set_title(f"{_symbol(self.across)} = {value}")
+            for panel in panels[-1]:
+                panel.set_xlabel(_symbol(self.x))
+            for panel in panels[:, 0]:
+                panel.set_ylabel(_symbol(self.y), rotation=0 if len(self.y) == 1 else 90)
+        return figure
+
+
+def _ordered(values: Iterable[Any]) -> list[Any]:
+    """Sort numbers by size; leave others in their order."""
+    distinct = list(dict.fromkeys(values))
+    return sorted(distinct) if all(isinstance(value, (int, float)) for value in distinct) else distinct
+
+
+def _symbol(name: str) -> str:
+    """Return letters as in formulas, words as they are."""
+    return f"${name}$" if len(name) == 1 else name.replace("_", " ")

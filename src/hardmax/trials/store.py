@@ -12,7 +12,7 @@ import os
 import sqlite3
 import sys
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import chain, groupby, islice
 from operator import itemgetter
@@ -52,7 +52,7 @@ TALLIES = """CREATE TABLE tallies (
 
 
 class DamagedStore(Exception):
-    """A value that no sweep wrote."""
+    """The error of a value that no sweep wrote."""
 
 
 @contextmanager
@@ -97,7 +97,7 @@ def _scalars(what: str, text: Any) -> Parameters:
 def _provenance(text: Any) -> dict[str, Any]:
     record = _object("provenance", text)
     if not isinstance(record.get("code"), dict):
-        raise DamagedStore("provenance says nothing about the code")
+        raise DamagedStore("provenance lacks the code")
     return record
 
 
@@ -105,46 +105,23 @@ def _is_count(value: Any, least: int = 0) -> bool:
     return type(value) is int and least <= value <= MOST
 
 
-META: dict[str, Callable[[Any], bool]] = {
-    "function": lambda value: isinstance(value, str),
-    "load": lambda value: value is None or isinstance(value, str),
-    "seed": lambda value: type(value) is int and value >= 0,
-    "batched": lambda value: isinstance(value, bool),
-    "trials": lambda value: _is_count(value, 1),
-}
+# The types of what a sweep writes about itself.
+META = {"function": (str,), "load": (str, type(None)), "seed": (int,), "batched": (bool,), "trials": (int,)}
 
 
-def _number(name: str) -> Callable[[Any], int]:
-    def read(value: Any) -> int:
-        if not _is_count(value):
-            raise DamagedStore(f"{name} of a trial is {value!a:.40}")
-        return int(value)
-
-    return read
-
-
-def _text(name: str) -> Callable[[Any], str | None]:
-    def read(value: Any) -> str | None:
-        if value is not None and not isinstance(value, str):
-            raise DamagedStore(f"{name} of a trial is {type(value).__name__} instead of text")
-        return value
-
-    return read
+def read_value(column: str, value: Any) -> Any:
+    """Return a value of a column of the trials; a DamagedStore if no sweep wrote it."""
+    if column == "row":
+        return {} if value is None else _scalars("a row", value)
+    if column in ("error", "traceback"):
+        if value is None or isinstance(value, str):
+            return value
+        raise DamagedStore(f"{column} of a trial is {type(value).__name__} instead of text")
+    if not (value in (DONE, FAILED) if column == "status" else _is_count(value)):
+        raise DamagedStore(f"{column} of a trial is {value!a:.40}")
+    return value
 
 
-def _status(value: Any) -> str:
-    if value not in (DONE, FAILED):
-        raise DamagedStore(f"status of a trial is {value!a:.40}")
-    return str(value)
-
-
-# How each column of the trials is read.
-COLUMNS: dict[str, Callable[[Any], Any]] = {
-    **{name: _number(name) for name in ("cell", "trial", "seed", "attempts")},
-    **{name: _text(name) for name in ("error", "traceback")},
-    "status": _status,
-    "row": lambda value: {} if value is None else _scalars("a row", value),
-}
 SCALARS = {bool, int, float, str, type(None)}
 
 
@@ -156,7 +133,7 @@ def read_rows(texts: Sequence[Any]) -> list[Parameters]:
     """
     try:
         joined = ",\n".join(texts)
-        if "\\ud" not in joined.lower() and all(each[:1] == "{" and each[-1:] == "}" for each in texts):
+        if "\\ud" not in joined.lower() and all(text[:1] == "{" and text[-1:] == "}" for text in texts):
             rows: list[Parameters] = json.loads(f"[{joined}]")
             values = list(chain.from_iterable(map(dict.values, rows)))
             large = max(map(len, texts)) >= DIGITS and any(type(x) is int and abs(x) > FLOAT for x in values)
@@ -164,77 +141,61 @@ def read_rows(texts: Sequence[Any]) -> list[Parameters]:
                 return rows
     except (TypeError, ValueError, RecursionError):
         pass
-    return [COLUMNS["row"](text) for text in texts]  # one by one, to name what is wrong
+    return [read_value("row", text) for text in texts]  # one by one, to name what is wrong
 
 
 class StoreBusy(ValueError):
     """Another driver is writing to the store."""
 
 
-class Lock:
-    """An exclusive transaction on an empty SQLite file next to the store.
+def take_lock(store: Path) -> sqlite3.Connection | None:
+    """Begin an exclusive transaction on an empty SQLite file next to the store; None if another driver has.
 
     SQLite locks files on every system, and the lock goes when its process is killed. The file itself stays:
     deleting it while another process opens it would give two processes a lock each. Readers of the store do
     not touch it.
     """
+    path = store.with_name(store.name + ".lock")
+    if path.is_symlink() or (path.exists() and not path.is_file()):
+        raise ValueError(f"{path} must be a file that a sweep locks, it is something else; remove it")
+    for place in (path.parent, store, path):  # SQLite locks no file that it may only read
+        if place.exists() and not os.access(place, os.W_OK):
+            raise _unwritable(place, store)
+    connection = None
+    try:
+        connection = sqlite3.connect(path, isolation_level=None, timeout=0, check_same_thread=False)
+        connection.execute("BEGIN EXCLUSIVE")
+        return connection
+    except sqlite3.DatabaseError as error:
+        if connection is not None:
+            connection.close()
+        if not isinstance(error, sqlite3.OperationalError):
+            raise ValueError(f"{path} must be an empty file, for a lock ({error}); remove it") from error
+        if "locked" in str(error):
+            return None
+        if error.sqlite_errorcode & 0xFF in REFUSED:  # the lowest byte is the kind of an error
+            raise _unwritable(path, store) from error
+        raise OSError(f"{path}: {error}") from error
 
-    def __init__(self, store: Path) -> None:
-        self.store = store
-        self.path = store.with_name(store.name + ".lock")
-        self.connection: sqlite3.Connection | None = None
 
-    def acquire(self) -> bool:
-        """Take the lock if it is free."""
-        if self.path.is_symlink() or (self.path.exists() and not self.path.is_file()):
-            raise ValueError(
-                f"{self.path} must be a file that a sweep locks, it is something else; remove it"
-            )
-        for what in (self.path.parent, self.store, self.path):  # SQLite locks no file that it may only read
-            if what.exists() and not os.access(what, os.W_OK):
-                raise self._unwritable(what)
-        try:
-            self.connection = sqlite3.connect(
-                self.path, isolation_level=None, timeout=0, check_same_thread=False
-            )
-            self.connection.execute("BEGIN EXCLUSIVE")
-        except sqlite3.DatabaseError as error:
-            self.release()
-            if not isinstance(error, sqlite3.OperationalError):
-                raise ValueError(
-                    f"{self.path} must be an empty file that a sweep locks ({error}); remove it"
-                ) from error
-            if "locked" in str(error):
-                return False
-            if error.sqlite_errorcode & 0xFF in REFUSED:  # the lowest byte is the kind of an error
-                raise self._unwritable(self.path) from error
-            raise OSError(f"{self.path}: {error}") from error
-        return True
-
-    def _unwritable(self, what: Path) -> ValueError:
-        """Return the error of a store that cannot be written; reading a finished one is possible."""
-        words = f"store: {'the folder ' if what.is_dir() else ''}{what} cannot be written, and a sweep has to"
-        if self.store.exists():
-            return ValueError(
-                f"{words}; copy the store to another folder and name the copy (--store FILE), or read it "
-                "where it is with hm.Sweep.open"
-            )
-        return ValueError(f"{words}; choose another place for the store (--store FILE)")
-
-    def release(self) -> None:
-        """Release the lock."""
-        if self.connection is not None:
-            self.connection.close()
-            self.connection = None
+def _unwritable(place: Path, store: Path) -> ValueError:
+    """Return the error of a store that cannot be written; reading a finished one is possible."""
+    remedy = "choose another place for the store"
+    if store.exists():
+        remedy = (
+            "copy the store to another folder and use the copy, or read it where it is with hm.Sweep.open"
+        )
+    folder = "the folder " if place.is_dir() else ""
+    return ValueError(f"store: {folder}{place} cannot be written, and a sweep has to; {remedy}")
 
 
 class Store:
     """A connection to a store; ``path`` is None for one in memory."""
 
-    def __init__(self, path: Path | None, connection: sqlite3.Connection, lock: Lock | None = None) -> None:
-        self.path = path
-        self.connection = connection
-        self.lock = lock
+    def __init__(
+        self, path: Path | None, connection: sqlite3.Connection, lock: sqlite3.Connection | None = None
+    ) -> None:
+        self.path, self.connection, self.lock = path, connection, lock
         weakref.finalize(self, connection.close)  # in a cycle, `__del__` might come after the connection's
 
     @classmethod
@@ -251,8 +212,8 @@ class Store:
             raise ValueError(
                 f"store: {path} is not a file, or a link that leads nowhere; choose another place"
             )
-        lock = Lock(where)
-        if not lock.acquire():
+        lock = take_lock(where)
+        if lock is None:
             raise StoreBusy(
                 f"{path} is in use by {_driver(where)}; wait for it, stop it, or use another store"
             )
@@ -263,7 +224,7 @@ class Store:
                 store.connection.execute("PRAGMA journal_mode = WAL")  # so that readers never wait
                 store.connection.execute("PRAGMA synchronous = FULL")  # a commit survives a power cut
         except BaseException:
-            lock.release()
+            lock.close()
             raise
         return store
 
@@ -283,7 +244,7 @@ class Store:
         """Close the connection and let the next driver in."""
         self.connection.close()
         if self.lock is not None:
-            self.lock.release()
+            self.lock.close()
 
     def _prepare(self) -> None:
         if not self.connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
@@ -305,7 +266,7 @@ class Store:
                 f"{self.path} has the format {schema:.40}, this version reads {SCHEMA} and {WITH_TALLIES}"
             )
         expected = {*TABLES, TALLIES} if schema == WITH_TALLIES else {*TABLES}
-        if {" ".join(sql.split()) for _, _, sql in listed} != {" ".join(each.split()) for each in expected}:
+        if {" ".join(sql.split()) for _, _, sql in listed} != {" ".join(sql.split()) for sql in expected}:
             raise ValueError(f"{self.path} has other tables than a sweep makes; use another store")
         for end in ("min", "max"):
             [(cell,)] = self._query(f"SELECT {end}(cell) FROM trials")
@@ -322,8 +283,9 @@ class Store:
                     values[key] = parse_json(text)
                 except (NotJson, TypeError) as error:
                     raise DamagedStore(f"{key} is not JSON: {error}") from None
-                if key in META and not META[key](values[key]):
-                    kind = type(values[key]).__name__
+                value, least = values[key], 1 if key == "trials" else 0
+                if key in META and (type(value) not in META[key] or (type(value) is int and value < least)):
+                    kind = type(value).__name__
                     raise DamagedStore(f"{key} is {kind} and not what a sweep writes there")
             absent = META.keys() - values.keys()
             if len(values) > 1 and absent:
@@ -418,11 +380,11 @@ class Store:
             raise OSError(f"{self.path} was deleted or moved while the sweep was writing to it")
         first, last = outcomes[0].trial, outcomes[-1].trial
         with self.transaction():
-            there = self.select("trial, status", "cell = ? AND trial BETWEEN ? AND ?", cell, first, last)
-            done = {trial for trial, status in there if status == DONE}
+            stored = self.select("trial, status", "cell = ? AND trial BETWEEN ? AND ?", cell, first, last)
+            done = {trial for trial, status in stored if status == DONE}
             self.connection.executemany(
                 "INSERT OR REPLACE INTO trials VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                ((cell, *each, attempts, session) for each in outcomes if each.trial not in done),
+                ((cell, *outcome, attempts, session) for outcome in outcomes if outcome.trial not in done),
             )
 
     @property
@@ -441,8 +403,9 @@ class Store:
 
     def parameters(self, cell: int) -> Parameters:
         """Return the parameters of one cell."""
-        known = 0 <= cell <= MOST
-        rows = self._query("SELECT parameters FROM cells WHERE cell = ?", (cell,)) if known else []
+        rows = []
+        if 0 <= cell <= MOST:
+            rows = self._query("SELECT parameters FROM cells WHERE cell = ?", (cell,))
         if not rows:
             raise ValueError(f"cell must be 0 to {self.cell_count - 1}, got {cell}")
         with sqlite_errors(self.path):
@@ -456,7 +419,7 @@ class Store:
                 "FROM trials GROUP BY cell"
             )
             for cell, done, failed, total in rows:
-                if COLUMNS["cell"](cell) >= 0 and done + failed != total:
+                if read_value("cell", cell) >= 0 and done + failed != total:
                     raise DamagedStore(f"cell {cell} has trials that are neither done nor failed")
             return [row[:3] for row in rows]
 
@@ -471,13 +434,13 @@ class Store:
         return [*gaps, (start, trials)] if start < trials else gaps
 
     def select(self, columns: str, where: str = "1", *values: Any) -> Iterator[tuple[Any, ...]]:
-        """Yield columns of the trials in the order of cells and trials, each as `COLUMNS` reads it."""
-        readers = [COLUMNS[name] for name in columns.split(", ")]
+        """Yield columns of the trials in the order of cells and trials, each as `read_value` returns it."""
+        names = columns.split(", ")
         with sqlite_errors(self.path):
             for row in self.connection.execute(
                 f"SELECT {columns} FROM trials WHERE {where} ORDER BY cell, trial", values
             ):
-                yield tuple(read(value) for read, value in zip(readers, row, strict=True))
+                yield tuple(map(read_value, names, row))
 
     def chunks(self) -> Iterator[tuple[int, list[Parameters]]]:
         """Yield rows of completed trials in the order of cells and trials, some of one cell at a time."""
@@ -487,7 +450,7 @@ class Store:
             )
             for cell, group in groupby(trials, itemgetter(0)):
                 while texts := [text for _, text in islice(group, CHUNK)]:
-                    yield COLUMNS["cell"](cell), read_rows(texts)
+                    yield read_value("cell", cell), read_rows(texts)
 
     def sessions(self) -> list[dict[str, Any]]:
         """Return the provenance of every session, with when it ended; None if it was cut short."""
@@ -518,10 +481,8 @@ def _driver(path: Path) -> str:
     """Name the process that is writing to a store, as far as the store records it."""
     try:
         reader = Store.read(path)
-        last = reader.sessions()[-1:]
+        session = reader.sessions()[-1]
         reader.close()
-    except (ValueError, OSError):
-        last = []
-    if not last or not {"process", "host", "started"} <= last[0].keys():
+        return f"process {session['process']} on {session['host']}, since {session['started']}"
+    except (ValueError, OSError, LookupError):
         return "another process"
-    return f"process {last[0]['process']} on {last[0]['host']}, since {last[0]['started']}"

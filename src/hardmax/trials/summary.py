@@ -1,9 +1,9 @@
-"""What many trials say together: "k of N" with an interval, the spread of numbers, and the table of them."""
+"""Summaries of many trials: "k of N" with an interval, the spread of numbers, and the table of them."""
 
 from __future__ import annotations
 
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -92,8 +92,8 @@ class CellSummary:
     """One cell, or several taken together: its parameters, counts of trials, and a summary of each result.
 
     ``of`` holds a Proportion for a result that is true or false and a Spread for numbers. A result that is
-    now one and now the other has both: the Spread under its name, the Proportion under "name is true". A text
-    is counted by what it says, under "name = text".
+    sometimes one and sometimes the other has both: the Spread under its name, the Proportion under
+    "name is true". Each text of a result is counted under "name = text".
     """
 
     parameters: Parameters
@@ -105,19 +105,18 @@ class CellSummary:
 def spread(values: Sequence[float] | np.ndarray) -> Spread:
     """Summarize numbers."""
     numbers = np.asarray(values, dtype=np.float64)
-    kept = np.sort(numbers[~np.isnan(numbers)])
-    n = len(kept)
+    numeric = np.sort(numbers[~np.isnan(numbers)])
+    n = len(numeric)
     if n == 0:
         nothing = dict.fromkeys(QUANTILES, float("nan"))
         return Spread(0, len(numbers), float("nan"), float("nan"), nothing)
     with np.errstate(invalid="ignore", over="ignore"):
-        mean = float(kept.mean())
-        error = float(kept.std(ddof=1) / np.sqrt(n)) if n > 1 else float("nan")
-        found = np.quantile(kept, QUANTILES)
+        mean = float(numeric.mean())
+        error = float(numeric.std(ddof=1) / np.sqrt(n)) if n > 1 else float("nan")
+        quantiles = np.quantile(numeric, QUANTILES)
         # between two infinities of one sign there is no distance to divide
-        found = np.where(np.isnan(found), np.quantile(kept, QUANTILES, method="lower"), found)
-    quantiles = {q: float(value) for q, value in zip(QUANTILES, found, strict=True)}
-    return Spread(n, len(numbers) - n, mean, error, quantiles)
+        quantiles = np.where(np.isnan(quantiles), np.quantile(numeric, QUANTILES, method="lower"), quantiles)
+    return Spread(n, len(numbers) - n, mean, error, dict(zip(QUANTILES, quantiles.tolist(), strict=True)))
 
 
 @dataclass
@@ -191,63 +190,51 @@ class Collected:
             group.done += done
             group.failed += failed
         for cell, rows in store.chunks():
-            values: dict[str, list[Any]] = {}
+            values: defaultdict[str, list[Any]] = defaultdict(list)
             for row in rows:
                 for name, value in row.items():
-                    if name in values:
-                        values[name].append(value)
-                    else:
-                        values[name] = [value]
+                    values[name].append(value)
             columns = group_of[cell].columns
             for name, column in values.items():
                 self.kinds.setdefault(name, set()).update(columns.setdefault(name, _Column()).add(column))
 
     def summaries(self, names: Iterable[str]) -> list[CellSummary]:
         """Return the groups with these results."""
-        return [
-            CellSummary(
-                group.parameters,
-                group.done,
-                group.failed,
-                {
-                    key: value
-                    for name in names
-                    if name in group.columns
-                    for key, value in group.columns[name].summary(name).items()
-                },
-            )
-            for group in self.groups.values()
-        ]
+        cells = []
+        for group in self.groups.values():
+            of: dict[str, Proportion | Spread] = {}
+            for name in names:
+                of |= group.columns[name].summary(name) if name in group.columns else {}
+            cells.append(CellSummary(group.parameters, group.done, group.failed, of))
+        return cells
 
 
 CELLS = 60  # lines of the table
 FAILURES = 5  # failed trials that are shown
 
 
-def failures_of(found: Sweep, command: str | None = None) -> list[dict[str, Any]]:
+def failures_of(sweep: Sweep, command: str | None = None) -> list[dict[str, Any]]:
     """Return the failed trials, each with the command that runs it alone."""
     return [
         {
-            **attributes(each, "cell", "trial", "seed", "parameters", "error"),
-            "command": each.command if command is None else f"{command} --trial {each.cell}:{each.trial}",
+            **attributes(row, "cell", "trial", "seed", "parameters", "error"),
+            "command": row.command if command is None else f"{command} --trial {row.cell}:{row.trial}",
         }
-        for each in found.failures()
+        for row in sweep.failures()
     ]
 
 
-def summary_of(found: Sweep, of: Sequence[str] | None = None) -> list[dict[str, Any]]:
+def summary_of(sweep: Sweep, of: Sequence[str] | None = None) -> list[dict[str, Any]]:
     """Return every cell with its results: those named, or all that are not texts."""
-    collected = Collected(found.store)
-    own = {name: kinds for name, kinds in collected.kinds.items() if name not in found.parameters}
+    collected = Collected(sweep.store)
+    results = {name: kinds for name, kinds in collected.kinds.items() if name not in sweep.parameters}
     for name in of or ():
-        if own and name not in own:
-            raise ValueError(f"of must be a result of the trials ({', '.join(own)}), got {name!r}")
-    chosen = of or [name for name, kinds in own.items() if kinds & {bool, int, float}]
+        if results and name not in results:
+            raise ValueError(f"of must be a result of the trials ({', '.join(results)}), got {name!r}")
+    chosen = of or [name for name, kinds in results.items() if kinds & {bool, int, float}]
     return [
         {
-            "parameters": cell.parameters,
-            "done": cell.done,
-            "failed": cell.failed,
+            **attributes(cell, "parameters", "done", "failed"),
             "results": {name: _numbers(value) for name, value in cell.of.items()},
         }
         for cell in collected.summaries(chosen)
@@ -261,9 +248,7 @@ def _numbers(value: Proportion | Spread) -> dict[str, Any]:
         return {"k": value.k, "n": value.n, "interval": value.interval, "text": text}
     status = "ok" if math.isfinite(value.mean) else "no numbers" if value.n == 0 else "infinite numbers"
     return {
-        "n": value.n,
-        "mean": value.mean,
-        "standard_error": value.standard_error,
+        **attributes(value, "n", "mean", "standard_error"),
         "quantiles": {f"{q:g}": x for q, x in value.quantiles.items()},
         "status": "one number" if value.n == 1 and status == "ok" else status,
         "text": f"{value.mean:.4g} ± {value.standard_error:.2g}" if value.n > 1 else f"{value.mean:.4g}",
@@ -278,8 +263,8 @@ def summary_lines(
 ) -> list[str]:
     """Return lines for a reader: a table of cells with the parameters that vary, then the failures."""
     lines = _table(cells, varying, of)
-    for each in failures[:FAILURES]:
-        lines += [f"failed: {each['error']}", f"  alone: {each['command']}"]
+    for row in failures[:FAILURES]:
+        lines += [f"failed: {row['error']}", f"  alone: {row['command']}"]
     if len(failures) > FAILURES:
         lines.append(f"and {len(failures) - FAILURES} more failures are in the JSON")
     return lines
@@ -302,15 +287,15 @@ def _side_by_side(rows: list[list[str]], fixed: int) -> list[str]:
 
 
 def _table(cells: Sequence[dict[str, Any]], varying: Sequence[str], of: Sequence[str] | None) -> list[str]:
-    """Return a line per cell: its true or false results if there are any and no others are asked for."""
+    """Return a line per cell: its true or false results if there are any and ``of`` names no others."""
     names = list(dict.fromkeys(name for cell in cells for name in cell["results"]))
     flags = [name for name in names if any("k" in cell["results"].get(name, ()) for cell in cells)]
     shown = names if of or not flags else flags
     rows = [[*varying, "trials", *shown]]
     for cell in cells[:CELLS]:
         results = [cell["results"][name]["text"] if name in cell["results"] else "" for name in shown]
-        own = [str(cell["parameters"].get(name, "")) for name in varying]
-        rows.append([*own, str(cell["done"] + cell["failed"]), *results])
+        values = [str(cell["parameters"].get(name, "")) for name in varying]
+        rows.append([*values, str(cell["done"] + cell["failed"]), *results])
     lines = _side_by_side(rows, len(varying) + 1) if cells else []
     if len(cells) > CELLS:
         lines.append(f"and {len(cells) - CELLS} more cells are in the JSON")

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, wait
+from concurrent.futures import FIRST_COMPLETED, Future, wait
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from hardmax._lib import expect
 from hardmax._lib.arguments import check_arguments
-from hardmax._lib.pool import WorkerDied
+from hardmax._lib.extras import install
+from hardmax._lib.parallel import cores
+from hardmax._lib.pool import Pool, WorkerDied, command
 from hardmax._lib.progress import Pace, Progress, Watcher
-from hardmax.trials.backends import Backend, Handle, Here, check_place, open_backend
 from hardmax.trials.grid import Grid, cell_key, seeds
 from hardmax.trials.plan import BUILT_IN, built_in_cells
 from hardmax.trials.provenance import (
@@ -29,14 +31,185 @@ from hardmax.trials.provenance import (
 )
 from hardmax.trials.results import Sweep
 from hardmax.trials.store import Store
-from hardmax.trials.work import DONE, FAILED, Batch, First, Job, Sizes, TrialClock, TrialOutcome
+from hardmax.trials.work import DONE, FAILED, ONE_THREAD, Batch, Job, TrialOutcome, run_batch
 
 MOST = 10**15  # trials of a cell
 WORKERS = 10_000
 BATCH = 1_000_000  # trials, whose rows are held in memory
 RETRIES = 2  # of a cell of `spread` whose worker died
+WINDOW = 30.0  # seconds over which the rate is measured
 BEAT = 1.0  # seconds to wait for a batch before looking at the backend again
 LOST = "the worker died while it ran this trial"
+
+
+BACKENDS = ("local", "dask", "ray")
+Handle = Future[Any]
+
+
+class Backend(Protocol):
+    """The seam between a sweep and what runs its batches; retries and results belong to the sweep."""
+
+    @property
+    def capacity(self) -> int:
+        """Number of batches to keep submitted, so that no worker waits."""
+
+    def submit(self, batch: Batch) -> Handle:
+        """Start a batch."""
+
+    def report(self, handle: Handle) -> list[TrialOutcome]:
+        """Return the outcomes of a finished batch; raise WorkerDied if its worker ended before that."""
+
+    def close(self) -> None:
+        """Stop at once what this backend started."""
+
+
+class Local:
+    """Workers on this machine, one for each core by default."""
+
+    def __init__(self, job: Job, workers: int | None) -> None:
+        self.job = job
+        self.pool = Pool(workers or cores(), command("hardmax.trials.work"), ONE_THREAD)
+        self.capacity = 2 * self.pool.size  # the next batch is there when one is finished
+        self.close = self.pool.close
+
+    def submit(self, batch: Batch) -> Handle:
+        """Queue a batch for the next free worker."""
+        return self.pool.submit((self.job, batch))
+
+    def report(self, handle: Handle) -> list[TrialOutcome]:
+        """Return the outcomes that the worker sent."""
+        answer = handle.result()
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+
+class Here:
+    """The plain loop behind the same seam, for debugging and for notebooks."""
+
+    capacity = 1
+
+    def __init__(self, function: Function, batched: bool, seed: int) -> None:
+        self.setting = function, batched, seed
+
+    def submit(self, batch: Batch) -> Handle:
+        """Run the batch now."""
+        handle: Handle = Future()
+        handle.set_result(run_batch(*self.setting, batch))
+        return handle
+
+    def report(self, handle: Handle) -> list[TrialOutcome]:
+        """Return the outcomes of the batch."""
+        return handle.result()
+
+    def close(self) -> None:
+        """Do nothing: nothing was started."""
+
+
+def check_backend(backend: str, address: str | None) -> None:
+    """Refuse an unknown backend, or an address for the local one."""
+    if backend not in BACKENDS:
+        raise ValueError(f"backend must be one of {', '.join(BACKENDS)}, got {backend!r}")
+    if backend == "local" and address is not None:
+        raise ValueError("address is for the backends dask and ray: choose one of them or leave it out")
+
+
+def open_backend(name: str, job: Job, workers: int | None, address: str | None) -> Backend:
+    """Start one of the BACKENDS, or join the cluster at ``address``."""
+    if name == "local":
+        return Local(job, workers)
+    try:
+        if name == "dask":
+            from hardmax.trials.backends.dask import Dask
+
+            return Dask(job, workers, address)
+        from hardmax.trials.backends.ray import Ray
+
+        return Ray(job, workers, address)
+    except ImportError as error:
+        raise ImportError(
+            f"backend {name!r} needs a package that is missing ({error}): {install('cluster')}"
+        ) from error
+
+
+GOAL = 0.5  # seconds of work in a batch: long against what a batch costs, short to lose
+CAUTION = 10.0  # how much shorter in a cell that was not measured yet
+GROWTH = 8  # against a first trial that was much slower, or faster, than the rest
+LARGEST = 10_000  # trials of a batch whose rows are held in memory
+AT_ONCE = 0.5  # seconds after which a first batch is taken to compile, or to be long
+IDLE = 5.0  # seconds without compiling, for a worker that starts, after which a first batch is just long
+
+
+class First:
+    """The first batch runs alone while its worker compiles, so that the other workers find the kernels.
+
+    A trial that takes long without compiling does not hold up the others.
+    """
+
+    def __init__(self, alone: bool) -> None:
+        self.alone, self.compiles = alone, False
+        self.start = self.latest = time.monotonic()  # when a worker was last compiling
+
+    def is_alone(self) -> bool:
+        """Return whether the other workers have to wait for the first batch."""
+        now = time.monotonic()
+        if self.alone and now - self.start >= AT_ONCE:  # importing numba to look costs half a second
+            from hardmax._lib.caching import is_compiling
+
+            if is_compiling():
+                self.compiles, self.latest = True, now
+            elif now - self.latest > IDLE:
+                self.ends()
+        return self.alone
+
+    def ends(self) -> None:
+        """Let all workers start."""
+        self.alone = self.compiles = False
+
+
+class Sizes:
+    """Batch sizes from the time of the batches before; fixed if ``size`` is given."""
+
+    def __init__(self, size: int | None) -> None:
+        self.fixed, self.cell, self.measured = size, -1, False
+        self.seconds, self.last = 0.0, 0  # of a trial of the last batch, and its trials
+
+    def next(self, cell: int) -> int:
+        """Return how many trials of this cell to put into its next batch."""
+        if self.fixed is not None:
+            return self.fixed
+        if cell != self.cell:
+            self.cell, self.measured = cell, False
+        goal = GOAL if self.measured else GOAL / CAUTION
+        size = LARGEST if self.seconds * LARGEST < goal else int(goal / self.seconds)
+        return max(1, min(size, GROWTH * self.last))
+
+    def measure(self, cell: int, trials: int, seconds: float) -> None:
+        """Learn from a finished batch; a trial whose worker died has no time."""
+        if seconds == seconds:
+            self.seconds, self.last = seconds / trials, trials
+            self.measured = self.measured or cell == self.cell
+
+
+class TrialClock:
+    """Counts finished trials and computes the rate of the last half minute."""
+
+    def __init__(self, done: int, failed: int, total: int) -> None:
+        self.done, self.failed, self.total = done, failed, total
+        self.past: deque[tuple[float, int]] = deque([(time.monotonic(), done + failed)])
+
+    def count(self, done: int, failed: int) -> Pace:
+        """Count trials that were just finished."""
+        self.done += done
+        self.failed += failed
+        now, settled = time.monotonic(), self.done + self.failed
+        self.past.append((now, settled))
+        while len(self.past) > 2 and now - self.past[1][0] > WINDOW:
+            self.past.popleft()
+        since, before = self.past[0]
+        rate = (settled - before) / max(now - since, 1e-9)
+        remaining = (self.total - settled) / rate if rate > 0 else float("inf")
+        return Pace(self.done, self.failed, self.total, rate, remaining)
 
 
 class _Flight(NamedTuple):
@@ -55,11 +228,11 @@ class Flights:
     retry of the others; a trial alone is tried again ``retries`` times and then recorded as failed.
 
     Args:
-        pool: where they run.
-        take: the next batch, or None if there is none now.
+        pool: the backend on which they run.
+        take: returns the next batch, or None if there is none now.
         seed: root of all seeds.
-        retries: how often to try a trial again.
-        first: what keeps the other workers waiting while the first compiles.
+        retries: how often a trial is tried again.
+        first: keeps the other workers waiting while the first one compiles.
     """
 
     pool: Backend
@@ -67,14 +240,14 @@ class Flights:
     seed: int
     retries: int
     first: First = field(default_factory=lambda: First(alone=False))
-    _again: deque[_Flight] = field(default_factory=deque)
+    _retries: deque[_Flight] = field(default_factory=deque)
     _under_way: dict[Handle, _Flight] = field(default_factory=dict)
 
     def fill(self) -> bool:
         """Submit as many batches as the backend takes; return whether any is under way."""
         while len(self._under_way) < (1 if self.first.is_alone() else self.pool.capacity):
-            if self._again:
-                flight = self._again.popleft()
+            if self._retries:
+                flight = self._retries.popleft()
             elif (batch := self.take()) is not None:
                 flight = _Flight(batch)
             else:
@@ -89,27 +262,28 @@ class Flights:
         """
         for handle in wait(self._under_way, seconds, FIRST_COMPLETED).done:
             flight = self._under_way[handle]
-            outcomes: list[TrialOutcome] | None
             try:
                 outcomes = self.pool.report(handle)
             except WorkerDied as death:
-                outcomes = self._again_or_lost(flight, str(death))
-            if outcomes is not None:
+                outcomes = self._retry_or_lose(flight, str(death))
+            if outcomes:
                 yield flight.batch, outcomes, flight.deaths + 1
             del self._under_way[handle]
             self.first.ends()
 
-    def _again_or_lost(self, flight: _Flight, how: str) -> list[TrialOutcome] | None:
-        """Queue a batch whose worker died again; the outcome of its only trial if that was tried enough."""
+    def _retry_or_lose(self, flight: _Flight, death: str) -> list[TrialOutcome]:
+        """Queue a batch whose worker died again; return the outcome of a trial that was tried enough."""
         batch, deaths, alone = flight
         if len(batch) > 1:
-            self._again.extendleft(_Flight(half, deaths + 1) for half in batch.halves())
-        elif alone < self.retries:
-            self._again.appendleft(_Flight(batch, deaths + 1, alone + 1))
-        else:
-            (seed,) = seeds(self.seed, cell_key(batch.parameters), batch.start, batch.stop)
-            return [TrialOutcome(batch.start, seed, FAILED, None, LOST, how, float("nan"))]
-        return None
+            middle = (batch.start + batch.stop) // 2
+            halves = replace(batch, stop=middle), replace(batch, start=middle)
+            self._retries.extendleft(_Flight(half, deaths + 1) for half in halves)
+            return []
+        if alone < self.retries:
+            self._retries.appendleft(_Flight(batch, deaths + 1, alone + 1))
+            return []
+        (seed,) = seeds(self.seed, cell_key(batch.parameters), batch.start, batch.stop)
+        return [TrialOutcome(batch.start, seed, FAILED, None, LOST, death, float("nan"))]
 
 
 @check_arguments
@@ -181,21 +355,28 @@ def sweep(
     if isinstance(function, str) and ":" not in function:
         function, grid, batched = BUILT_IN, built_in_cells(function, grid), True
     cells = Grid(grid)
-    made, name = named(function)
-    _check_place(name, backend, workers, address)
-    record = provenance(made, data_files)
+    trial, name = named(function)
+    check_backend(backend, address)  # before a store is touched
+    if backend != "local" and workers == 0:
+        raise ValueError(f"workers=0 means this process; the backend {backend} needs at least one worker")
+    if name is None and workers != 0:
+        raise ValueError(
+            "function must be defined by name in a file, so that workers find it: not a lambda, not inside "
+            "another function, not at a prompt. Move it to a file, or run it in this process with workers=0"
+        )
+    record = provenance(trial, data_files)
     opened = Store.drive(store)
     try:
-        plan = {"function": identity(made, name), "load": name, "seed": seed, "batched": bool(batched)}
+        plan = {"function": identity(trial, name), "load": name, "seed": seed, "batched": bool(batched)}
         session = opened.begin(plan, cells, trials, record, allow_changes)
         done, failed = (sum(row[at] for row in opened.counts()) for at in (1, 2))
         failed = 0 if retry_failed else failed
         total = trials * opened.cell_count
         if done + failed < total:
             if workers == 0 or name is None:
-                pool: Backend = Here(made, bool(batched), seed)
+                pool: Backend = Here(trial, bool(batched), seed)
             else:
-                job = Job(name, source_hash(made), bool(batched), seed)
+                job = Job(name, source_hash(trial), bool(batched), seed)
                 pool = open_backend(backend, job, workers, address)
             missing = _missing(opened, trials, sizes, retry_failed)
             first = First(alone=address is None and not isinstance(pool, Here))
@@ -209,9 +390,9 @@ def sweep(
         opened.close()
         raise
     if opened.path is None:
-        return Sweep(opened, made)
+        return Sweep(opened, trial)
     opened.close()
-    return replace(Sweep.open(opened.path), function=made)
+    return replace(Sweep.open(opened.path), function=trial)
 
 
 def _at_most(most: int, name: str, value: int) -> int:
@@ -220,20 +401,8 @@ def _at_most(most: int, name: str, value: int) -> int:
     return value
 
 
-def _check_place(name: str | None, backend: str, workers: int | None, address: str | None) -> None:
-    """Refuse what cannot run there before a store is touched."""
-    check_place(backend, address)
-    if backend != "local" and workers == 0:
-        raise ValueError(f"workers=0 means this process; the backend {backend} needs at least one worker")
-    if name is None and workers != 0:
-        raise ValueError(
-            "function must be defined by name in a file, so that workers find it: not a lambda, not inside "
-            "another function, not at a prompt. Move it to a file, or run it in this process with workers=0"
-        )
-
-
 def _missing(store: Store, trials: int, sizes: Sizes, again: bool) -> Iterator[Batch]:
-    """Yield batches of what is still to run, cell by cell; each is cut when it is asked for."""
+    """Yield batches of the missing trials, cell by cell; the size of each is chosen when it is needed."""
     for cell in range(store.cell_count):
         for start, stop in store.gaps(cell, trials, again):
             while start < stop:
@@ -247,12 +416,8 @@ def _drive(
 ) -> None:
     """Run all batches; if something stops this, record those that are finished and pass it on."""
 
-    def record(batch: Batch, outcomes: list[TrialOutcome], attempts: int) -> Pace:
-        store.record(session, batch.cell, outcomes, attempts)
-        failed = sum(outcome.status == FAILED for outcome in outcomes)
-        return clock.count(len(outcomes) - failed, failed)
-
-    def show(pace: Pace) -> None:
+    def show(done: int, failed: int) -> None:
+        pace = clock.count(done, failed)
         pace = pace._replace(compiling=flights.first.compiles)
         if isinstance(progress, Watcher):
             progress.see(pace)
@@ -261,17 +426,19 @@ def _drive(
 
     try:
         while flights.fill():
-            none = True
+            waits = True
             for batch, outcomes, attempts in flights.settle(BEAT):
-                none = False
+                waits = False
                 sizes.measure(batch.cell, len(batch), sum(outcome.seconds for outcome in outcomes))
-                show(record(batch, outcomes, attempts))
-            if none:
-                show(clock.count(0, 0))  # whoever watches may stop a sweep whose trials never end
+                store.record(session, batch.cell, outcomes, attempts)
+                failed = sum(outcome.status == FAILED for outcome in outcomes)
+                show(len(outcomes) - failed, failed)
+            if waits:
+                show(0, 0)  # whoever watches may stop a sweep whose trials never end
     except BaseException:  # an interrupt, an error of a worker's machine, or what the callback raised
         with suppress(Exception):
-            for settled in flights.settle(0.0):
-                record(*settled)
+            for batch, outcomes, attempts in flights.settle(0.0):
+                store.record(session, batch.cell, outcomes, attempts)
         raise
 
 
@@ -290,12 +457,12 @@ def spread(
 
     Args:
         name: the function of parameters and a seed, which it may ignore.
-        cells: what it is called with.
+        cells: the parameters of each call.
         backend: as for `sweep`.
         address: address of the cluster to join.
         workers: number of processes; default: one per core.
     """
-    check_place(backend, address)
+    check_backend(backend, address)
     pool = open_backend(backend, Job(name, source_hash(load(name)), False, 0), workers, address)
     waiting: deque[Batch] = deque()
     ready: dict[int, dict[str, Any] | None] = {}

@@ -171,12 +171,12 @@ def test_words_have_a_longest_length(write, content):
 
 def test_limits_of_what_is_kept(write, monkeypatch):
     path = write("a b c d e f\n" * 100)
-    monkeypatch.setattr("hardmax.data.sentences.gathering.MOST_TOKENS", 300)
+    monkeypatch.setattr("hardmax.data.sentences.reading.MOST_TOKENS", 300)
     with pytest.raises(ValueError, match=r"at most 300 tokens, got more; choose a smaller `max_length"):
         read_sentences(path)
     assert read_sentences(path, max_length=3).n == 100
-    monkeypatch.setattr("hardmax.data.sentences.gathering.LARGEST_VOCABULARY", 2)
-    with pytest.raises(ValueError, match="at most 2 distinct tokens"):
+    monkeypatch.setattr("hardmax.data.sentences.reading.LARGEST_VOCABULARY", 2)
+    with pytest.raises(ValueError, match=r"distinct tokens, got more; use less text"):
         read_sentences(path, max_length=3)
 
 

@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 import hardmax as hm
-from hardmax.data.text import cache as cache_module
 from hardmax.data.text import gathering
 
 from .conftest import assert_same, synthetic, write_reviews
@@ -134,7 +133,7 @@ def test_drafts_of_the_dead_are_swept(file: Path, cache: Path) -> None:
 def test_where_the_cache_is(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, file: Path) -> None:
     monkeypatch.delenv("HARDMAX_CACHE")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    assert cache_module.cache_folder().name == "hardmax"
+    assert gathering.cache_folder().name == "hardmax"
     monkeypatch.setitem(sys.modules, "platformdirs", None)
     with pytest.raises(ImportError, match=r"pip install .*\[text\]"):
         hm.embeddings.text_corpus(file)

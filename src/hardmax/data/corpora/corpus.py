@@ -79,7 +79,7 @@ class Corpus:
         S = int(tokens.max()) + 1 if words is None else len(words)
         places = np.repeat(np.arange(len(sizes)), sizes)
         slots, counts = np.unique(places * S + tokens, return_counts=True)
-        return cls._made(slots % S, counts, np.bincount(slots // S), labels, S, words)
+        return cls._of_slots(slots % S, counts, np.bincount(slots // S), labels, S, words)
 
     @classmethod
     def from_counts(cls, M: Any, y: Any, vocabulary: Sequence[str] | None = None) -> Corpus:
@@ -110,10 +110,10 @@ class Corpus:
         words = None if vocabulary is None else distinct_words(vocabulary)
         if words is not None and len(words) != S:
             raise ValueError(f"vocabulary must hold {S} words, one per column of M, got {len(words)}")
-        return cls._made(matrix.indices, matrix.data, np.diff(matrix.indptr), y, S, words)
+        return cls._of_slots(matrix.indices, matrix.data, np.diff(matrix.indptr), y, S, words)
 
     @classmethod
-    def _made(
+    def _of_slots(
         cls,
         tokens: np.ndarray,
         counts: np.ndarray,
@@ -127,16 +127,15 @@ class Corpus:
             raise ValueError(f"M must hold at most 2^53 tokens in all, got about {amount:.3g}; scale it down")
         offsets = np.concatenate([[0], np.cumsum(sizes)])
         signs = expect.signs("labels", labels, len(sizes))
-        return cls(
-            _frozen(tokens.astype(np.intp)),
-            _frozen(counts.astype(np.int64)),
-            _frozen(offsets.astype(np.intp)),
-            _frozen(signs.astype(np.int8)),
-            S,
-            words,
+        arrays = (
+            tokens.astype(np.intp),
+            counts.astype(np.int64),
+            offsets.astype(np.intp),
+            signs.astype(np.int8),
         )
+        return cls(*map(_frozen, arrays), S, words)
 
-    # -- what it holds ------------------------------------------------------------------------------------
+    # -- contents --------------------------------------------------------------------------------------
 
     def __repr__(self) -> str:
         return f"Corpus(n={self.n}, S={self.S}, nnz={self.nnz})"

@@ -102,10 +102,9 @@ class KLevel:
                 raise ValueError(f"{name} must be a tuple, one number per level, got {levels!r}")
         if not self.sizes or len(self.sizes) != len(self.deltas):
             raise ValueError(f"deltas must be one per level, {len(self.sizes)}, got {len(self.deltas)}")
-        for name, x, least in [("irrelevant", self.irrelevant, 1), ("T", self.T, 1)]:
-            expect.whole(name, x, least)
-        for size in self.sizes:
-            expect.whole("sizes", size, 1)
+        sizes = [("sizes", size) for size in self.sizes]
+        for name, x in [("irrelevant", self.irrelevant), ("T", self.T), *sizes]:
+            expect.whole(name, x, 1)
         for name, delta in [("delta_tilde", self.delta_tilde), *(("deltas", x) for x in self.deltas)]:
             if not isinstance(delta, (int, Fraction)) or not 0 <= delta <= 1:
                 raise ValueError(

@@ -43,8 +43,8 @@ class Assumption4:
 
     >>> import hardmax as hm
     >>> corpus = hm.Corpus.from_sequences(["good film", "bad film"], [1, -1])
-    >>> found = hm.embeddings.assumption_4(corpus)
-    >>> found.holds, found.important.tolist(), corpus.important.tolist()
+    >>> assumption = hm.embeddings.assumption_4(corpus)
+    >>> assumption.holds, assumption.important.tolist(), corpus.important.tolist()
     (True, [0, 2], [0, 2])
     """
 
@@ -74,13 +74,13 @@ def assumption_4(corpus: Corpus) -> Assumption4:
     decided = np.zeros(corpus.S, dtype=bool)
     decided[corpus.completely_positive] = decided[corpus.completely_negative] = True
     relevant = (corpus.signed != 0) & ~decided
-    # One pass over the slots; the first sequence at odds is looked at again, for the witness.
-    sums = [
+    # One pass over the slots; the first sequence that violates the assumption gives the witness.
+    stars, others = (
         np.add.reduceat(x[corpus.tokens] * corpus.counts, corpus.offsets[:-1]) for x in (decided, relevant)
-    ]
-    odd = np.flatnonzero((sums[0] != 1) | (sums[1] != 0))
-    if odd.size:
-        return Assumption4(None, _witness(corpus, int(odd[0]), decided, relevant))
+    )
+    violations = np.flatnonzero((stars != 1) | (others != 0))
+    if violations.size:
+        return Assumption4(None, _witness(corpus, int(violations[0]), decided, relevant))
     return Assumption4(corpus.tokens[decided[corpus.tokens]], None)
 
 

@@ -31,8 +31,8 @@ class Distinct:
 
     >>> from hardmax.nexttoken import Sentences
     >>> from hardmax.data.sentences.distinct import Distinct
-    >>> found = Distinct.of(Sentences.from_lists(["a b", "b a", "a b"]))
-    >>> found.n, found.counts.tolist(), found.words(1)
+    >>> text = Distinct.of(Sentences.from_lists(["a b", "b a", "a b"]))
+    >>> text.n, text.counts.tolist(), text.words(1)
     (3, [2, 1], ['b', 'a'])
     """
 
@@ -59,17 +59,9 @@ class Distinct:
         place = np.arange(len(sentences.tokens)) - np.repeat(sentences.offsets[:-1], lengths)
         row = np.repeat(starts[:-1], lengths) + place // counting.PER_ROW
         np.bitwise_or.at(rows, row, (sentences.tokens + 1) << counting.SHIFTS[place % counting.PER_ROW])
-        raw = cls(
-            (),
-            rows,
-            starts.astype(np.uint32),
-            np.ones(sentences.n, dtype=np.uint32),
-            np.arange(sentences.n, dtype=np.uint32),
-            sentences.n,
-            sentences.max_length,
-            sentences.cut,
-            sentences.cut_tokens,
-        )
+        counts, firsts = np.ones(sentences.n, dtype=np.uint32), np.arange(sentences.n, dtype=np.uint32)
+        totals = sentences.n, sentences.max_length, sentences.cut, sentences.cut_tokens
+        raw = cls((), rows, starts.astype(np.uint32), counts, firsts, *totals)
         making = Making(sentences.max_length)
         making.add_numbered(raw, np.arange(len(sentences.vocabulary)))
         encoded = tuple(word.encode(errors="surrogatepass") for word in sentences.vocabulary)
@@ -134,12 +126,10 @@ class Making:
     def add(self, text: Distinct) -> None:
         """Take in the text that follows."""
         number = self._number
-        for word in text.encoded:
-            if word not in number:
-                number[word] = len(number)
+        numbers = [number.setdefault(word, len(number)) for word in text.encoded]
         if len(number) > LARGEST_VOCABULARY:
             raise ValueError(MANY_WORDS)
-        self.add_numbered(text, np.fromiter(map(number.__getitem__, text.encoded), np.int64, text.V))
+        self.add_numbered(text, np.array(numbers, np.int64))
 
     def add_numbered(self, text: Distinct, numbers: NDArray[np.int64]) -> None:
         """Take in the text that follows, whose token x has the number numbers[x] here."""
@@ -162,19 +152,9 @@ class Making:
         self._starts.resize(self._distinct + 1, refcheck=False)
         self._counts.resize(self._distinct, refcheck=False)
         self._firsts.resize(self._distinct, refcheck=False)
-        return Distinct(
-            tuple(self._number),
-            self._rows,
-            self._starts,
-            self._counts,
-            self._firsts,
-            self.n,
-            self.max_length,
-            self._cut,
-            self._cut_tokens,
-            self._odd,
-            self._marked,
-        )
+        arrays = self._rows, self._starts, self._counts, self._firsts
+        totals = self._cut, self._cut_tokens, self._odd, self._marked
+        return Distinct(tuple(self._number), *arrays, self.n, self.max_length, *totals)
 
     def _make_room(self, rows: int, sentences: int) -> None:
         """Grow in place: the system moves large pieces of memory without a second copy."""

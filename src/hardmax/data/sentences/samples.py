@@ -296,15 +296,10 @@ class Samples:
             raise ValueError(f"W_ov must have {self.V} tokens as the samples, got {W_ov.V}")
         sizes = np.diff(self.offsets)
         key = np.repeat(self.query, sizes) * self.V + self.tokens
-        moves = np.repeat(sizes > 1, sizes)
-        pairs = np.unique(key[moves])
-        tokens = np.searchsorted(pairs, key)
-        aside = np.flatnonzero(~moves)
-        if len(pairs):
-            aside = aside[pairs[np.minimum(tokens[aside], len(pairs) - 1)] != key[aside]]
-        lone, place = np.unique(key[aside], return_inverse=True)
-        tokens[aside] = len(pairs) + place
-        pairs = np.concatenate([pairs, lone])
+        moving = np.unique(key[np.repeat(sizes > 1, sizes)])
+        pairs = np.concatenate([moving, np.setdiff1d(key, moving)])
+        order = np.argsort(pairs)
+        tokens = order[np.searchsorted(pairs, key, sorter=order)]
         head = CrossEntropy(W_ov, pairs % self.V, self.target, pairs // self.V)
         return Problem._flat(
             OneHot(len(pairs)),
@@ -372,16 +367,5 @@ class Samples:
         for i, (query, target) in enumerate(ends):
             key = query, target, canonical[bounds[i] : bounds[i + 1]].tobytes()
             inverse[i] = group.setdefault(key, len(group))
-        keep = np.unique(inverse, return_index=True)[1]
-        inside = np.isin(row, keep)
-        return replace(
-            self,
-            tokens=self.tokens[inside],
-            counts=self.counts[inside],
-            offsets=np.concatenate([[0], np.cumsum(np.diff(self.offsets)[keep])]).astype(np.int64),
-            query=self.query[keep],
-            target=self.target[keep],
-            weight=np.bincount(inverse, self.weight).astype(np.float64),
-            length=self.length[keep],
-            node=self.node[keep],
-        )
+        first = np.unique(inverse, return_index=True)[1]
+        return replace(self.part(first), weight=np.bincount(inverse, self.weight).astype(np.float64))

@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import base64
+import bz2
 import codecs
+import gzip
 import io
+import lzma
 import os
+import re
+import unicodedata
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -14,23 +20,29 @@ from itertools import chain, pairwise
 from os import PathLike
 from pathlib import Path
 from stat import S_ISREG
-from typing import IO, Any
+from typing import IO, Any, NamedTuple
 
 import numpy as np
 
 from hardmax._lib import archive, reading
+from hardmax._lib.json import attributes
 from hardmax._lib.parallel import cores, in_order
+from hardmax._lib.terminal import shown
 from hardmax.data.sentences import counting
 from hardmax.data.sentences.distinct import MANY_WORDS, Distinct, Making
-from hardmax.data.sentences.gathering import LONG_WORD, LONGEST_WORD, Decoded, line_ends
-from hardmax.data.sentences.punctuation import KEEP, apart_text
-from hardmax.data.sentences.reading import apart_lists, as_lists, is_packed, notes_of, opened, undamaged
+from hardmax.data.sentences.punctuation import KEEP, apart, apart_text, bare
 from hardmax.data.sentences.sentences import LARGEST_VOCABULARY, Sentences
 
 BLOCK = 2**23  # bytes
 _LINE_ENDS = (b"\n", b"\r")
 _SPACES = [chr(c).encode() for c in range(0x3001) if chr(c).isspace()]
 _MARK = codecs.BOM_UTF8
+_UNPACK: dict[str, Callable[[Path, str], Any]] = {".xz": lzma.open, ".gz": gzip.open, ".bz2": bz2.open}
+_INVISIBLE = re.compile("[\xad\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufeff]")
+# Spaces that look like one or like none; they separate tokens too, which is noted.
+ODD_SPACES = re.compile("[\x1c-\x1f\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]")
+LONGEST_WORD = 2**20  # characters
+LONG_WORD = f"words must have at most {LONGEST_WORD:,} characters, got a longer one"
 
 
 @dataclass(frozen=True)
@@ -48,6 +60,38 @@ class FileBlock:
     goes_on: bool = False
     marked: bool = False
     punctuation: str = KEEP
+
+    def text(self) -> str:
+        """Return the decoded content; a ValueError names the line of a byte that is not UTF-8."""
+        if not self.place and self.content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+            raise ValueError("the file must be in UTF-8, got UTF-16; save it as UTF-8")
+        zero = self.content.find(b"\0")
+        try:
+            text = self.content[: zero if zero >= 0 else None].decode()
+        except UnicodeDecodeError as error:
+            start = error.start
+            line = self.lines + line_ends(self.content[:start]) + 1
+            raise ValueError(
+                f"line {line} must be in UTF-8, got byte 0x{self.content[start]:02x} "
+                f"(byte {self.place + start} of all); save it as UTF-8"
+            ) from None
+        if zero >= 0:
+            raise ValueError("the file must be text, got zero bytes; is it a text file in UTF-8?")
+        return text
+
+
+class ListedText(NamedTuple):
+    """The sentences of a JSON file, its unusual spaces, and whether it began with a byte order mark."""
+
+    sentences: Sentences
+    odd: int
+    marked: bool
+
+
+def line_ends(content: bytes) -> int:
+    r"""Count the lines that end in some bytes, by \n, \r or both together."""
+    returns = content.count(b"\r")
+    return content.count(b"\n") + (returns - content.count(b"\r\n") if returns else 0)
 
 
 def blocks(
@@ -71,8 +115,6 @@ def blocks(
         marked = False
         if not started and (ended or len(buffer) >= len(_MARK)):
             started, marked = True, buffer.startswith(_MARK)
-            if buffer.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-                raise ValueError("the file must be in UTF-8, got UTF-16; save it as UTF-8")
             if marked:
                 buffer, place = buffer[len(_MARK) :], len(_MARK)
                 if not buffer:
@@ -103,11 +145,9 @@ def blocks(
 def _cuts(buffer: bytes, goes_on: bool, ended: bool) -> Iterator[tuple[int, bool]]:
     """Yield where to cut a buffer, and whether its line continues after the cut."""
     start = 0
-    if goes_on:
-        ends = [at for end in _LINE_ENDS if (at := buffer.find(end)) >= 0]
-        if ends:
-            start = min(ends) + 1
-            yield start, False
+    if goes_on and (end := re.search(b"[\n\r]", buffer)):
+        start = end.end()
+        yield start, False
     last = 1 + max(buffer.rfind(end) for end in _LINE_ENDS)
     if ended:
         last = len(buffer)
@@ -128,24 +168,9 @@ def count(block: FileBlock, max_length: int) -> Distinct:
 
 
 def _count(block: FileBlock, max_length: int) -> Distinct:
-    content = block.content
-    trouble = -1
-    if not content.isascii():
-        try:
-            content.decode()
-        except UnicodeDecodeError as error:
-            trouble = error.start
-    zero = content.find(b"\0")
-    if trouble >= 0 and (zero < 0 or trouble < zero):
-        line = block.lines + line_ends(content[:trouble]) + 1
-        raise ValueError(
-            f"line {line} must be in UTF-8, got byte 0x{content[trouble]:02x} "
-            f"(byte {block.place + trouble} of all); save it as UTF-8"
-        )
-    if zero >= 0:
-        raise ValueError("the file must be text, got zero bytes; is it a text file in UTF-8?")
+    content, text = block.content, block.text()
     if block.punctuation != KEEP:
-        content = apart_text(content.decode(), block.punctuation).encode()
+        content = apart_text(text, block.punctuation).encode()
     data = np.frombuffer(content, dtype=np.uint8)
     words = 2**15
     lines = sum(content.count(end) for end in _LINE_ENDS) + 1
@@ -153,49 +178,33 @@ def _count(block: FileBlock, max_length: int) -> Distinct:
     rows = np.empty(len(content) // 2 + 2, dtype=np.int64)
     while True:
         letters, at = np.empty(len(content), dtype=np.uint8), np.empty(words + 1, dtype=np.int64)
-        met, V, n, cut, cut_tokens, odd = counting.count_block(
-            data,
-            counting.KINDS,
-            max_length,
-            LONGEST_WORD,
-            np.zeros(4 * words, np.int64),
-            letters,
-            at,
-            rows,
-            starts,
+        slots = np.zeros(4 * words, np.int64)
+        status, V, n, cut, cut_tokens, odd = counting.count_block(
+            data, counting.KINDS, max_length, LONGEST_WORD, slots, letters, at, rows, starts
         )
-        if met == counting.LONG_WORD:
+        if status == counting.LONG_WORD:
             raise ValueError(LONG_WORD)
-        if met == counting.MANY_WORDS and words > LARGEST_VOCABULARY:
+        if status == counting.MANY_WORDS and words > LARGEST_VOCABULARY:
             raise ValueError(MANY_WORDS)
-        if met == counting.FINE:
+        if status == counting.FINE:
             break
         words *= 4  # begin again with more room
     vocabulary, ends = letters[: at[V]].tobytes(), at[: V + 1].tolist()
-    return Distinct(
-        tuple(vocabulary[low:high] for low, high in pairwise(ends)),
-        rows[: starts[n]],
-        starts[: n + 1],
-        np.ones(n, dtype=np.uint32),
-        np.arange(n, dtype=np.uint32),
-        n,
-        max_length,
-        cut,
-        cut_tokens,
-        odd,
-        int(block.marked),
-    )
+    encoded = tuple(vocabulary[low:high] for low, high in pairwise(ends))
+    counts, firsts = np.ones(n, dtype=np.uint32), np.arange(n, dtype=np.uint32)
+    totals = n, max_length, cut, cut_tokens, odd, int(block.marked)
+    return Distinct(encoded, rows[: starts[n]], starts[: n + 1], counts, firsts, *totals)
 
 
 def _joined(line: Distinct, more: Distinct, max_length: int) -> Distinct:
-    """A line and how it goes on, as one sentence."""
+    """Return a line and its continuation as one sentence."""
     words = [text.encoded[x] for text in (line, more) if text.n for x in text.tokens(0)]
     whole = b" ".join(words[:max_length])
-    lost = line.cut_tokens + more.cut_tokens + len(words) - min(len(words), max_length)
+    excess = line.cut_tokens + more.cut_tokens + len(words) - min(len(words), max_length)
     return replace(
         count(FileBlock(whole), max_length),
-        cut=int(lost > 0),
-        cut_tokens=lost,
+        cut=int(excess > 0),
+        cut_tokens=excess,
         odd=line.odd + more.odd,
         marked=line.marked + more.marked,
     )
@@ -214,17 +223,23 @@ def gather_distinct(
     A text may also come as its distinct sentences. ``tell`` is called with the size of each finished
     block; if ``enough`` returns True, the rest is left out.
     """
+    workers = workers or cores()
+
+    def counted(text: FileBlock | Distinct) -> tuple[FileBlock | None, Distinct]:
+        return (None, text) if isinstance(text, Distinct) else (text, count(text, max_length))
+
     making = Making(max_length)
     line: Distinct | None = None
-    for block, sentences in _counted(texts, max_length, workers or cores()):
-        if line is not None:
-            sentences = _joined(line, sentences, max_length)
-        line = sentences if block is not None and block.goes_on else None
-        if line is None:
-            making.add(sentences)
-        tell(0 if block is None else len(block.content))
-        if enough():
-            break
+    with ThreadPoolExecutor(workers, thread_name_prefix="hardmax-text") as threads:
+        for block, sentences in in_order(lambda text: threads.submit(counted, text), texts, workers + 1):
+            if line is not None:
+                sentences = _joined(line, sentences, max_length)
+            line = sentences if block is not None and block.goes_on else None
+            if line is None:
+                making.add(sentences)
+            tell(0 if block is None else len(block.content))
+            if enough():
+                break
     return making
 
 
@@ -267,42 +282,135 @@ def finished(making: Making, paths: Sequence[str | PathLike[str]]) -> Distinct:
 def texts_of(
     path: Path, max_length: int, size: int = BLOCK, punctuation: str = KEEP
 ) -> Iterator[FileBlock | Distinct]:
+    """Yield the blocks of a file, or its distinct sentences if it is JSON; an error names the file."""
+    try:
+        for text in file_texts(path, max_length, size, punctuation):
+            if isinstance(text, ListedText):
+                yield replace(Distinct.of(text.sentences), odd=text.odd, marked=int(text.marked))
+            else:
+                yield text
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from None
+
+
+def file_texts(
+    path: Path, max_length: int | None, size: int, punctuation: str = KEEP, largest: int | None = None
+) -> Iterator[FileBlock | ListedText]:
     """Read a file in blocks, or the lists of a JSON file at once; it is opened once, so it may be a pipe."""
-    with opened(path) as stream:
-        read: list[bytes] = []
-        decoded = Decoded(_kept(undamaged(reading.pieces(stream, reading.LARGEST_TEXT)), read))
-        try:
-            listed, _ = as_lists(decoded, path)
-            if listed is not None:
-                lists = apart_lists(listed, punctuation)
-                sentences = Distinct.of(Sentences.from_lists(lists, max_length=max_length))
-                yield replace(sentences, odd=decoded.odd, marked=int(decoded.marked))
-                return
-            start = b"".join(read)
-            pieces = chain(
-                (start[at : at + size] for at in range(0, len(start), size)),
-                undamaged(iter(partial(stream.read, size), b"")),
-            )
-            largest = reading.LARGEST_TEXT if is_packed(path) else None
-            yield from blocks(pieces, str(path), largest, punctuation=punctuation)
-        except ValueError as error:
-            raise ValueError(f"{path}: {error}") from None
+    is_packed_file = is_packed(path)
+    is_json = (Path(path.stem) if is_packed_file else path).suffix == ".json"
+    with _UNPACK.get(path.suffix, open)(path, "rb") as stream:
+        pieces = _undamaged(iter(partial(stream.read, size), b""))
+        start, has_bracket = bytearray(), is_json
+        for piece in pieces:
+            start += piece
+            letter = re.match(rb"(?:\xef\xbb\xbf)?\s*(\S?)", start)[1]
+            has_bracket = has_bracket or letter == b"["
+            if len(start) > reading.LARGEST_JSON or not (
+                has_bracket or not letter or _MARK.startswith(start)
+            ):
+                break
+        read = bytes(start)
+        lists = _lists(read.removeprefix(_MARK), is_json) if has_bracket else None
+        if lists is not None:
+            if punctuation != KEEP:
+                lists = [apart(map(str, words), punctuation) for words in lists]
+            sentences = Sentences.from_lists(lists, max_length=max_length)
+            odd = len(ODD_SPACES.findall(read.decode()))
+            yield ListedText(sentences, odd, read.startswith(_MARK))
+            return
+        if is_packed_file:
+            largest = reading.LARGEST_TEXT
+        first = (read[at : at + size] for at in range(0, len(read), size))
+        yield from blocks(chain(first, pieces), str(path), largest, punctuation=punctuation)
 
 
-def _kept(pieces: Iterator[bytes], read: list[bytes]) -> Iterator[bytes]:
-    for piece in pieces:
-        read.append(piece)
-        yield piece
+def _lists(content: bytes, is_json: bool) -> list[Any] | None:
+    """Return the lists of a JSON file; None for a text that only begins with a bracket."""
+    if len(content) > reading.LARGEST_JSON:
+        if not is_json and re.match(rb"\s*\[\s*\[", content) is None:
+            return None
+        largest = reading.size_of(reading.LARGEST_JSON)
+        raise ValueError(
+            f"the JSON must be at most {largest}, got more; write it as text, one sentence a line"
+        )
+    try:
+        data = reading.parse_json(FileBlock(content).text())
+    except reading.NotJson as error:
+        if not is_json:
+            return None
+        raise ValueError(f"not valid JSON: {error}; write a list of lists of words or ids") from None
+    if not isinstance(data, list) or not all(isinstance(sentence, list) for sentence in data):
+        if not is_json:
+            return None
+        raise ValueError("the JSON must be a list of lists of words or ids, got another shape")
+    for word in (word for sentence in data for word in sentence if isinstance(word, str)):
+        if not word or any("\ud800" <= letter <= "\udfff" for letter in word):
+            raise ValueError(f"words must be Unicode characters, got {word!a:.60}")
+    return data
 
 
-def _counted(
-    texts: Iterable[FileBlock | Distinct], max_length: int, workers: int
-) -> Iterator[tuple[FileBlock | None, Distinct]]:
-    def counted(text: FileBlock | Distinct) -> tuple[FileBlock | None, Distinct]:
-        return (None, text) if isinstance(text, Distinct) else (text, count(text, max_length))
+def is_packed(path: Path) -> bool:
+    """Return whether a file has to be unpacked, by its name."""
+    return path.suffix in _UNPACK
 
-    with ThreadPoolExecutor(workers, thread_name_prefix="hardmax-text") as threads:
-        yield from in_order(lambda text: threads.submit(counted, text), texts, workers + 1)
+
+def _undamaged(pieces: Iterator[bytes]) -> Iterator[bytes]:
+    """Yield pieces of a file; an unpacker's error about damage becomes a ValueError."""
+    try:
+        yield from pieces
+    except (OSError, EOFError, lzma.LZMAError, zlib.error) as error:
+        if isinstance(error, OSError) and error.errno is not None:  # the system's, not an unpacker's
+            raise
+        raise ValueError(f"cannot decompress the file: {error}; copy it again") from None
+
+
+def notes_of(text: Sentences | Distinct, marked: int, odd: int, single: int) -> tuple[str, ...]:
+    """Return notes about a text that was read.
+
+    They name byte order marks, unusual spaces, sentences of one token, truncation, and words that look equal.
+    """
+    notes = ["a byte order mark at the start was left out"] if marked else []
+    if odd:
+        notes.append(f"{odd:,} unusual spaces, such as non-breaking ones, separate tokens like other spaces")
+    if text.cut:
+        notes.append(
+            f"{text.cut:,} of {text.n:,} sentences were cut after {text.max_length} tokens, "
+            f"{text.cut_tokens:,} tokens were left out; a larger max_length keeps more"
+        )
+    if single:
+        notes.append(f"{single:,} sentences of one token have no next token and give no sample")
+    return tuple(notes + _about_words(text.vocabulary))
+
+
+def _about_words(vocabulary: tuple[str, ...]) -> list[str]:
+    """Return notes about words that look the same and are not."""
+    looks: dict[str, str] = {}
+    twins, marked, unseen = [], [], 0
+    words = set(vocabulary)
+    for word in vocabulary:
+        look = word if word.isascii() else unicodedata.normalize("NFC", _INVISIBLE.sub("", word))
+        unseen += not look
+        same = looks.setdefault(look, word)
+        if look and same != word:
+            twins.append((same, word))
+        if not word[0].isalnum() or not word[-1].isalnum():
+            core = bare(word)
+            if core != word and core in words:
+                marked.append((core, word))
+    notes = [
+        f"words that differ from others only in punctuation marks at their ends: {len(marked):,}, "
+        f"such as {shown(second)} and {shown(first)}; punctuation split or strip joins them"
+        for first, second in marked[:1]
+    ]
+    notes += [
+        f"{len(twins):,} words look like others but differ in invisible characters or in Unicode's "
+        f"normal form, such as {first!a} and {second!a}; they are different tokens"
+        for first, second in twins[:1]
+    ]
+    if unseen:
+        notes.append(f"{unseen:,} words are made of invisible characters only; they are tokens like others")
+    return notes
 
 
 PART = 2**25  # bytes of a file
@@ -325,7 +433,7 @@ def parts_of(
         spans = [(0, WHOLE if is_file else HERE)]
         if is_file and not is_packed(path) and path.suffix != ".json":
             with path.open("rb") as stream:
-                # as_lists decides what may be JSON by the first letter
+                # file_texts decides by the first letter whether it may be JSON
                 start = stream.read(reading.PIECE).removeprefix(b"\xef\xbb\xbf").lstrip()
                 if start and not start.startswith(b"["):
                     end = stream.seek(0, io.SEEK_END)
@@ -348,9 +456,8 @@ def _line_start(stream: IO[bytes], at: int) -> int:
         return 0
     at = stream.seek(at - 1)
     while piece := stream.read(reading.PIECE):
-        ends = [place for end in (b"\n", b"\r") if (place := piece.find(end)) >= 0]
-        if ends:
-            return at + min(ends) + 1
+        if end := re.search(b"[\n\r]", piece):
+            return at + end.end()
         at += len(piece)
     return at
 
@@ -370,23 +477,18 @@ def count_part(parameters: Mapping[str, Any], seed: int = 0) -> dict[str, str]:
     if stop == HERE:
         return {"part": ""}
     if stop == WHOLE:
-        whole = texts_of(path, max_length, BLOCK, punctuation)
-        making = gather_distinct(whole, max_length, workers=1)
-        return {"part": _packed(making.distinct())}
-    with path.open("rb") as stream:
-        pieces = _span(stream, start, stop)
-        texts = blocks(pieces, str(path), begins=start == 0, punctuation=punctuation)
-        return {"part": _packed(gather_distinct(texts, max_length, workers=1).distinct())}
-
-
-def _packed(text: Distinct) -> str:
-    """Distinct sentences as letters."""
+        text = gather_distinct(
+            texts_of(path, max_length, BLOCK, punctuation), max_length, workers=1
+        ).distinct()
+    else:
+        with path.open("rb") as stream:
+            texts = blocks(_span(stream, start, stop), str(path), begins=start == 0, punctuation=punctuation)
+            text = gather_distinct(texts, max_length, workers=1).distinct()
     words = np.array([len(word) for word in text.encoded], dtype=np.int64)
-    arrays_of_rows = {name: getattr(text, name) for name in _ARRAYS}
-    numbers = np.array([getattr(text, name) for name in _NUMBERS], dtype=np.int64)
+    numbers = np.array([*attributes(text, *_NUMBERS).values()], dtype=np.int64)
     letters = np.frombuffer(b"".join(text.encoded), dtype=np.uint8)
-    arrays = {**arrays_of_rows, "numbers": numbers, "words": words, "letters": letters}
-    return base64.b64encode(archive.npz_bytes(arrays)).decode()
+    arrays = {**attributes(text, *_ARRAYS), "numbers": numbers, "words": words, "letters": letters}
+    return {"part": base64.b64encode(archive.npz_bytes(arrays)).decode()}
 
 
 def unpacked(packed: str) -> Distinct:
@@ -395,5 +497,4 @@ def unpacked(packed: str) -> Distinct:
     ends, letters = np.cumsum(arrays["words"]).tolist(), arrays["letters"].tobytes()
     words = tuple(letters[low:high] for low, high in pairwise([0, *ends]))
     numbers = dict(zip(_NUMBERS, arrays["numbers"].tolist(), strict=True))
-    rows, starts, counts, firsts = (arrays[name] for name in _ARRAYS)
-    return Distinct(words, rows, starts, counts, firsts, **numbers)
+    return Distinct(words, **{name: arrays[name] for name in _ARRAYS}, **numbers)

@@ -1,32 +1,39 @@
-"""Reviews to numbers of words: read, filtered, and split on all cores; each chunk is kept when done.
+"""Reviews to numbers of words: read, filtered, and split on all cores; finished chunks are cached.
 
-`TextReport` counts what each step left out.
+`TextReport` counts the reviews, words and tokens at each step.
 """
 
 from __future__ import annotations
 
+import hashlib
 import heapq
+import io
 import itertools
+import json
+import os
 import sys
+import unicodedata
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from hardmax._lib.archive import Arrays
+from hardmax._lib import files
+from hardmax._lib.archive import arrays_in, npz_bytes
+from hardmax._lib.extras import install
 from hardmax._lib.parallel import cores, in_order
 from hardmax._lib.pool import Pool, WorkerDied
-from hardmax.data.reviews.reading import read_reviews
+from hardmax.data.reviews import read_reviews
 from hardmax.data.text import words
-from hardmax.data.text.cache import Cache, digest_of, digest_of_path, packed, unpacked
 
 
 @dataclass(frozen=True)
 class TextReport:
-    """Numbers of reviews, words and tokens at each step of `text_corpus`, and what else is worth knowing.
+    """Numbers of reviews, words and tokens at each step of `text_corpus`, and notes.
 
     Reviews: ``read`` of the files; left out as ``unlabelled`` (three stars, blank), too ``short`` or too
     ``long`` in characters, ``unsampled`` (not drawn), ``emptied`` (no token left); ``reviews`` remain.
@@ -66,24 +73,24 @@ class TextReport:
 
     def __str__(self) -> str:
         rows = (
-            ("reviews read", self.read, 1),
-            ("  without a label", self.unlabelled, -1),
-            ("  too short", self.short, -1),
-            ("  too long", self.long, -1),
-            ("  not in the sample", self.unsampled, -1),
-            ("  emptied", self.emptied, -1),
-            ("  in the corpus", self.reviews, 1),
-            ("words", self.words, 1),
-            ("  stop words", self.stopped, -1),
-            ("  distinct", self.distinct_words, 1),
-            ("tokens", self.tokens, 1),
-            ("  cut from long reviews", self.cut, -1),
-            ("  purged as rare", self.purged, -1),
-            ("  in the corpus", self.kept, 1),
-            ("  distinct before the purge", self.distinct_tokens, 1),
-            ("  distinct in the corpus", self.vocabulary, 1),
+            ("reviews read", self.read),
+            ("  without a label", -self.unlabelled),
+            ("  too short", -self.short),
+            ("  too long", -self.long),
+            ("  not in the sample", -self.unsampled),
+            ("  emptied", -self.emptied),
+            ("  in the corpus", self.reviews),
+            ("words", self.words),
+            ("  stop words", -self.stopped),
+            ("  distinct", self.distinct_words),
+            ("tokens", self.tokens),
+            ("  cut from long reviews", -self.cut),
+            ("  purged as rare", -self.purged),
+            ("  in the corpus", self.kept),
+            ("  distinct before the purge", self.distinct_tokens),
+            ("  distinct in the corpus", self.vocabulary),
         )
-        cells = [(what, f"{sign * number:,}") for what, number, sign in rows if number]
+        cells = [(what, f"{number:,}") for what, number in rows if number]
         width = max((len(number) for _, number in cells), default=0)
         lines = [f"{what:<28}{number:>{width}}" for what, number in cells]
         return "\n".join([*lines, *(f"note: {note}" for note in self.notes)])
@@ -122,6 +129,94 @@ class TextWorkers:
             ) from None
 
 
+# Counted up when the same input would give another result.
+VERSION = 3
+TEXTS = ("words", "vocabulary", "written", "report")  # fields of entries that are lists of words
+
+
+def cache_folder() -> Path:
+    """Return the folder HARDMAX_CACHE, or the operating system's folder for caches."""
+    folder = os.environ.get("HARDMAX_CACHE")
+    if folder:
+        return Path(folder)
+    try:
+        import platformdirs
+    except ImportError as error:
+        raise ImportError(f"the cache needs platformdirs ({error}): {install('text')}") from error
+    return Path(platformdirs.user_cache_path("hardmax"))
+
+
+def digest_of(settings: dict[str, Any]) -> str:
+    """Return the key of a result: everything it depends on, including Python's table of characters."""
+    content = {"version": VERSION, "unicode": unicodedata.unidata_version} | settings
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+def digest_of_path(path: Path) -> str:
+    """Return a digest of the bytes of a file; for a folder, of the names and bytes of all its files."""
+    if not path.is_dir():
+        return files.digest(path)
+    whole = hashlib.sha256()
+    for file_path in sorted(member for member in path.rglob("*") if member.is_file()):
+        name = file_path.relative_to(path).as_posix()
+        whole.update(f"{len(name)} {name} {digest_of_path(file_path)}".encode())
+    return whole.hexdigest()
+
+
+class Cache:
+    """Finished work on disk, found by content: the entries of one key.
+
+    A process may be killed at any time, and several may work at the same time. ``trouble`` is the reason if
+    entries cannot be written.
+    """
+
+    def __init__(self, key: str) -> None:
+        self.trouble: str | None = None
+        self.folder = cache_folder() / "text" / key[:32]
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            files.sweep(self.folder)
+        except OSError as error:
+            self._give_up(error)
+
+    def read(self, name: str) -> dict[str, Any] | None:
+        """Read an entry, the fields of TEXTS as lists of words; None if it is missing or damaged."""
+        with suppress(OSError, ValueError):
+            content = (self.folder / name).read_bytes()
+            if hashlib.sha256(content[32:]).digest() == content[:32]:
+                arrays = arrays_in(io.BytesIO(content[32:]), name)
+                return {name: _words(array) if name in TEXTS else array for name, array in arrays.items()}
+        return None
+
+    def write(self, name: str, fields: Mapping[str, Any]) -> None:
+        """Write an entry atomically, behind its digest; or note that this is impossible."""
+        if self.trouble is not None:
+            return
+        arrays = {
+            name: np.frombuffer("\n".join(value).encode(), np.uint8) if name in TEXTS else value
+            for name, value in fields.items()
+        }
+        content = npz_bytes(arrays)
+        try:
+            with files.whole(self.folder / name) as file:
+                file.write(hashlib.sha256(content).digest() + content)
+        except (OSError, ValueError) as error:
+            self._give_up(error)
+
+    def _give_up(self, error: Exception) -> None:
+        why = getattr(error, "strerror", None) or error
+        self.trouble = (
+            f"nothing was cached: {self.folder} cannot be written ({why}); set HARDMAX_CACHE to a "
+            "folder that can"
+        )
+
+
+def _words(content: np.ndarray) -> list[str]:
+    """Return words that were joined by line breaks."""
+    text = content.tobytes().decode()
+    return text.split("\n") if text else []
+
+
 # Characters of a chunk: some tenths of a second of work.
 CHUNK = 2_000_000
 
@@ -153,8 +248,8 @@ class Source:
         return digest_of(settings)
 
 
-class Taken(NamedTuple):
-    """A review that passed, with its place among all that were read."""
+class PlacedReview(NamedTuple):
+    """A review that is used, with its place among all that were read."""
 
     place: int
     text: str
@@ -169,16 +264,6 @@ class Chunk(NamedTuple):
     sizes: np.ndarray
     labels: np.ndarray
     places: np.ndarray
-
-    @classmethod
-    def of(cls, arrays: Arrays) -> Chunk:
-        """Make the chunk of a cache entry."""
-        fields: dict[str, Any] = {**arrays, "words": unpacked(arrays["words"])}
-        return cls(**fields)
-
-    def arrays(self) -> Arrays:
-        """Return the cache entry of the chunk."""
-        return self._asdict() | {"words": packed(self.words)}
 
 
 # How many reviews were read, and how many of them were left out and why, by the fields of `TextReport`.
@@ -195,27 +280,27 @@ def gather(
     if chunks is not None:
         return chunks, passage
     done: dict[int, Chunk] = {}
-    waiting: deque[tuple[int, list[Taken]]] = deque()
+    waiting: deque[tuple[int, list[PlacedReview]]] = deque()
 
     def missing() -> Iterator[list[str]]:
         for number, block in enumerate(_blocks(_passing(source, passage, progress))):
             entry = cache.read(f"{number}")
             if entry is not None:
-                done[number] = Chunk.of(entry)
+                done[number] = Chunk(**entry)
             else:
                 waiting.append((number, block))
                 yield [review.text for review in block]
 
     for distinct, numbers, sizes in workers.run("split", missing()):
         number, block = waiting.popleft()
-        done[number] = Chunk(
+        chunk = done[number] = Chunk(
             distinct,
             np.array(numbers, np.int32),
             np.array(sizes, np.int32),
             np.array([review.label for review in block], np.int8),
             np.array([review.place for review in block], np.int64),
         )
-        cache.write(f"{number}", done[number].arrays())
+        cache.write(f"{number}", chunk._asdict())
     counts = {"chunks": len(done), **passage}
     cache.write("end", {name: np.array(count) for name, count in counts.items()})
     return [done[number] for number in range(len(done))], passage
@@ -230,19 +315,19 @@ def _finished(cache: Cache, passage: Passage) -> list[Chunk] | None:
         entry = cache.read(f"{number}")
         if entry is None:
             return None
-        chunks.append(Chunk.of(entry))
+        chunks.append(Chunk(**entry))
     passage |= {name: int(number) for name, number in end.items()}
     return chunks
 
 
-def _passing(source: Source, passage: Passage, progress: Callable[[float], None]) -> Iterator[Taken]:
-    """The reviews with a label and of the wanted length; of these a sample, if one is asked for."""
+def _passing(source: Source, passage: Passage, progress: Callable[[float], None]) -> Iterator[PlacedReview]:
+    """Yield the reviews with a label and of the wanted length, or a sample of them."""
     if source.sample is None:
         yield from _labelled(source, passage, progress)
         return
     # Each draws a number and the smallest win, which needs no more memory than the sample itself.
     draw = np.random.default_rng(source.rng).random
-    sample: list[tuple[float, Taken]] = []
+    sample: list[tuple[float, PlacedReview]] = []
     for review in _labelled(source, passage, progress):
         entry = (-float(draw()), review)
         if len(sample) < source.sample:
@@ -253,7 +338,7 @@ def _passing(source: Source, passage: Passage, progress: Callable[[float], None]
     yield from sorted(review for _, review in sample)
 
 
-def _labelled(source: Source, passage: Passage, progress: Callable[[float], None]) -> Iterator[Taken]:
+def _labelled(source: Source, passage: Passage, progress: Callable[[float], None]) -> Iterator[PlacedReview]:
     least, most = source.characters or (0, None)
     for done, path in enumerate(source.paths):
         reader = read_reviews(path, text=source.text, label=source.label, label_map=source.signs)
@@ -268,11 +353,11 @@ def _labelled(source: Source, passage: Passage, progress: Callable[[float], None
             elif most is not None and len(text) > most:
                 passage["long"] += 1
             else:
-                yield Taken(passage["read"] - 1, text, label)
+                yield PlacedReview(passage["read"] - 1, text, label)
 
 
-def _blocks(reviews: Iterator[Taken]) -> Iterator[list[Taken]]:
-    block: list[Taken] = []
+def _blocks(reviews: Iterator[PlacedReview]) -> Iterator[list[PlacedReview]]:
+    block: list[PlacedReview] = []
     size = 0
     for review in reviews:
         block.append(review)

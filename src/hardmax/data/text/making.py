@@ -6,6 +6,7 @@ import json
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
+from itertools import chain
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -14,14 +15,13 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from hardmax._lib import expect
-from hardmax._lib.archive import Arrays
 from hardmax._lib.arguments import check_arguments
 from hardmax._lib.extras import install
+from hardmax._lib.json import attributes
 from hardmax._lib.progress import Progress, by_share
 from hardmax.data.corpora.corpus import Corpus
 from hardmax.data.reviews import find_reviews
-from hardmax.data.text.cache import Cache, digest_of, narrow, packed, unpacked
-from hardmax.data.text.gathering import Chunk, Source, TextReport, TextWorkers, gather
+from hardmax.data.text.gathering import Cache, Chunk, Source, TextReport, TextWorkers, digest_of, gather
 from hardmax.data.text.words import plain
 
 WORDS = "words"
@@ -46,13 +46,13 @@ def stop_words(stopwords: str | PathLike[str] | None) -> tuple[frozenset[str], l
         words = frozenset(Path(stopwords).read_text(encoding="utf-8-sig").lower().split())
     except (OSError, UnicodeDecodeError) as error:
         raise ValueError(f"stopwords must be a file of words in UTF-8, got {stopwords} ({error})") from None
-    vain = sorted(word for word in words if plain(word) != word)
-    if not vain:
-        return words, []
-    return words, [
-        f"{len(vain)} of {len(words)} stop words hold punctuation, such as {vain[0]!r}, and match nothing: "
+    marked = sorted(word for word in words if plain(word) != word)
+    notes = [
+        f"{len(marked)} of {len(words)} stop words hold punctuation, such as {word!r}, and match nothing: "
         "punctuation is removed first; write them without it to leave them out"
+        for word in marked[:1]
     ]
+    return words, notes
 
 
 def read_vocabulary(path: str | PathLike[str]) -> dict[str, int]:
@@ -69,45 +69,27 @@ def read_vocabulary(path: str | PathLike[str]) -> dict[str, int]:
     return {piece: number for number, piece in enumerate(pieces)}
 
 
-@dataclass(frozen=True, eq=False)
-class TokenTable:
-    """The tokens of each distinct word, ``flat[starts[w] : starts[w] + sizes[w]]``; none for a stop word."""
-
-    vocabulary: list[str]
-    flat: np.ndarray
-    starts: np.ndarray
-    sizes: np.ndarray
-
-    @classmethod
-    def of(cls, pieces: Iterable[Iterable[str]]) -> TokenTable:
-        """Make a table from the tokens of every word, which are numbered in order of first appearance."""
-        number: dict[str, int] = {}
-        numbers = [[number.setdefault(piece, len(number)) for piece in word] for word in pieces]
-        sizes = np.array([len(word) for word in numbers], np.int64)
-        flat = np.array([token for word in numbers for token in word], np.int64)
-        return cls(list(number), flat, np.cumsum(sizes) - sizes, sizes)
-
-    def spelled(self, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the tokens of a list of words in order, and how many each word has."""
-        sizes = self.sizes[numbers]
-        ends = np.cumsum(sizes)
-        within = np.arange(ends[-1] if len(ends) else 0) - np.repeat(ends - sizes, sizes)
-        return self.flat[np.repeat(self.starts[numbers], sizes) + within], sizes
+def token_table(pieces: Iterable[Iterable[str]]) -> tuple[list[str], csr_array]:
+    """Number tokens in order of first appearance; return them, and a row of numbers for every word."""
+    number: dict[str, int] = {}
+    numbers = [[number.setdefault(piece, len(number)) for piece in word] for word in pieces]
+    flat = np.array([token for word in numbers for token in word], np.int64)
+    offsets = np.cumsum([0, *map(len, numbers)])
+    return list(number), csr_array((flat, flat, offsets), shape=(len(numbers), max(len(number), 1)))
 
 
 def stems(words: list[str], stopped: frozenset[str], stem: bool, workers: TextWorkers) -> list[str]:
     """Return the stem of every word; empty for a stop word."""
     remaining = [word for word in words if word not in stopped]
-    if not stem:
-        stem_of = dict(zip(remaining, remaining, strict=True))
-    else:
+    stemmed: Iterable[str] = remaining
+    if stem:
         try:
             import snowballstemmer  # noqa: F401  # the workers need it
         except ImportError as error:
             raise missing("snowballstemmer", "stemming", error) from error
         blocks = [remaining[at : at + BLOCK] for at in range(0, len(remaining), BLOCK)]
-        stemmed = (stemmed_word for block in workers.run("stem", blocks) for stemmed_word in block)
-        stem_of = dict(zip(remaining, stemmed, strict=True))
+        stemmed = chain.from_iterable(workers.run("stem", blocks))
+    stem_of = dict(zip(remaining, stemmed, strict=True))
     return [stem_of.get(word, "") for word in words]
 
 
@@ -139,24 +121,12 @@ def _wordpiece(vocabulary: dict[str, int]) -> Any:
 Spelled = tuple[np.ndarray, np.ndarray]
 
 
-@dataclass(frozen=True, eq=False)
-class Counted:
-    """The corpus, and what the cut and the purge took away."""
-
-    corpus: Corpus
-    kept: np.ndarray  # (n,) positions of the corpus' reviews among those that were counted
-    tokens: int
-    cut: int
-    purged: int
-    distinct: int
-
-
-def spell(chunks: Iterable[Chunk], numbers: Iterable[np.ndarray], table: TokenTable) -> Iterator[Spelled]:
+def spell(chunks: Iterable[Chunk], numbers: Iterable[np.ndarray], table: csr_array) -> Iterator[Spelled]:
     """Yield the tokens of every chunk; ``numbers`` are its words in the table of distinct words."""
     for chunk, words in zip(chunks, numbers, strict=True):
-        tokens, sizes = table.spelled(words)
-        ends = np.concatenate([[0], np.cumsum(sizes)])[np.cumsum(chunk.sizes)]
-        yield tokens, np.diff(ends, prepend=0)
+        rows = table[words]
+        ends = rows.indptr[np.cumsum([0, *chunk.sizes])]
+        yield rows.data, np.diff(ends)
 
 
 def spell_by(
@@ -180,7 +150,7 @@ def spell_by(
 
 
 def _listed(tokens: Any) -> list[str]:
-    """The answer of a user's function; a string would be taken for its letters, a dictionary for its keys."""
+    """Return the tokens of a user's function; a string would become its letters, a dictionary its keys."""
     if isinstance(tokens, Iterable) and not isinstance(tokens, (str, Mapping)):
         listed = list(tokens)
         if all(isinstance(token, str) for token in listed):
@@ -192,8 +162,10 @@ def _listed(tokens: Any) -> list[str]:
 
 def count(
     spelled: Iterable[Spelled], labels: np.ndarray, vocabulary: Iterable[str], *, least: int, most: int | None
-) -> Counted:
+) -> tuple[Corpus, np.ndarray, dict[str, int]]:
     """Count tokens, leaving out those after the first ``most`` of a review and then the rare ones.
+
+    Return the corpus, the position of each of its reviews among the counted ones, and fields of the report.
 
     The cut comes first, as a part of tokenizing: a model that takes this many tokens takes the first ones of
     the text, and a token is rare or not in what is left to learn from. ``vocabulary`` may grow while the
@@ -212,7 +184,7 @@ def count(
         sizes.append(np.bincount(places // width, minlength=len(lengths)))
         slots.append((places % width, counts))
     words = list(vocabulary)
-    tokens, counts = (np.concatenate(parts) for parts in zip(*slots, strict=True))
+    tokens, counts = map(np.concatenate, zip(*slots, strict=True))
     total = np.bincount(tokens, weights=counts, minlength=len(words)).astype(np.int64)
     if not total.any():
         raise ValueError(f"no token is left in {len(labels):,} reviews: their texts are blank, or stop words")
@@ -222,22 +194,17 @@ def count(
             f"min_count: no token occurs at least {least} times among {int(total.sum()):,}, the most "
             f"frequent occurs {int(total.max(initial=0))} times; lower min_count or read more reviews"
         )
-    kept_slots = common[tokens]
-    review = np.repeat(np.arange(len(labels)), np.concatenate(sizes))[kept_slots]
-    left, lengths = np.unique(review, return_counts=True)
-    renumbered = (np.cumsum(common) - 1)[tokens[kept_slots]]
+    is_common = common[tokens]
+    review = np.repeat(np.arange(len(labels)), np.concatenate(sizes))[is_common]
+    remaining, lengths = np.unique(review, return_counts=True)
+    renumbered = (np.cumsum(common) - 1)[tokens[is_common]]
     offsets = np.concatenate([[0], np.cumsum(lengths)])
-    S = int(common.sum())
-    matrix = csr_array((counts[kept_slots], renumbered, offsets), shape=(len(left), S))
-    names = [word for word, often in zip(words, common, strict=True) if often]
-    return Counted(
-        Corpus.from_counts(matrix, labels[left], names),
-        left,
-        everything,
-        cut,
-        int(total[~common].sum()),
-        int((total > 0).sum()),
-    )
+    shape = (len(remaining), int(common.sum()))
+    matrix = csr_array((counts[is_common], renumbered, offsets), shape=shape)
+    names = [word for word, is_frequent in zip(words, common, strict=True) if is_frequent]
+    purged, distinct = int(total[~common].sum()), int((total > 0).sum())
+    report = {"tokens": everything, "cut": cut, "purged": purged, "distinct_tokens": distinct}
+    return Corpus.from_counts(matrix, labels[remaining], names), remaining, report
 
 
 LEAST = 50  # occurrences of a token that is kept
@@ -254,8 +221,8 @@ class TextCorpus:
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     file = pathlib.Path(folder, "mine.csv")
     ...     _ = file.write_text("text,stars\nGood films!,5\nso so,3\nA bad film,1\n")
-    ...     made = hm.embeddings.text_corpus(file, min_count=1)
-    >>> made.corpus.vocabulary, made.places.tolist(), made.report.stopped
+    ...     result = hm.embeddings.text_corpus(file, min_count=1)
+    >>> result.corpus.vocabulary, result.places.tolist(), result.report.stopped
     (('good', 'film', 'bad'), [0, 2], 1)
     """
 
@@ -267,15 +234,15 @@ class TextCorpus:
     def tokens(self, texts: Iterable[str]) -> list[list[str]]:
         r"""Convert new texts to tokens of the corpus: cleaned, stemmed, and without unknown words.
 
-        A single text may be given too. What it gives is for `EmbeddingTraining.predict`.
+        A single text may be given too. `EmbeddingTraining.predict` takes the result.
 
         >>> import pathlib, tempfile
         >>> import hardmax as hm
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     file = pathlib.Path(folder, "mine.csv")
         ...     _ = file.write_text("text,stars\nGood films!,5\nA bad film,1\n")
-        ...     made = hm.embeddings.text_corpus(file, min_count=1)
-        >>> made.tokens(["A really GOOD film.", "the end"])
+        ...     result = hm.embeddings.text_corpus(file, min_count=1)
+        >>> result.tokens(["A really GOOD film.", "the end"])
         [['good', 'film'], []]
         """
         listed = [texts] if isinstance(texts, str) else list(expect.sequences("texts", texts))
@@ -284,9 +251,8 @@ class TextCorpus:
             raise ValueError(f"texts must be a list of strings, got {odd!r:.40}")
         vocabulary = set(self.corpus.vocabulary or ())
         with TextWorkers(1) as pool:
-            return [
-                [token for token in self.recipe.spell(text, pool) if token in vocabulary] for text in listed
-            ]
+            spelled = [self.recipe.spell(text, pool) for text in listed]
+        return [[token for token in tokens if token in vocabulary] for tokens in spelled]
 
 
 @dataclass(frozen=True)
@@ -365,8 +331,8 @@ def text_corpus(
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     file = pathlib.Path(folder, "mine.csv")
     ...     _ = file.write_text("review,sentiment\nLoved<br />truly,positive\nHated it. Hated!,negative\n")
-    ...     made = hm.embeddings.text_corpus(file, min_count=1)
-    >>> made.corpus.vocabulary, made.corpus.matrix.toarray().tolist()
+    ...     result = hm.embeddings.text_corpus(file, min_count=1)
+    >>> result.corpus.vocabulary, result.corpus.matrix.toarray().tolist()
     (('love', 'truli', 'hate'), [[1, 1, 0], [0, 0, 2]])
     """
     source = Source(
@@ -387,32 +353,29 @@ def text_corpus(
         expect.whole("min_count", min_count, 1),
         None if max_tokens is None else expect.whole("max_tokens", max_tokens, 1),
     )
-    count_of = None if workers is None else expect.whole("workers", workers, 1)
+    processes = None if workers is None else expect.whole("workers", workers, 1)
     key, report = source.key(), by_share(progress)
     cache = Cache(key)
     whole_key = recipe.key(key)
     result = _from_cache(cache, whole_key, recipe)
     if result is None:
-        with TextWorkers(count_of) as pool:
-            result = _made(source, recipe, cache, pool, report)
+        with TextWorkers(processes) as pool:
+            result = _read_corpus(source, recipe, cache, pool, report)
         _to_cache(cache, whole_key, result)
     report(1.0)
     labels = result.corpus.labels
     if (labels == labels[0]).all():
         notes.append(f"all {len(labels):,} reviews of the corpus have the label {labels[0]:+d}")
-    if recipe.least == LEAST and result.report.purged > result.report.kept:  # not what somebody chose
-        notes.append(_purged(result.report, recipe.least))
+    if recipe.least == LEAST and result.report.purged > result.report.kept:  # the default is to blame
+        total = result.report.reviews
+        notes.append(
+            f"min_count={LEAST} leaves {result.report.vocabulary:,} of {result.report.distinct_tokens:,} "
+            f"distinct tokens; most occur less often in {total:,} reviews; give a smaller one, such as "
+            f"min_count={max(1, min(LEAST // 2, total // 100))}"
+        )
         warnings.warn(notes[-1], stacklevel=2)
     notes += [cache.trouble] if cache.trouble is not None else []
     return replace(result, report=replace(result.report, notes=tuple(notes)))
-
-
-def _purged(report: TextReport, least: int) -> str:
-    fewer = max(1, min(least // 2, report.reviews // 100))
-    return (
-        f"min_count={least} leaves {report.vocabulary:,} of {report.distinct_tokens:,} distinct tokens; most "
-        f"occur less often in {report.reviews:,} reviews; give a smaller one, such as min_count={fewer}"
-    )
 
 
 def _paths(paths: str | PathLike[str] | Iterable[str | PathLike[str]]) -> tuple[Path, ...]:
@@ -440,7 +403,7 @@ def _lengths(char_range: tuple[int, int] | None) -> tuple[int, int] | None:
     return least, most
 
 
-def _made(
+def _read_corpus(
     source: Source, recipe: WordRecipe, cache: Cache, pool: TextWorkers, report: Callable[[float], None]
 ) -> TextCorpus:
     chunks, passage = gather(source, cache, pool, lambda share: report(_READING * share))
@@ -449,105 +412,69 @@ def _made(
             f"no review is left of {passage['read']:,}: {passage['unlabelled']:,} without a label, "
             f"{passage['short']:,} too short, {passage['long']:,} too long"
         )
-    words, numbers = _joined(chunks)
-    report(_READING)
-    stemmed = stems(words, recipe.stopped, recipe.stem, pool)
-    report(0.85)
-    labels = np.concatenate([chunk.labels for chunk in chunks])
-    counted = _counted(chunks, numbers, stemmed, labels, recipe)
-    is_stopped = np.array([word in recipe.stopped for word in words])
-    outcome = TextReport(
-        **passage,
-        emptied=len(labels) - counted.corpus.n,
-        reviews=counted.corpus.n,
-        words=sum(len(part) for part in numbers),
-        distinct_words=len(words),
-        stopped=int(sum(is_stopped[part].sum() for part in numbers)),
-        tokens=counted.tokens,
-        cut=counted.cut,
-        purged=counted.purged,
-        kept=int(counted.corpus.counts.sum()),
-        distinct_tokens=counted.distinct,
-        vocabulary=counted.corpus.S,
-    )
-    corpus = replace(counted.corpus, written=_written(counted.corpus, words, numbers, stemmed))
-    places = np.concatenate([chunk.places for chunk in chunks])[counted.kept]
-    return TextCorpus(corpus, places, outcome, recipe)
-
-
-def _written(
-    corpus: Corpus, words: list[str], numbers: list[np.ndarray], stemmed: list[str]
-) -> tuple[str, ...]:
-    """Each token as it is written most often; a piece of words, or a user's own token, stays as it is."""
-    often = np.bincount(np.concatenate(numbers), minlength=len(words))
-    form: dict[str, str] = {}
-    for at in np.argsort(-often, kind="stable").tolist():
-        form.setdefault(stemmed[at], words[at])
-    return tuple(form.get(token, token) for token in corpus.vocabulary or ())
-
-
-def _joined(chunks: list[Chunk]) -> tuple[list[str], list[np.ndarray]]:
-    """One list of distinct words for all chunks, and each chunk's words as places in it."""
     number: dict[str, int] = {}
-    numbers = []
+    numbers = []  # the words of each chunk, as places among all distinct words
     for chunk in chunks:
         places = np.array([number.setdefault(word, len(number)) for word in chunk.words], np.int64)
         numbers.append(places[chunk.numbers])
-    return list(number), numbers
-
-
-def _counted(
-    chunks: list[Chunk], numbers: list[np.ndarray], stemmed: list[str], labels: np.ndarray, recipe: WordRecipe
-) -> Counted:
+    words = list(number)
+    report(_READING)
+    stemmed = stems(words, recipe.stopped, recipe.stem, pool)
+    report(0.85)
+    vocabulary: Iterable[str]
     if recipe.function is not None:
-        vocabulary: dict[str, int] = {}
+        vocabulary = dict[str, int]()  # grows while tokens are read
         spelled = spell_by(recipe.function, chunks, numbers, stemmed, vocabulary)
-        return count(spelled, labels, vocabulary, least=recipe.least, most=recipe.most)
-    table = TokenTable.of(pieces_of(stemmed, recipe.pieces))
-    spelled = spell(chunks, numbers, table)
-    return count(spelled, labels, table.vocabulary, least=recipe.least, most=recipe.most)
+    else:
+        vocabulary, table = token_table(pieces_of(stemmed, recipe.pieces))
+        spelled = spell(chunks, numbers, table)
+    labels = np.concatenate([chunk.labels for chunk in chunks])
+    corpus, remaining, counts = count(spelled, labels, vocabulary, least=recipe.least, most=recipe.most)
+    occurrences = np.bincount(np.concatenate(numbers), minlength=len(words))
+    outcome = TextReport(
+        **passage,
+        **counts,
+        emptied=len(labels) - corpus.n,
+        reviews=corpus.n,
+        words=int(occurrences.sum()),
+        distinct_words=len(words),
+        stopped=int(occurrences[[word in recipe.stopped for word in words]].sum()),
+        kept=int(corpus.counts.sum()),
+        vocabulary=corpus.S,
+    )
+    form: dict[str, str] = {}  # each token as it is written most often
+    for at in np.argsort(-occurrences, kind="stable").tolist():
+        form.setdefault(stemmed[at], words[at])
+    written = tuple(form.get(token, token) for token in corpus.vocabulary or ())
+    places = np.concatenate([chunk.places for chunk in chunks])[remaining]
+    return TextCorpus(replace(corpus, written=written), places, outcome, recipe)
 
 
-# -- the finished corpus in the cache ---------------------------------------------------------------------
-
-
-def _to_cache(cache: Cache, key: str | None, made: TextCorpus) -> None:
+def _to_cache(cache: Cache, key: str | None, result: TextCorpus) -> None:
     if key is None:
         return
-    corpus = made.corpus
-    assert corpus.vocabulary is not None
-    arrays: Arrays = {
-        "tokens": narrow(corpus.tokens),
-        "counts": narrow(corpus.counts),
-        "offsets": corpus.offsets,
-        "labels": corpus.labels,
-        "vocabulary": packed(corpus.vocabulary),
-        "places": made.places,
-        "report": packed([json.dumps(asdict(made.report))]),
-        "written": packed(corpus.written or ()),
+    corpus = result.corpus
+    fields = attributes(corpus, "offsets", "labels", "vocabulary", "written") | {
+        "tokens": corpus.tokens.astype(np.min_scalar_type(corpus.S)),
+        "counts": corpus.counts.astype(np.min_scalar_type(corpus.counts.max(initial=0))),
+        "places": result.places,
+        "report": [json.dumps(asdict(result.report))],
     }
-    cache.write(f"corpus-{key[:32]}", arrays)
+    cache.write(f"corpus-{key[:32]}", fields)
 
 
 def _from_cache(cache: Cache, key: str | None, recipe: WordRecipe) -> TextCorpus | None:
-    arrays = None if key is None else cache.read(f"corpus-{key[:32]}")
-    if arrays is None:
+    entry = None if key is None else cache.read(f"corpus-{key[:32]}")
+    if entry is None:
         return None
-    vocabulary = tuple(unpacked(arrays["vocabulary"]))
-    arrays |= {"tokens": arrays["tokens"].astype(np.intp), "counts": arrays["counts"].astype(np.int64)}
-    for array in arrays.values():
-        array.setflags(write=False)
-    corpus = Corpus(
-        arrays["tokens"],
-        arrays["counts"],
-        arrays["offsets"],
-        arrays["labels"],
-        len(vocabulary),
-        vocabulary,
-        tuple(unpacked(arrays["written"])),
-    )
-    report = json.loads(unpacked(arrays["report"])[0]) | {"notes": ()}
-    return TextCorpus(corpus, arrays["places"], TextReport(**report), recipe)
+    entry |= {"tokens": entry["tokens"].astype(np.intp), "counts": entry["counts"].astype(np.int64)}
+    for name in ("tokens", "counts", "offsets", "labels", "places"):
+        entry[name].setflags(write=False)
+    words = {name: tuple(entry[name]) for name in ("vocabulary", "written")}
+    arrays = {name: entry[name] for name in ("tokens", "counts", "offsets", "labels")}
+    report = json.loads(entry["report"][0]) | {"notes": ()}
+    corpus = Corpus(**arrays, **words, S=len(words["vocabulary"]))
+    return TextCorpus(corpus, entry["places"], TextReport(**report), recipe)
 
 
 VOCABULARIES = ("bert-base-uncased-vocab.txt", "bert-base-uncased/vocab.txt", "vocab.txt")
@@ -566,8 +493,8 @@ def imdb_corpus(folder: str | PathLike[str], **settings: Any) -> TextCorpus:
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     file = pathlib.Path(folder, "IMDB Dataset.csv")
     ...     _ = file.write_text("review,sentiment\nGreat!,positive\nDull,negative\n")
-    ...     made = hm.embeddings.imdb_corpus(folder, min_count=1)
-    >>> made.corpus.vocabulary, made.corpus.labels.tolist()
+    ...     result = hm.embeddings.imdb_corpus(folder, min_count=1)
+    >>> result.corpus.vocabulary, result.corpus.labels.tolist()
     (('great', 'dull'), [1, -1])
     """
     return _corpus(folder, "imdb", settings)
@@ -584,8 +511,8 @@ def yelp_corpus(folder: str | PathLike[str], **settings: Any) -> TextCorpus:
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     file = pathlib.Path(folder, "yelp.csv")
     ...     _ = file.write_text(f"stars,text\n5,{'good ' * 200}\n1,{'bad ' * 250}\n1,bad\n")
-    ...     made = hm.embeddings.yelp_corpus(folder)
-    >>> made.corpus.counts.tolist(), made.report.short
+    ...     result = hm.embeddings.yelp_corpus(folder)
+    >>> result.corpus.counts.tolist(), result.report.short
     ([200, 250], 1)
     """
     return _corpus(folder, "yelp", {"char_range": (1000, 1500), "sample": 50_000} | settings)
@@ -593,11 +520,11 @@ def yelp_corpus(folder: str | PathLike[str], **settings: Any) -> TextCorpus:
 
 def _corpus(folder: str | PathLike[str], kind: str, settings: dict[str, Any]) -> TextCorpus:
     files = find_reviews(folder, kind)
-    if "tokenizer" in settings:
-        return text_corpus(files, **settings)
     vocabulary = next((path for name in VOCABULARIES if (path := Path(folder, name)).is_file()), None)
     if vocabulary is not None:
-        return text_corpus(files, tokenizer=vocabulary, **settings)
+        settings = {"tokenizer": vocabulary} | settings
     result = text_corpus(files, **settings)
+    if "tokenizer" in settings:
+        return result
     note = f"tokens are stems: the paper's vocabulary {VOCABULARIES[0]} is not in {Path(folder)}"
     return replace(result, report=replace(result.report, notes=(*result.report.notes, note)))

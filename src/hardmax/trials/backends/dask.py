@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import logging
-import os
 import pickle
 from collections.abc import Iterator
 from concurrent.futures import CancelledError, Future
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 
 import dask
 import distributed
 
 from hardmax._lib.parallel import cores
 from hardmax._lib.pool import WorkerDied
-from hardmax.trials.work import ONE_THREAD, Batch, Job, TrialOutcome, run_packed
+from hardmax.trials.work import ONE_THREAD, Batch, Job, TrialOutcome, kept_environment, run_packed
 
 # Retries are the sweep's: it halves a batch that kills its worker. With one batch for each thread and none in
 # advance, a death is blamed on the batch that ran.
@@ -28,20 +27,17 @@ class Dask:
     """A client of a dask cluster; hardmax has to be installed on its workers."""
 
     def __init__(self, job: Job, workers: int | None, address: str | None) -> None:
-        self.job = job
-        self.workers = workers
-        self.cluster: distributed.LocalCluster | None = None
-        self.environment = _environment()
-        if address is None:
-            try:
-                self.cluster = _cluster(workers)
-            except RuntimeError as error:
-                raise ValueError(
-                    f"dask cannot start workers here ({error}); if this is a script, start the sweep under "
-                    'if __name__ == "__main__":'
-                ) from error
+        self.job, self.workers = job, workers
+        self.stack = ExitStack()
         try:
-            self.client = distributed.Client(self.cluster or address, timeout=PATIENCE, set_as_default=False)
+            cluster = None if address is not None else self.stack.enter_context(_cluster(workers))
+        except RuntimeError as error:
+            raise ValueError(
+                f"dask cannot start workers here ({error}); if this is a script, start the sweep under "
+                'if __name__ == "__main__":'
+            ) from error
+        try:
+            self.client = distributed.Client(cluster or address, timeout=PATIENCE, set_as_default=False)
         except OSError as error:
             raise ValueError(
                 f"address: no dask scheduler answers at {address} ({error}); start one with `dask scheduler`"
@@ -69,46 +65,25 @@ class Dask:
     def close(self) -> None:
         """Drop what is submitted; a cluster that was started here is stopped."""
         self.client.close(timeout=5)
-        if self.cluster is not None:
-            self.cluster.close(timeout=5)
-            _restore(self.environment)
-
-
-def _cluster(workers: int | None) -> distributed.LocalCluster:
-    again = {f"distributed.nanny.pre-spawn-environ.{SAFE}": "1"}  # where a dead worker is replaced
-    with dask.config.set(SETTINGS | again), _safe_path():
-        return distributed.LocalCluster(
-            n_workers=workers or cores(),
-            threads_per_worker=1,
-            processes=True,
-            dashboard_address="127.0.0.1:0",  # any free port: dask opens one even without a dashboard
-            memory_limit=0,
-            silence_logs=logging.CRITICAL,
-            env=ONE_THREAD | {SAFE: ""},  # what a function starts in a worker is as everywhere
-        )
+        self.stack.close()
 
 
 @contextmanager
-def _safe_path() -> Iterator[None]:
-    """Keep processes that start now from importing from the current folder before they know their path."""
-    before = _environment()
-    os.environ[SAFE] = "1"
-    try:
-        yield
-    finally:
-        _restore(before)
-
-
-def _environment() -> dict[str, str | None]:
-    """Return the current values of the variables that dask sets in this process when it starts a worker."""
+def _cluster(workers: int | None) -> Iterator[distributed.LocalCluster]:
+    """Start a cluster on this machine; dask sets variables of this process when it starts a worker."""
     names = {SAFE, "PYTHONHASHSEED", "__DASK_PARENT_PID"}
     names.update(dask.config.get("distributed.nanny.pre-spawn-environ", {}))
-    return {name: os.environ.get(name) for name in names}
-
-
-def _restore(before: dict[str, str | None]) -> None:
-    for name, value in before.items():
-        if value is None:
-            os.environ.pop(name, None)
-        else:
-            os.environ[name] = value
+    again = {f"distributed.nanny.pre-spawn-environ.{SAFE}": "1"}  # where a dead worker is replaced
+    with kept_environment(names):
+        with dask.config.set(SETTINGS | again), kept_environment(names, **{SAFE: "1"}):
+            cluster = distributed.LocalCluster(
+                n_workers=workers or cores(),
+                threads_per_worker=1,
+                processes=True,
+                dashboard_address="127.0.0.1:0",  # any free port: dask opens one even without a dashboard
+                memory_limit=0,
+                silence_logs=logging.CRITICAL,
+                env=ONE_THREAD | {SAFE: ""},  # what a function starts in a worker is as everywhere
+            )
+        yield cluster
+        cluster.close(timeout=5)

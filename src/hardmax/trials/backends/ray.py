@@ -14,7 +14,7 @@ import secrets
 import socket
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 os.environ["RAY_USAGE_STATS_ENABLED"] = "0"  # before ray is imported
@@ -24,7 +24,7 @@ import ray
 
 from hardmax._lib.parallel import cores
 from hardmax._lib.pool import WorkerDied, search_path
-from hardmax.trials.work import ONE_THREAD, Batch, Job, TrialOutcome, run_packed
+from hardmax.trials.work import ONE_THREAD, Batch, Job, TrialOutcome, kept_environment, run_packed
 
 WITH_TOKENS = (2, 59)  # the first version that asks for a token on a node of this machine by default
 PATIENCE = 10  # seconds to wait for a cluster, where ray itself waits for minutes
@@ -36,35 +36,29 @@ class Ray:
     """A driver of a ray cluster; hardmax has to be installed on its nodes."""
 
     def __init__(self, job: Job, workers: int | None, address: str | None) -> None:
-        self.job = job
-        self.workers = workers
+        self.job, self.workers = job, workers
         self.started = not ray.is_initialized()
-        environment = dict(ONE_THREAD)
+        is_own = self.started and address is None
+        environment = ONE_THREAD | ({"PYTHONPATH": search_path()} if is_own else {})
         if self.started:
-            here: dict[str, Any] = {}
+            options: dict[str, Any] = {"address": address}
             if address is None:
-                environment["PYTHONPATH"] = search_path()
-                here = {"num_cpus": workers or cores(), "object_store_memory": OBJECT_STORE}
+                options = {"address": "local", "include_dashboard": False, "num_cpus": workers or cores()}
+                options["object_store_memory"] = OBJECT_STORE
+            options |= {"logging_level": logging.ERROR, "log_to_driver": False, "job_config": _job_config()}
             try:
-                _knock(address)
-                with _shut_off(address is None):
-                    ray.init(
-                        address=address or "local",
-                        include_dashboard=None if address else False,
-                        logging_level=logging.ERROR,
-                        log_to_driver=False,
-                        job_config=_job_config(),
-                        **here,
-                    )
+                _connect(address)
+                with _shut_off() if address is None else nullcontext():
+                    ray.init(**options)
             except ImportError:
                 raise
             except Exception as error:  # ray has no class for this: a bare Exception if its node is late
                 ray.shutdown()
                 raise ValueError(_trouble(address, error)) from error
         # Retries are the sweep's: it halves a batch that kills its worker.
-        options = {"num_cpus": 1, "max_retries": 0, "runtime_env": {"env_vars": environment}}
-        self.remote = ray.remote(**options)(run_packed)
-        self.node = ray._private.worker._global_node if self.started and address is None else None
+        settings = {"num_cpus": 1, "max_retries": 0, "runtime_env": {"env_vars": environment}}
+        self.remote = ray.remote(**settings)(run_packed)
+        self.node = ray._private.worker._global_node if is_own else None
 
     @property
     def capacity(self) -> int:
@@ -103,8 +97,8 @@ class _DriverPath(list[str]):
 
     def extend(self, paths: Iterable[str]) -> None:
         """Add what ray wants to add, without the current folder unless this process has it too."""
-        known = search_path().split(os.pathsep)
-        super().extend(path for path in paths if os.path.abspath(path) in known)
+        folders = search_path().split(os.pathsep)
+        super().extend(path for path in paths if os.path.abspath(path) in folders)
 
 
 def _job_config() -> Any:
@@ -114,45 +108,38 @@ def _job_config() -> Any:
 
 
 @contextmanager
-def _shut_off(local: bool) -> Iterator[None]:
+def _shut_off() -> Iterator[None]:
     """Start a node of this machine where only its owner's processes reach it.
 
-    On Linux ray takes even 127.0.0.1 for the machine's public address, unless it is told that there is no
-    cluster; it reads that when it is imported, and its own processes when they start.
+    On Linux ray takes even 127.0.0.1 for the machine's public address, unless it is configured without
+    clusters; it reads that when it is imported, and its own processes when they start.
     """
-    if not local:
-        yield
-        return
     if tuple(map(int, ray.__version__.split(".")[:2])) < WITH_TOKENS:
         raise ImportError(f"ray {ray.__version__} starts a node without a token; version 2.59 or newer")
     if not ray._raylet.AuthenticationTokenLoader.instance().has_token(ignore_auth_mode=True):
         os.environ["RAY_AUTH_TOKEN"] = secrets.token_hex(32)  # ray would put one where others may read it
     constants = ray._private.ray_constants
-    before = constants.ENABLE_RAY_CLUSTER, os.environ.get(constants.ENABLE_RAY_CLUSTERS_ENV_VAR)
-    constants.ENABLE_RAY_CLUSTER = False
-    os.environ[constants.ENABLE_RAY_CLUSTERS_ENV_VAR] = "0"
+    before, constants.ENABLE_RAY_CLUSTER = constants.ENABLE_RAY_CLUSTER, False
     try:
-        yield
+        with kept_environment((), **{constants.ENABLE_RAY_CLUSTERS_ENV_VAR: "0"}):
+            yield
     finally:
-        constants.ENABLE_RAY_CLUSTER = before[0]
-        if before[1] is None:
-            del os.environ[constants.ENABLE_RAY_CLUSTERS_ENV_VAR]
-        else:
-            os.environ[constants.ENABLE_RAY_CLUSTERS_ENV_VAR] = before[1]
+        constants.ENABLE_RAY_CLUSTER = before
 
 
-def _knock(address: str | None) -> None:
+def _connect(address: str | None) -> None:
     """Raise an OSError if nobody listens at an address that names a host and a port."""
-    found = re.fullmatch(r"(?:\w+://)?(?P<host>.+):(?P<port>\d{1,5})", address or "")
-    if found:
-        socket.create_connection((found["host"].strip("[]"), int(found["port"])), PATIENCE).close()
+    match = re.fullmatch(r"(?:\w+://)?(?P<host>.+):(?P<port>\d{1,5})", address or "")
+    if match:
+        socket.create_connection((match["host"].strip("[]"), int(match["port"])), PATIENCE).close()
 
 
 def _trouble(address: str | None, error: Exception) -> str:
-    said = " ".join(f"{type(error).__name__}: {error}".split())
+    """Return the message about a node that does not start, or a cluster that cannot be joined."""
+    reason = " ".join(f"{type(error).__name__}: {error}".split())
     if address is None:
-        return f"ray cannot start here ({said}); try the backend local, which needs no services"
+        return f"ray cannot start here ({reason}); try the backend local, which needs no services"
     return (
-        f"cannot join the ray cluster at address {address} ({said}); is it running? If it asks for a token, "
-        "as new versions of ray do, export RAY_AUTH_MODE=token first"
+        f"cannot join the ray cluster at address {address} ({reason}); is it running? If it asks for a "
+        "token, as new versions of ray do, export RAY_AUTH_MODE=token first"
     )

@@ -1,25 +1,193 @@
-"""Reviews from any of the files in which people keep them, one at a time, with labels as they write them."""
+"""Labeled texts from the files in which people keep them: IMDB, Yelp and other tables, packed or not."""
 
 from __future__ import annotations
 
+import bz2
 import codecs
 import csv
+import gzip
 import io
 import itertools
+import lzma
 import math
 import re
+import tarfile
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+import zipfile
+import zlib
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing, contextmanager
+from functools import partial
 from os import PathLike
 from pathlib import Path, PurePosixPath
-from typing import Any, NamedTuple
+from typing import IO, Any, BinaryIO, NamedTuple, cast
 
 from hardmax._lib import reading
 from hardmax._lib.archive import LARGEST_UNPACKED
 from hardmax._lib.arguments import check_arguments
 from hardmax._lib.extras import install
-from hardmax.data.reviews.opening import Opened, damage_named
+
+_PACKINGS = ("", ".gz", ".bz2", ".xz", ".zip")
+
+# In the order of preference; one entry is one download, whose files belong together.
+_NAMES: dict[str, tuple[tuple[str, ...], ...]] = {
+    "imdb": (
+        ("IMDB Dataset.csv",),
+        ("imdb_50k.csv",),
+        ("aclImdb",),
+        ("aclImdb_v1.tar",),
+        ("plain_text/train-*.parquet", "plain_text/test-*.parquet"),
+        ("imdb/train-*.parquet", "imdb/test-*.parquet"),
+    ),
+    "yelp": (
+        ("yelp_academic_dataset_review.json",),
+        ("yelp_dataset.tar",),
+        ("yelp_review_full_csv",),
+        ("yelp_review_full_csv.tar",),
+        ("yelp_review_full_csv.tgz",),
+        ("yelp.csv",),
+        ("yelp_10k.csv", "yelp_augpe_*.csv"),
+    ),
+}
+_ORIGIN = {
+    "imdb": "the Kaggle dataset lakshmi25npathi/imdb-dataset-of-50k-movie-reviews (kaggle.com) or from "
+    "ai.stanford.edu/~amaas/data/sentiment",
+    "yelp": "the Kaggle dataset yelp-dataset/yelp-dataset (kaggle.com)",
+}
+
+
+@check_arguments
+def find_reviews(folder: str | PathLike[str], kind: str) -> tuple[Path, ...]:
+    """Find the files of "imdb" or "yelp" in a folder; a ValueError names where to get them.
+
+    >>> import pathlib, tempfile
+    >>> import hardmax as hm
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     pathlib.Path(folder, "IMDB Dataset.csv").touch()
+    ...     [path.name for path in hm.data.find_reviews(folder, "imdb")]
+    ['IMDB Dataset.csv']
+    """
+    if kind not in _NAMES:
+        raise ValueError(f"kind must be one of {', '.join(_NAMES)}, got {kind!r}")
+    folder = Path(folder)
+    if not folder.is_dir():
+        raise ValueError(f"folder: there is no folder {folder}; make it and put the {kind} files there")
+    for names in _NAMES[kind]:
+        files = tuple(path for name in names for path in _present(folder, name))
+        if files:
+            return files
+    if kind == "imdb" and (folder / "train" / "pos").is_dir():
+        return (folder,)
+    listed = ", ".join(name for names in _NAMES[kind] for name in names)
+    raise ValueError(
+        f"no {kind} reviews in {folder}: get them as {_ORIGIN[kind]}, and put the file there under "
+        f"one of the names {listed}, packed ({', '.join(_PACKINGS[1:])}) or not"
+    )
+
+
+def _present(folder: Path, name: str) -> list[Path]:
+    """Return the files of that name, each in the first of its packings that is there."""
+    paths: dict[str, Path] = {}
+    for ending in _PACKINGS:
+        for path in sorted(folder.glob(name + ending)):
+            paths.setdefault(str(path).removesuffix(ending), path)
+    return list(paths.values())
+
+
+_PACKED: dict[bytes, Callable[[BinaryIO], IO[bytes]]] = {
+    b"\x1f\x8b": lambda stream: cast(IO[bytes], gzip.GzipFile(fileobj=stream)),
+    b"BZh": bz2.BZ2File,
+    b"\xfd7zXZ\x00": lzma.LZMAFile,
+}
+BUFFER = 1 << 18
+_ENDINGS = (".gz", ".bz2", ".xz")
+DAMAGE = (EOFError, lzma.LZMAError, zlib.error, tarfile.TarError, zipfile.BadZipFile, gzip.BadGzipFile)
+
+
+class Member(NamedTuple):
+    """A file by its name without the packer's ending, with ``/`` between folders; open it before the next."""
+
+    name: str
+    open: Callable[[], io.BufferedReader]
+    alone: bool = False  # all there is behind the path
+
+
+class Opened:
+    """The members of a path, in the order of their names (of an archive, in its own order)."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._done, self._size = 0, 0
+        self._file: io.BufferedReader | None = None
+
+    @property
+    def share(self) -> float:
+        """Share of the path that has been read, from 0 to 1: bytes of a file, files of a folder."""
+        done = self._done if self._file is None or self._file.closed else self._file.tell()
+        return min(1.0, done / self._size) if self._size else 0.0
+
+    def members(self) -> Generator[Member]:
+        """Yield the members one after the other."""
+        if self.path.is_dir():
+            files = sorted(path for path in self.path.rglob("*") if path.is_file())
+            self._size = len(files)
+            for file in files:
+                with ExitStack() as stack, file.open("rb") as stream:
+                    name = file.relative_to(self.path.parent).as_posix()
+                    yield Member(unpacked_name(name), partial(_unpacked, stream, stack))
+                self._done += 1
+            return
+        with ExitStack() as stack:
+            self._size = self.path.stat().st_size
+            self._file = stack.enter_context(self.path.open("rb"))
+            yield from _inside(self.path, self._file, stack)
+        self._done = self._size
+
+
+def unpacked_name(name: str) -> str:
+    """Return the name of a file without the ending of its packer."""
+    return str(PurePosixPath(name).with_suffix("")) if name.lower().endswith(_ENDINGS) else name
+
+
+def _inside(path: Path, file: io.BufferedReader, stack: ExitStack) -> Iterator[Member]:
+    # A zip archive has its table of contents at the end: it is opened as a file, not as a stream.
+    if file.peek(4).startswith(b"PK\x03\x04"):
+        archive = stack.enter_context(zipfile.ZipFile(file))
+        for info in archive.infolist():
+            if not info.is_dir():
+                yield Member(unpacked_name(info.filename), partial(_open, archive.open, info, stack))
+        return
+    stream = _unpacked(file, stack)
+    if stream.peek(512)[257:262] != b"ustar":
+        yield Member(unpacked_name(path.name), lambda: stream, alone=True)
+        return
+    with tarfile.open(fileobj=stream, mode="r|") as tar:
+        for entry in tar:
+            if entry.isfile():
+                yield Member(unpacked_name(entry.name), partial(_open, tar.extractfile, entry, stack))
+            tar.members = []  # type: ignore[attr-defined]  # it would remember a hundred thousand of them
+
+
+def _open(opener: Callable[[Any], IO[bytes] | None], member: Any, stack: ExitStack) -> io.BufferedReader:
+    """Open a member; what only zipfile unpacks is buffered."""
+    stream = opener(member)
+    assert stream is not None  # it is a file
+    if isinstance(stream, zipfile.ZipExtFile):
+        stream = _buffered(stack.enter_context(stream))
+    return _unpacked(cast(io.BufferedReader, stream), stack)
+
+
+def _unpacked(file: io.BufferedReader, stack: ExitStack) -> io.BufferedReader:
+    start = file.peek(6)
+    unpack = next((opener for magic, opener in _PACKED.items() if start.startswith(magic)), None)
+    return file if unpack is None else _buffered(stack.enter_context(unpack(file)))
+
+
+def _buffered(stream: IO[bytes]) -> io.BufferedReader:
+    return io.BufferedReader(cast(io.RawIOBase, stream), BUFFER)
+
+
+# -- the members of a path as tables ------------------------------------------------------------------------
 
 TEXT_COLUMNS = ("review", "text")
 LABEL_COLUMNS = ("sentiment", "label", "stars", "label2", "rating")
@@ -35,7 +203,7 @@ _STANFORD = re.compile(r"(?:^|/)(?:train|test)/(pos|neg)/[^/]+\.txt$")
 _UNLABELLED = re.compile(r"(?:^|/)unsupervised[^/]*$")
 # The other tables of Yelp's archive, and what operating systems leave behind.
 _OTHER = re.compile(r"yelp_academic_dataset_(?!review)|(?:^|/)(?:\.|__MACOSX)")
-_ENDINGS = (".csv", ".tsv", ".json", ".jsonl", ".ndjson", ".parquet")
+_TABLES = (".csv", ".tsv", ".json", ".jsonl", ".ndjson", ".parquet")
 
 
 class ReviewRow(NamedTuple):
@@ -61,11 +229,12 @@ def reader_of(name: str, *, alone: bool) -> Reader | None:
     """Return the reader for a file of that name, or None; a file that is ``alone`` is always read."""
     stanford = _STANFORD.search(name)
     if stanford:
-        return lambda stream, wanted: _single(stream, stanford[1])
+        text = lambda stream: _decoded(_all_of(stream, LONGEST), 1)  # noqa: E731
+        return lambda stream, _: Table("folder", iter([ReviewRow(1, text(stream), stanford[1])]))
     if _UNLABELLED.search(name):
         return None
-    ours = PurePosixPath(name).suffix.lower() in _ENDINGS and not _OTHER.search(name)
-    return _by_content if ours or alone else None
+    is_table = PurePosixPath(name).suffix.lower() in _TABLES and not _OTHER.search(name)
+    return _by_content if is_table or alone else None
 
 
 def _by_content(stream: io.BufferedReader, wanted: Wanted) -> Table:
@@ -73,10 +242,6 @@ def _by_content(stream: io.BufferedReader, wanted: Wanted) -> Table:
     if start.startswith(b"PAR1"):
         return _parquet(stream, wanted)
     return _json_lines(stream, wanted) if start.startswith((b"{", b"[")) else _csv(stream, wanted)
-
-
-def _single(stream: io.BufferedReader, label: str) -> Table:
-    return Table("folder", iter([ReviewRow(1, _decoded(_all_of(stream, LONGEST), 1), label)]))
 
 
 def _all_of(stream: io.BufferedReader, largest: int) -> bytes:
@@ -99,19 +264,20 @@ def _encoding(line: int, byte: int) -> str:
     return f"line {line} must be in UTF-8, got byte 0x{byte:02x}; save the file as UTF-8"
 
 
-def _chosen(found: Sequence[str], wanted: Wanted) -> tuple[str, str]:
-    """The names of the columns of text and label."""
-    lower = {name.strip().lower(): name for name in reversed(found)}
-    chosen = []
-    for what, name, usual in zip(("text", "label"), wanted, (TEXT_COLUMNS, LABEL_COLUMNS), strict=True):
-        column = name if name in found else None
+def _chosen(columns: Sequence[str], wanted: Wanted) -> tuple[str, str]:
+    """Return the names of the columns of text and label."""
+    lower = {name.strip().lower(): name for name in reversed(columns)}
+
+    def choose(role: str, name: str | None, usual: tuple[str, ...]) -> str:
+        column = name if name in columns else None
         if name is None:
             column = next((lower[candidate] for candidate in usual if candidate in lower), None)
         if column is None:
-            missed = f"no column {name!r}" if name else f"no column of {what} (tried {', '.join(usual)})"
-            raise ValueError(f"{missed} among {', '.join(map(repr, found))}; name it by {what}=")
-        chosen.append(column)
-    return chosen[0], chosen[1]
+            problem = f"no column {name!r}" if name else f"no column of {role} (tried {', '.join(usual)})"
+            raise ValueError(f"{problem} among {', '.join(map(repr, columns))}; name it by {role}=")
+        return column
+
+    return choose("text", wanted[0], TEXT_COLUMNS), choose("label", wanted[1], LABEL_COLUMNS)
 
 
 # -- CSV --------------------------------------------------------------------------------------------------
@@ -196,36 +362,39 @@ def _cells(
         if len(row) != width:
             raise ValueError(f"line {line} must have {width} columns, got {len(row)}; fix or delete the row")
         content = row[text]
-        if not content.isascii():
-            _check_encoding(content, line)
+        if not content.isascii() and (mark := re.search("[\udc80-\udcff]", content)):
+            raise ValueError(_encoding(line, ord(mark[0]) - 0xDC00))
         # The star files without a header write a line break as a backslash and an n.
         yield ReviewRow(line, content.replace("\\n", "\n") if unescape else content, row[label])
-
-
-def _check_encoding(text: str, line: int) -> None:
-    mark = re.search("[\udc80-\udcff]", text)
-    if mark:
-        raise ValueError(_encoding(line, ord(mark[0]) - 0xDC00))
 
 
 # -- JSON lines and Parquet -------------------------------------------------------------------------------
 
 
 def _json_lines(stream: io.BufferedReader, wanted: Wanted) -> Table:
-    parsed = _objects(stream)
-    first = next(parsed, None)
+    objects = _objects(stream)
+    first = next(objects, None)
     if first is None:
         raise ValueError("the file must have one JSON object a line, with a text and a label, got nothing")
     text, label = _chosen(list(first[1]), wanted)
-    return Table(label, _members(itertools.chain([first], parsed), text, label))
+
+    def rows() -> Iterator[ReviewRow]:
+        for line, entry in itertools.chain([first], objects):
+            if not isinstance(entry.get(text), str):
+                raise ValueError(
+                    f"line {line} must have a text {text!r}, got {entry.get(text)!r:.40}; delete it"
+                )
+            yield ReviewRow(line, entry[text], entry.get(label))
+
+    return Table(label, rows())
 
 
 def _objects(stream: io.BufferedReader) -> Iterator[tuple[int, dict[str, Any]]]:
     for line, content in enumerate(reading.lines(stream, LONGEST, LARGEST), 1):
-        decoded = _decoded(content, line)
-        if not decoded.strip():
+        decoded = _decoded(content, line).strip()
+        if not decoded:
             continue
-        if decoded.lstrip().startswith("["):
+        if decoded.startswith("["):
             raise ValueError(f"line {line} must be one JSON object, got a list; write JSON lines")
         try:
             entry = reading.parse_json(decoded)
@@ -234,17 +403,8 @@ def _objects(stream: io.BufferedReader) -> Iterator[tuple[int, dict[str, Any]]]:
                 f"line {line} must be one JSON object, got none ({error}); fix or delete the line"
             ) from None
         if not isinstance(entry, dict):
-            raise ValueError(
-                f"line {line} must be one JSON object, got {decoded.strip():.40}; fix or delete it"
-            )
+            raise ValueError(f"line {line} must be one JSON object, got {decoded:.40}; fix or delete it")
         yield line, entry
-
-
-def _members(objects: Iterator[tuple[int, dict[str, Any]]], text: str, label: str) -> Iterator[ReviewRow]:
-    for line, entry in objects:
-        if not isinstance(entry.get(text), str):
-            raise ValueError(f"line {line} must have a text {text!r}, got {entry.get(text)!r:.40}; delete it")
-        yield ReviewRow(line, entry[text], entry.get(label))
 
 
 def _parquet(stream: io.BufferedReader, wanted: Wanted) -> Table:
@@ -281,7 +441,7 @@ STARS = {1: -1, 2: -1, 3: None, 4: 1, 5: 1}
 
 # The one number of a text such as "Review Stars: 4.0".
 _NUMBER = re.compile(r"(?:[^\d+-]*:)?\s*([+-]?\d+(?:\.\d+)?)\s*")
-_SAY = "say what they mean, such as label_map={'1': -1, '2': 1}"
+_REMEDY = "give their meaning, such as label_map={'1': -1, '2': 1}"
 Scale = Mapping[Any, int | None]
 
 
@@ -301,13 +461,13 @@ def plain(value: Any) -> Any:
 
 
 class LabelColumn:
-    """The signs of a column's labels, understood from those met so far; ``own`` is the user's reading."""
+    """The signs of a column's labels, understood from those so far; ``scale`` is that of the user."""
 
-    def __init__(self, column: str, first: Sequence[Any], own: Scale | None) -> None:
-        self.column, self.own = column, own
+    def __init__(self, column: str, first: Sequence[Any], scale: Scale | None) -> None:
+        self.column, self.is_free = column, scale is None
         self._written: list[Any] = list(first)
         self._signs: dict[Any, int | None] = {None: None}
-        self._scale = _scale_of(column, self._written) if own is None else own
+        self._scale = _scale_of(column, self._written) if scale is None else scale
 
     def sign(self, value: Any) -> int | None:
         """Return +1, -1 or None; refuse a label that would change the meaning of an earlier one."""
@@ -315,7 +475,7 @@ class LabelColumn:
         if label in self._signs:
             return self._signs[label]
         if label not in self._scale:
-            if self.own is not None:
+            if not self.is_free:
                 raise ValueError(f"label_map must hold every label, it lacks {value!r:.40}")
             self._written.append(value)
             self._scale = _scale_of(self.column, self._written)
@@ -323,7 +483,7 @@ class LabelColumn:
                 if earlier is not None and self._scale.get(earlier) != sign:
                     raise ValueError(
                         f"label {value!r} makes the column {self.column!r} ambiguous: the meaning of "
-                        f"{earlier} changes; {_SAY}"
+                        f"{earlier} changes; {_REMEDY}"
                     )
         self._signs[label] = self._scale[label]
         return self._signs[label]
@@ -338,10 +498,10 @@ def _scale_of(column: str, values: Sequence[Any]) -> Scale:
     labels = {plain(value) for value in values} - {None}
     if labels <= WORDS.keys():
         return WORDS
-    starry = re.search("star|rating", column, re.IGNORECASE) or any(
+    names_stars = re.search("star|rating", column, re.IGNORECASE) or any(
         isinstance(value, str) and "star" in value.lower() for value in values
     )
-    if labels <= STARS.keys() and (starry or 5 in labels):
+    if labels <= STARS.keys() and (names_stars or 5 in labels):
         return STARS
     if labels <= {0, 1}:
         return {1: 1, 0: -1}
@@ -352,17 +512,8 @@ def _scale_of(column: str, values: Sequence[Any]) -> Scale:
     examples = ", ".join(sorted(map(repr, labels))[:8])
     raise ValueError(
         f"the column {column!r} must hold positive and negative, 0 and 1, -1 and 1, or 1 to 5 stars; it "
-        f"holds {examples}, whose meaning is not clear; name another column by label=, or {_SAY}"
+        f"holds {examples}, whose meaning is not clear; name another column by label=, or {_REMEDY}"
     )
-
-
-def own_scale(label_map: Mapping[Any, int | None]) -> Scale:
-    """Check the user's label map: a sign for each label, None or 0 for a label that is left out."""
-    if not isinstance(label_map, Mapping) or not label_map or not set(label_map.values()) <= {1, -1, 0, None}:
-        raise ValueError(
-            f"label_map must map labels to 1, -1 or None, such as {{'good': 1}}, got {label_map!r:.60}"
-        )
-    return {plain(label): sign or None for label, sign in label_map.items()}
 
 
 # Rows by which a column of labels is understood, before the first review is given out.
@@ -416,17 +567,20 @@ def _rows_of(
     read_table: Callable[[Table], Iterator[Any]],
 ) -> Iterator[Any]:
     any_table = False
-    with damage_named(path), closing(opened.members()) as members:
-        for member in members:
-            read = reader_of(member.name, alone=member.alone)
-            if read is None:
-                continue
-            any_table = True
-            try:
-                yield from read_table(read(member.open(), wanted))
-            except ValueError as error:
-                where = path if member.alone else f"{path}: {member.name}"
-                raise ValueError(f"{where}: {error}") from None
+    try:
+        with closing(opened.members()) as members:
+            for member in members:
+                read = reader_of(member.name, alone=member.alone)
+                if read is None:
+                    continue
+                any_table = True
+                try:
+                    yield from read_table(read(member.open(), wanted))
+                except ValueError as error:
+                    where = path if member.alone else f"{path}: {member.name}"
+                    raise ValueError(f"{where}: {error}") from None
+    except DAMAGE as error:
+        raise ValueError(f"{path} is damaged or cut short ({error}); fetch it again") from error
     if not any_table:
         raise ValueError(
             f"{path} must hold reviews with labels, got none; give CSV, JSON lines or Parquet files, or "
@@ -448,7 +602,7 @@ def read_labelled(
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     file = pathlib.Path(folder, "mine.csv")
     ...     _ = file.write_text('label,text\nsport,They won\nnews,They voted\n')
-    ...     print([each.label for each in hm.data.read_labelled(file)])
+    ...     print([row.label for row in hm.data.read_labelled(file)])
     ['sport', 'news']
     """
     path = Path(path)
@@ -461,14 +615,14 @@ def read_labelled(
     return _rows_of(path, Opened(path), (text, label), written)
 
 
-def _signed(table: Table, own: Scale | None) -> Iterator[Review]:
+def _signed(table: Table, scale: Scale | None) -> Iterator[Review]:
     first, size = [], 0
     for row in itertools.islice(table.rows, PEEK):
         first.append(row)
         size += len(row.text)
         if size > LONGEST_ROW:
             break
-    labels = LabelColumn(table.column, [row.label for row in first], own)
+    labels = LabelColumn(table.column, [row.label for row in first], scale)
     for line, text, value in itertools.chain(first, table.rows):
         try:
             sign = labels.sign(value)
@@ -489,10 +643,10 @@ def read_reviews(
 
     CSV, JSON lines, Parquet and the Stanford folders are recognized by content and names, also inside tar
     and zip archives, and unpacked from gzip, bzip2 or xz on the way. ``text`` and ``label`` name the
-    columns where they are not the usual ones (review or text; sentiment, label or stars). LabelColumn may be
-    words, 0 and 1, signs, or stars: 1 and 2 are -1, 4 and 5 are +1, 3 is None. ``label_map`` says what other
-    labels mean, such as ``{"good": 1, "bad": -1, "mixed": None}``. A broken row is a ValueError that names
-    file and line.
+    columns where they are not the usual ones (review or text; sentiment, label or stars). Labels may be
+    words, 0 and 1, signs, or stars: 1 and 2 are -1, 4 and 5 are +1, 3 is None. ``label_map`` gives the
+    meaning of other labels, such as ``{"good": 1, "bad": -1, "mixed": None}``. A broken row is a ValueError
+    that names file and line.
 
     >>> import pathlib, tempfile
     >>> import hardmax as hm
@@ -508,4 +662,11 @@ def read_reviews(
     path = Path(path)
     if not path.exists():
         raise FileNotFoundError(2, "No such file or directory", str(path))
-    return ReviewReader(path, text, label, None if label_map is None else own_scale(label_map))
+    scale: Scale | None = None  # a sign for each label, None for a label that is left out
+    if label_map is not None:
+        if not label_map or not set(label_map.values()) <= {1, -1, 0, None}:
+            raise ValueError(
+                f"label_map must map labels to 1, -1 or None, such as {{'good': 1}}, got {label_map!r:.60}"
+            )
+        scale = {plain(name): sign or None for name, sign in label_map.items()}
+    return ReviewReader(path, text, label, scale)
