@@ -27,7 +27,7 @@ from hardmax.dynamics.forces import GAPS, layout_of, workspace
 from hardmax.dynamics.gradient import Expansion, Settled, expand, pull_of, settle_at, settle_gaps
 from hardmax.margin.norms import Norm
 from hardmax.problem import Problem
-from hardmax.problem.coordinates import Scale, differences, orthonormal_basis, scaled
+from hardmax.problem.coordinates import Scale, orthonormal_basis, rows_of, scaled
 from hardmax.problem.keys import Dense
 from hardmax.problem.problem import Slots, slots_of
 
@@ -469,7 +469,7 @@ class NormField(Field):
 
     def basis_of(self, slots: Slots) -> np.ndarray:
         """The unit vectors of the coordinates that move: in a power those that some key difference has."""
-        rows = differences(slots).rows(slots.table)
+        rows = rows_of(slots)
         moves = np.any(rows != 0.0, axis=0) | (self.ball.power is None)
         return np.ascontiguousarray(np.eye(rows.shape[1])[:, moves])
 

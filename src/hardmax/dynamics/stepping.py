@@ -82,7 +82,8 @@ def _along(task: StepTask) -> tuple[np.ndarray, str | None]:
     m, M = len(spans.plus), len(slots.tokens)
     chosen = choose(task.coordinates, m, M, problem.d, len(rule.rates))
     if chosen == "gram" and task.watch.checkpoint is None:  # it may have to begin again in others
-        gram, logits = spans.gram(slots.table), spans.along(slots.table, p)
+        table, plus, minus = slots.table, spans.plus, spans.minus
+        gram, logits = table.gram(plus, minus), table.along(plus, minus, p)
         layout = layout_of(
             problem,
             slots,
@@ -96,11 +97,11 @@ def _along(task: StepTask) -> tuple[np.ndarray, str | None]:
         trainer = Trainer(by_inner_products, layout, x, [rule], task.record, width=m, slots=M, n=problem.n)
 
         def loss() -> float:
-            return risk_at(problem, p + spans.combine(slots.table, x[None, :m])[0], slots)
+            return risk_at(problem, p + table.combine(plus, minus, x[None, :m])[0], slots)
 
         task.watch.run(trainer, loss, problem)
         if trainer.status != CANCELLED:
-            return p + spans.combine(slots.table, trainer.points), trainer.event
+            return p + table.combine(plus, minus, trainer.points), trainer.event
     if chosen == "gram":
         chosen = "qr"  # near a stationary point inner products lose the direction; coordinates do not
     return by_rule(task._replace(coordinates=chosen))
