@@ -161,7 +161,7 @@ def _cross_entropy(arrays: Arrays, N: int, n: int) -> Readout:
     for name, numbers in tokens.items():
         if (numbers < 0).any() or (numbers >= W_ov.V).any():
             raise ValueError(f"{name} must be tokens from 0 to {W_ov.V - 1}, got {numbers.tolist()!r:.60}")
-    return CrossEntropy(W_ov, **tokens)
+    return CrossEntropy(W_ov, tokens["words"], tokens["targets"], tokens.get("queries"))
 
 
 def _map(arrays: Arrays, head: Readout, table: Keys, path: Path) -> Any:
@@ -240,10 +240,10 @@ def _posed(kind: type[Problem], content: dict[str, Any], loss: str) -> Problem |
     return None
 
 
-def _check_names(names: Iterable[str], known: set[str], path: Path) -> None:
-    unknown = set(names) - known
+def _check_names(names: Iterable[str], allowed: set[str], path: Path) -> None:
+    unknown = set(names) - allowed
     if unknown:
-        raise ValueError(f"{path}: unknown name {min(unknown)!a}; known are {', '.join(sorted(known))}")
+        raise ValueError(f"{path}: unknown name {min(unknown)!a}; known are {', '.join(sorted(allowed))}")
 
 
 def _check_heads(names: Iterable[str], path: Path) -> None:

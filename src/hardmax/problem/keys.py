@@ -374,9 +374,9 @@ class Products(Keys):
         """(x_t - x_first).Qz, and the longest (x_t - x_first) z'."""
         x = np.ldexp(self.left, -exponent(self.left))[self.token[tokens]]
         z = np.ldexp(self.right, -exponent(self.right))[self.query[tokens[0]]]
-        seen = q.reshape(self.unknown) @ z
-        x = x - x[np.argmax(x @ seen)]
-        return x @ seen, float(lengths(x).max() * lengths(z))
+        view = q.reshape(self.unknown) @ z
+        x = x - x[np.argmax(x @ view)]
+        return x @ view, float(lengths(x).max() * lengths(z))
 
 
 def outer_products(x: np.ndarray, offsets: np.ndarray, queries: Any) -> Products:
