@@ -16,7 +16,7 @@ import numpy as np
 
 from hardmax._lib import expect
 from hardmax.dynamics.driver import Rule, Trainer
-from hardmax.dynamics.forces import EXPONENTS, MOVES, STATIONARY, STEP, V, Workspace, log_weights, spread
+from hardmax.dynamics.forces import MOVES, STATIONARY, STEP, Workspace, log_weights, set_pull
 from hardmax.dynamics.gradient import Gradient, unit
 from hardmax.dynamics.loop import BY_RULE
 from hardmax.dynamics.models import SteppedModel, Steps
@@ -45,8 +45,8 @@ class Attended(NamedTuple):
     """Result of a link: predictions, and their derivatives by the logits as logarithms and signs.
 
     >>> import numpy as np, hardmax as hm
-    >>> found = hm.dynamics.Attended(np.array([0.5]), np.log([0.25, 0.25]), np.array([1.0, -1.0]))
-    >>> (found.signs * np.exp(found.logs)).tolist()   # d prediction / d logit
+    >>> result = hm.dynamics.Attended(np.array([0.5]), np.log([0.25, 0.25]), np.array([1.0, -1.0]))
+    >>> (result.signs * np.exp(result.logs)).tolist()   # d prediction / d logit
     [0.25, -0.25]
     """
 
@@ -158,7 +158,7 @@ class AttentionModel(SteppedModel):
 
     def loss(self, p: Any) -> float:
         """Return the average loss at p, of all heads one after the other."""
-        u = sum(found.predictions for found, _ in self._attended(self._point(p)))
+        u = sum(head.predictions for head, _ in self._attended(self._point(p)))
         return self.problem.average(self.problem.loss.value(np.asarray(u)))
 
     def gradient(self, p: Any) -> Gradient:
@@ -172,33 +172,33 @@ class AttentionModel(SteppedModel):
 
     @cached_property
     def _counts(self) -> np.ndarray:
-        own = self.problem.counts
-        return np.ones(len(self.problem.tokens)) if own is None else np.asarray(own, dtype=np.float64)
+        counts = self.problem.counts
+        return np.ones(len(self.problem.tokens)) if counts is None else np.asarray(counts, dtype=np.float64)
 
     def _attended(self, x: np.ndarray) -> list[tuple[Attended, np.ndarray]]:
-        """What every link answers, and the rows that its derivatives multiply."""
-        problem, found = self.problem, []
+        """Return the result of every link, and the rows that its derivatives multiply."""
+        problem, heads = self.problem, []
         per_slot = np.repeat(np.arange(problem.n), np.diff(problem.offsets))
         for link, p in zip(self.links, x.reshape(len(self.links), problem.d), strict=True):
             gaps, tops = problem.table.gaps(problem.tokens, problem.offsets, np.ascontiguousarray(p))
             rows = problem.keys[problem.tokens]
             logits = gaps if link.is_relative else rows @ p
             rows = rows - rows[tops][per_slot] if link.is_relative else rows
-            seen = Logits(logits, np.asarray(problem.scores), self._counts, problem.offsets, tops)
-            found.append((link.attend(seen), rows))
-        return found
+            at = Logits(logits, np.asarray(problem.scores), self._counts, problem.offsets, tops)
+            heads.append((link.attend(at), rows))
+        return heads
 
     def _pull(self, x: np.ndarray, inside: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray, float]:
         """Minus the gradient as V exp(exponents), and the loss; ``inside`` names the inputs of a batch."""
-        problem, found = self.problem, self._attended(x)
-        u = np.asarray(sum(each.predictions for each, _ in found))
+        problem, heads = self.problem, self._attended(x)
+        u = np.asarray(sum(head.predictions for head, _ in heads))
         factor = problem.loss.log_slopes(u) + problem.log_weights
         total = problem.total
         if inside is not None:
             factor = np.where(inside, factor, -np.inf)
             total = float(inside.sum()) if problem.weights is None else total
         per_slot = np.repeat(factor - math.log(total), np.diff(problem.offsets))
-        parts = [sum_by_coordinate(each.logs + per_slot, each.signs, rows) for each, rows in found]
+        parts = [sum_by_coordinate(head.logs + per_slot, head.signs, rows) for head, rows in heads]
         direction, exponents = (np.concatenate([part[k] for part in parts]) for k in (0, 1))
         return direction, exponents, problem.average(problem.loss.value(u))
 
@@ -208,7 +208,7 @@ class AttentionModel(SteppedModel):
         problem, heads, d = self.problem, len(self.links), self.problem.d
         problem.need_decreasing_loss()
         x = np.zeros(heads * d) if steps.start is None else np.array(self._point(np.ravel(steps.start)))
-        rules = [Rule.unscaled(one, steps.count, (d,)) for one in optimizers]
+        rules = [Rule.unscaled(optimizer, steps.count, (d,)) for optimizer in optimizers]
         n, batch = problem.n, need_batch(problem, steps.batch)
 
         def force(_: Any, at: np.ndarray, work: Workspace) -> int:
@@ -218,12 +218,10 @@ class AttentionModel(SteppedModel):
                 block = slice(work.bounds[b], work.bounds[b + 1])
                 part, powers = direction[block], exponents[block]
                 if rule.kind == BY_RULE and rule.step.by_coordinate:
-                    work.vectors[V, block], work.vectors[EXPONENTS, block] = part, powers
-                    work.lengths[b] = float(part.any())
-                    continue
-                top = float(powers[part != 0.0].max(initial=-math.inf))
-                work.vectors[V, block] = _at(part, powers, top)
-                work.lengths[b] = spread(work.vectors[V, block], work.vectors[EXPONENTS, block], top)
+                    set_pull(work, b, part, powers, float(part.any()))
+                else:
+                    top = float(powers[part != 0.0].max(initial=-math.inf))
+                    set_pull(work, b, _at(part, powers, top), top)
             return MOVES if work.lengths.any() else STATIONARY
 
         sizes = [d] * heads if len(rules) == heads else None
@@ -231,7 +229,7 @@ class AttentionModel(SteppedModel):
         steps.watch.run(trainer, lambda: self.loss(x), problem)
         points = trainer.points.reshape(-1, heads, d)
         losses = np.array([self.loss(point.ravel()) for point in points])
-        names = sorted({one.name for one in optimizers})
+        names = sorted({optimizer.name for optimizer in optimizers})
         more: dict[str, Any] = {"optimizer": optimizers[0] if len(optimizers) == 1 else None}
         return AttentionRun(
             problem,

@@ -33,11 +33,11 @@ class Pull(NamedTuple):
     length: float | None = None  # of the vector; computed by default
 
 
-def known_options(model: str, given: Iterable[str], known: Sequence[str]) -> None:
+def known_options(model: str, names: Iterable[str], options: Sequence[str]) -> None:
     """Refuse options that a model does not have."""
-    for name in given:
-        if name not in known:
-            raise TypeError(f"{name} is not an option for {model}; the options are {', '.join(known)}")
+    for name in names:
+        if name not in options:
+            raise TypeError(f"{name} is not an option for {model}; the options are {', '.join(options)}")
 
 
 def epoch_order(n: int, seed: int, epoch: int) -> np.ndarray:
@@ -99,7 +99,7 @@ class StepOptions:
             n,
             0 if size == n else size,
             steps_to_record(unit if record is None and epochs is not None else record, steps),
-            tuple(unit * each for each in read_milestones(milestones)),
+            tuple(unit * milestone for milestone in read_milestones(milestones)),
             RunWatch(**watch),
             seed,
         )
@@ -144,15 +144,15 @@ class BlockTrainer(Trainer):
         held: Mapping[str, np.ndarray] | None = None,
     ) -> None:
         self.options, self._evaluate, self._pulls, self._held = options, evaluate, pulls, held or {}
-        shapes = {name: np.shape(each) for name, each in start.items()}
+        shapes = {name: np.shape(array) for name, array in start.items()}
         sizes = [math.prod(shape) for shape in shapes.values()]
-        x = np.concatenate([np.empty(0), *(np.ravel(each) for each in start.values())])
+        x = np.concatenate([np.empty(0), *map(np.ravel, start.values())])
         parts = np.split(x, np.cumsum(sizes))
         self.blocks = {name: part.reshape(shapes[name]) for name, part in zip(shapes, parts, strict=False)}
         self.optimizers = self._by_block(optimizer)
         self._groups = [(name,) for name in shapes] if len(self.optimizers) > 1 else [tuple(shapes)]
         if start:
-            rules = [self._rule(*each) for each in zip(self.optimizers, self._groups, strict=True)]
+            rules = [self._rule(*pair) for pair in zip(self.optimizers, self._groups, strict=True)]
         else:
             rules = [Rule(GD(1.0), ALONG, np.ones(options.steps), np.zeros(1), nothing)]
         super().__init__(
@@ -224,7 +224,7 @@ class BlockTrainer(Trainer):
     @property
     def name(self) -> str:
         """The names of the optimizers."""
-        return ", ".join(sorted({each.name for each in self.optimizers}))
+        return ", ".join(sorted({optimizer.name for optimizer in self.optimizers}))
 
     def take_step(self) -> bool:
         """Take one step, or pass it over if nothing pulls; returns False where the blocks overflowed."""
@@ -256,11 +256,11 @@ class BlockTrainer(Trainer):
         """Note what is to be seen at a recorded step, unless the checkpoint has it."""
         if not self.times or self.times[-1] < step:
             self.times.append(step)
-            self._rows.append({name: np.array(each) for name, each in self._observe().items()})
+            self._rows.append({name: np.array(value) for name, value in self._observe().items()})
 
     def identity(self, model: Callable[[], Mapping[str, Any]]) -> dict[str, Any]:
         """Return what a checkpoint of the same training has in common."""
-        optimizers = [{**settings(each), "lr": np.asarray(each.lr).tolist()} for each in self.optimizers]
+        optimizers = [{**settings(step), "lr": np.asarray(step.lr).tolist()} for step in self.optimizers]
         return {**model(), **self.options.identity, "optimizers": optimizers}
 
     @property
@@ -272,27 +272,27 @@ class BlockTrainer(Trainer):
         """Go back to where `state` was read."""
         super().restore(state)
         self._work.clock[SAVED] = np.searchsorted(self.record, self.taken)
-        for name, each in self._held.items():
-            each[...] = state[name]
+        for name, array in self._held.items():
+            array[...] = state[name]
         self._last = (-1, None)
 
     def contents(self) -> dict[str, np.ndarray]:
         """Return what a checkpoint holds: the state, and what was observed so far."""
         first = self._rows[0] if self._rows else self._observe()
-        seen = {
+        observed = {
             f"seen_{name}": np.array([row[name] for row in self._rows]).reshape(
-                len(self._rows), *np.shape(each)
+                len(self._rows), *np.shape(value)
             )
-            for name, each in first.items()
+            for name, value in first.items()
         }
-        return {**self.state, **seen, "times": np.array(self.times, np.int64)}
+        return {**self.state, **observed, "times": np.array(self.times, np.int64)}
 
     def resume(self, contents: Mapping[str, np.ndarray]) -> None:
         """Go back to where `contents` was called."""
         self.restore(contents)
         self.times = contents["times"].tolist()
-        seen = {name: contents[f"seen_{name}"] for name in self._observe()}
-        self._rows = [{name: each[k] for name, each in seen.items()} for k in range(len(self.times))]
+        observed = {name: contents[f"seen_{name}"] for name in self._observe()}
+        self._rows = [{name: column[k] for name, column in observed.items()} for k in range(len(self.times))]
 
 
 def unscaled_rule(step: Optimizer, options: StepOptions, shape: tuple[int, ...]) -> Rule:
@@ -305,7 +305,7 @@ def _together(pulls: Sequence[Pull]) -> Pull:
     """Return one pull on several blocks, one after another."""
     if len(pulls) == 1:
         return pulls[0]
-    top = max(each.log_scale for each in pulls)
+    top = max(pull.log_scale for pull in pulls)
     if math.isinf(top):
-        return Pull(np.concatenate([np.zeros(each.vector.size) for each in pulls]))
-    return Pull(np.concatenate([math.exp(each.log_scale - top) * each.vector.ravel() for each in pulls]), top)
+        return Pull(np.concatenate([np.zeros(pull.vector.size) for pull in pulls]))
+    return Pull(np.concatenate([math.exp(pull.log_scale - top) * pull.vector.ravel() for pull in pulls]), top)

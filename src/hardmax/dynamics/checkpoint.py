@@ -39,8 +39,8 @@ def check_folder(path: Path) -> None:
 def digest(*arrays: np.ndarray) -> str:
     """SHA-256 of the arrays' shapes and bytes."""
     parts: list[str | np.ndarray] = []
-    for each in arrays:
-        parts += [repr((each.shape, each.dtype.str)), each]
+    for array in arrays:
+        parts += [repr((array.shape, array.dtype.str)), array]
     return archive.digest(*parts)
 
 
@@ -60,8 +60,8 @@ def load(path: Path, identity: dict[str, Any], like: Mapping[str, np.ndarray]) -
     """
     foreign = f"checkpoint must be a file that a training of hardmax wrote, {path} is not; name another file"
     try:
-        held = archive.read_arrays(path)
-        theirs = archive.decoded(held.pop("identity"))
+        arrays = archive.read_arrays(path)
+        theirs = archive.decoded(arrays.pop("identity"))
     except (OSError, KeyError, ValueError):
         raise ValueError(foreign) from None
     if not isinstance(theirs, dict):
@@ -78,9 +78,9 @@ def load(path: Path, identity: dict[str, Any], like: Mapping[str, np.ndarray]) -
             f"checkpoint must come from the same training, {path} does not ({what}); name another file, or "
             "remove this one"
         )
-    if held.keys() != like.keys() or not all(_fits(held[name], like[name]) for name in like):
+    if arrays.keys() != like.keys() or not all(_fits(arrays[name], like[name]) for name in like):
         raise ValueError(foreign)
-    return held
+    return arrays
 
 
 def _fits(array: np.ndarray, like: np.ndarray) -> bool:

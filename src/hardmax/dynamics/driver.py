@@ -18,18 +18,8 @@ from hardmax._lib import expect
 from hardmax._lib.archive import digest
 from hardmax._lib.progress import Progress
 from hardmax.dynamics import checkpoint as files
-from hardmax.dynamics.forces import (
-    EMPTY,
-    LOOKING,
-    PAUSE,
-    SAVED,
-    STEP,
-    WEIGHTS,
-    CompiledForce,
-    Workspace,
-    fixed,
-    workspace,
-)
+from hardmax.dynamics import forces
+from hardmax.dynamics.forces import CompiledForce, Workspace, fixed, workspace
 from hardmax.dynamics.loop import (
     ALONG,
     BLOCKS,
@@ -86,11 +76,11 @@ class Rule:
 
         With ``by_update`` every rule runs by its update.
         """
-        if isinstance(step, GD | Normalized) and step.norm == "l2" and not by_update:
-            normalized = isinstance(step, Normalized)
-            rates = step_sizes(step, steps, scale, normalized, shift)
-            kind = UNIT_ALONG if normalized else ALONG
-            return cls(step, kind, rates, np.array([damping(step.damping, scale)]), nothing)
+        kind, epsilon = _kind(step)
+        if kind != BY_RULE and not by_update:
+            rates = step_sizes(step, steps, scale, kind == UNIT_ALONG, shift)
+            constants = scale.shift(np.array([epsilon]), -scale.exponent, "epsilon")
+            return cls(step, kind, rates, constants, nothing)
         # between 1/L_p of the scaled problem and of the problem itself
         power = shift - 2 * scale.exponent if isinstance(step.lr, str) else shift
         rates = step_sizes(step, steps, replace(scale, exponent=0), False, power)
@@ -106,9 +96,9 @@ class Rule:
         if isinstance(step.lr, str):
             raise ValueError(f'lr must be a number for this model, got "{step.lr}", which is about p')
         rates = _rates(step, steps)
-        if isinstance(step, GD | Normalized) and step.norm == "l2":
-            kind = UNIT_ALONG if isinstance(step, Normalized) else ALONG
-            return cls(step, kind, rates, np.array([step.damping]), nothing)
+        kind, epsilon = _kind(step)
+        if kind != BY_RULE:
+            return cls(step, kind, rates, np.array([epsilon]), nothing)
         if step.of_matrix and len(shape) != 2:
             raise ValueError(
                 f"optimizer must have a norm of vectors for a block of shape {shape}, got {step.norm}; "
@@ -136,9 +126,9 @@ class Rule:
             move: Any,
         ) -> None:
             step, shape = self.step, self.shape if self.step.of_matrix else direction.shape
-            seen = state.reshape(len(state), *shape)
-            found = step.update(direction.reshape(shape), exponents.reshape(shape), seen, float(rate), k)
-            move[:] = expect.finite_array(f"the move of {type(step).__name__}", found, shape).ravel()
+            rows = state.reshape(len(state), *shape)
+            result = step.update(direction.reshape(shape), exponents.reshape(shape), rows, float(rate), k)
+            move[:] = expect.finite_array(f"the move of {type(step).__name__}", result, shape).ravel()
 
         return update
 
@@ -146,8 +136,8 @@ class Rule:
         """The state before the first step, from the scaled start."""
         if self.kind != BY_RULE:
             return np.empty((0, x.size))
-        seen = x / self.unit
-        state = self.step.begin(seen.reshape(self.shape) if self.step.of_matrix else seen)
+        start = x / self.unit
+        state = self.step.begin(start.reshape(self.shape) if self.step.of_matrix else start)
         return np.ascontiguousarray(state, dtype=np.float64).reshape(len(state), x.size)
 
     def event(self, state: np.ndarray) -> str | None:
@@ -210,11 +200,13 @@ class Trainer:
     ) -> None:
         self.rules, self.x, self.record, self.status = rules, x, record, PAUSED
         bounds = list(accumulate([len(x)] if sizes is None else sizes, initial=0))
-        begun = [
-            rule.begin(x[first:last]) for rule, (first, last) in zip(rules, pairwise(bounds), strict=True)
-        ]
-        self._shapes, starts = [each.shape for each in begun], [*accumulate(map(np.size, begun), initial=0)]
-        self._states = np.concatenate([each.ravel() for each in begun])
+        blocks = zip(rules, pairwise(bounds), strict=True)
+        states = [rule.begin(x[first:last]) for rule, (first, last) in blocks]
+        self._shapes, starts = (
+            [state.shape for state in states],
+            [*accumulate(map(np.size, states), initial=0)],
+        )
+        self._states = np.concatenate([state.ravel() for state in states])
         constants = np.zeros((len(rules), max(1, max(len(rule.constants) for rule in rules))))
         for row, rule in zip(constants, rules, strict=True):
             row[: len(rule.constants)] = rule.constants
@@ -224,7 +216,7 @@ class Trainer:
             fixed(constants),
             fixed([rule.unit for rule in rules]),
             fixed([rule.limit for rule in rules]),
-            fixed([len(each) for each in begun], np.intp),
+            fixed([len(state) for state in states], np.intp),
             fixed(starts, np.intp),
             int(n),
             int(batch or n),
@@ -232,10 +224,10 @@ class Trainer:
             *((2.0, False) if totals is None else rules[0].dual),
         )
         self._work = workspace(slots, n, bounds, len(self._states), totals, room)
-        self._work.clock[EMPTY] = 1
+        self._work.clock[forces.EMPTY] = 1
         # A cycle is looked for where an update moves something, and all rates stay the same.
         steady = all((rule.rates == rule.rates[:1]).all() for rule in rules)
-        self._work.clock[LOOKING] = steady and any(rule.kind == BY_RULE for rule in rules)
+        self._work.clock[forces.LOOKING] = steady and any(rule.kind == BY_RULE for rule in rules)
         self.rows = np.empty((len(record), len(x) if width is None else width))
         self._arguments = plan, layout, self._work, x, self._states, fixed(record, np.intp), self.rows
         updates: Any = [rule.update if rule.is_compiled else rule.plain for rule in rules]
@@ -259,7 +251,12 @@ class Trainer:
             size = norm_step(rule.step.norm, direction, exponents)[1] if rule.step.normalized else 0.0
             shift = math.log(rule.unit) - log_total - size
             add_shares(
-                work.slots[WEIGHTS], work.inputs[LOG_SCALE], rate, shift, fixed(offsets, np.intp), totals
+                work.slots[forces.WEIGHTS],
+                work.inputs[LOG_SCALE],
+                rate,
+                shift,
+                fixed(offsets, np.intp),
+                totals,
             )
             update(direction, exponents, constants, state, rate, *rest)
 
@@ -268,19 +265,19 @@ class Trainer:
     @property
     def points(self) -> np.ndarray:
         """What was kept of x, up to the step at which it paused."""
-        return self.rows[: self._work.clock[SAVED]] if self.status == PAUSED else self.rows
+        return self.rows[: self._work.clock[forces.SAVED]] if self.status == PAUSED else self.rows
 
     def identity(self, problem: Any) -> dict[str, Any]:
         """Return what a checkpoint of the same training of a problem has in common, before the first step."""
         plan, _, work, x, states, record, _ = self._arguments
-        settings = (np.asarray(each) for each in (*plan, work.bounds, x, states, record))
+        settings = map(np.asarray, (*plan, work.bounds, x, states, record))
         return {"training": digest(*(repr(rule.step) for rule in self.rules), *settings, *_parts(problem))}
 
     @property
     def state(self) -> dict[str, np.ndarray]:
         """The arrays that the next step depends on."""
         work = self._work
-        is_marked = work.clock[LOOKING] and work.clock[STEP]
+        is_marked = work.clock[forces.LOOKING] and work.clock[forces.STEP]
         mark = work.mark if is_marked else work.mark[:0]
         return {"x": self.x, "states": self._states, "clock": work.clock, "mark": mark}
 
@@ -306,11 +303,11 @@ class Trainer:
     @property
     def taken(self) -> int:
         """How many steps were taken."""
-        return int(self._work.clock[STEP])
+        return int(self._work.clock[forces.STEP])
 
     def advance(self, until: int = -1) -> Trainer:
         """Take the steps until one of that number, or all; returns itself."""
-        self._work.clock[PAUSE] = until
+        self._work.clock[forces.PAUSE] = until
         self.status = self._loop(*self._arguments)
         return self
 
@@ -322,11 +319,9 @@ class Trainer:
         if self.status != DONE:
             return EVENTS.get(self.status)
         parts = np.split(self._states, np.cumsum([math.prod(shape) for shape in self._shapes])[:-1])
-        told = (
-            rule.event(part.reshape(shape))
-            for rule, part, shape in zip(self.rules, parts, self._shapes, strict=True)
-        )
-        return next((each for each in told if each is not None), None)
+        blocks = zip(self.rules, parts, self._shapes, strict=True)
+        events = (rule.event(part.reshape(shape)) for rule, part, shape in blocks)
+        return next((event for event in events if event is not None), None)
 
 
 def _update(step: Optimizer) -> CompiledUpdate | None:
@@ -335,9 +330,11 @@ def _update(step: Optimizer) -> CompiledUpdate | None:
     return CompiledUpdate(kernel) if is_jitted(kernel) else kernel  # a user's own is plain numba
 
 
-def damping(epsilon: float, scale: Scale) -> float:
-    """The epsilon of a damped normalization relative to gradients of the scaled problem."""
-    return float(scale.shift(np.array(float(epsilon)), -scale.exponent, "epsilon"))
+def _kind(step: Optimizer) -> tuple[int, float]:
+    """Return how a rule moves, and the epsilon of its normalization."""
+    if not isinstance(step, GD | Normalized) or step.norm != "l2":
+        return BY_RULE, 0.0
+    return UNIT_ALONG if isinstance(step, Normalized) else ALONG, float(step.damping)
 
 
 def step_sizes(step: Optimizer, steps: int, scale: Scale, normalized: bool, shift: int = 0) -> np.ndarray:
@@ -369,7 +366,7 @@ def _rates(step: Optimizer, steps: int) -> np.ndarray:
 def read_milestones(milestones: Any) -> tuple[int, ...]:
     """Return whole numbers, or raise."""
     try:
-        return tuple(expect.whole("milestones", each) for each in milestones)
+        return tuple(expect.whole("milestones", milestone) for milestone in milestones)
     except TypeError:
         raise ValueError(
             f"milestones must be a list of epochs or steps, such as (100, 200), or (), got {milestones!r:.40}"
@@ -394,9 +391,9 @@ def with_milestones(optimizers: tuple[Optimizer, ...], steps: int, milestones: A
     at = read_milestones(milestones)
     if not at:
         return optimizers
-    if any(isinstance(each.lr, str) for each in optimizers):
+    if any(isinstance(step.lr, str) for step in optimizers):
         raise ValueError('lr must be a number where milestones are given, got "1/L_p"; give one')
-    return tuple(replace(each, lr=lower_rates(_rates(each, steps), at), decay=0.0) for each in optimizers)
+    return tuple(replace(step, lr=lower_rates(_rates(step, steps), at), decay=0.0) for step in optimizers)
 
 
 class RunWatch(NamedTuple):
@@ -463,8 +460,8 @@ def _parts(x: Any) -> Iterator[str | np.ndarray]:
     elif isinstance(x, str | int | float):
         yield repr(x)
     elif is_dataclass(x):
-        for each in fields(x):
-            yield from _parts(getattr(x, each.name))
+        for field in fields(x):
+            yield from _parts(getattr(x, field.name))
 
 
 def steps_to_record(record: int | Sequence[int] | None, steps: int) -> np.ndarray:

@@ -23,18 +23,10 @@ import numpy as np
 from numba import types
 from numpy.typing import NDArray
 
-from hardmax._lib.compiled import OUT, VECTOR, inlined, uncounted
+from hardmax._lib.compiled import OUT, inlined, uncounted
+from hardmax.dynamics import forces
 from hardmax.dynamics.driver import Rule, StepTask, Trainer
-from hardmax.dynamics.forces import (
-    EXPONENTS,
-    LEFT_FORM,
-    MOVES,
-    STATIONARY,
-    WORKSPACE,
-    CompiledForce,
-    V,
-    Workspace,
-)
+from hardmax.dynamics.forces import CompiledForce, Workspace, set_pull, workspace
 from hardmax.dynamics.gradient import Gradient, pull_of, settle_at
 from hardmax.dynamics.loop import PAUSED, CompiledLoop
 from hardmax.dynamics.optim import Normalized
@@ -239,18 +231,6 @@ def fill_log_flows(edges, margin, room):  # type: ignore[no-untyped-def]
     return True
 
 
-@uncounted(types.boolean(EDGES, VECTOR, types.float64, SCRATCH), error_model="numpy")
-def fill_log_fluxes(edges, a, margin, room):  # type: ignore[no-untyped-def]
-    """log F_e - (log Delta - Delta) into room.log_flux at the pairs' values a; False if it does not apply."""
-    for e in range(len(edges.top)):
-        room.gap[e] = a[edges.low[e]] - a[edges.top[e]]
-    if not fill_log_flows(edges, margin, room):
-        return False
-    for e in range(len(edges.top)):
-        room.log_flux[e] += room.gap[e]
-    return True
-
-
 @inlined()
 def softplus(x):  # type: ignore[no-untyped-def]
     """log(1 + e^x)."""
@@ -284,23 +264,27 @@ class EdgeLayout(NamedTuple):
 
 
 EDGE_LAYOUT = types.NamedTuple((EDGES, SCRATCH, types.float64, _INT64), EdgeLayout)
-EDGE_FORCE = types.int64(EDGE_LAYOUT, OUT, WORKSPACE)
+EDGE_FORCE = types.int64(EDGE_LAYOUT, OUT, forces.WORKSPACE)
 
 
 def _along_edges(layout, a, work):  # type: ignore[no-untyped-def]
     """The force on the pairs' values; where the edge form is not exact, or is zero, another has to go on."""
-    if not fill_log_fluxes(layout.edges, a, layout.margin, layout.room):
-        return LEFT_FORM
-    G = work.vectors[V]
-    largest, length = gather(layout.edges, layout.room.log_flux, G)
-    if not length > 0.0:
-        return LEFT_FORM
+    edges, room, G = layout.edges, layout.room, work.vectors[forces.V]
+    for e in range(len(edges.top)):
+        room.gap[e] = a[edges.low[e]] - a[edges.top[e]]
+    if not fill_log_flows(edges, layout.margin, room):
+        return forces.LEFT_FORM
+    for e in range(len(edges.top)):
+        room.log_flux[e] += room.gap[e]
+    largest, length = gather(edges, room.log_flux, G)
     work.lengths[0] = length
+    if not length > 0.0:
+        return forces.LEFT_FORM
     exponent = largest + math.log(layout.margin) - layout.margin
     for j in range(G.size):
         G[j] = -G[j]
-        work.vectors[EXPONENTS, j] = exponent
-    return MOVES
+        work.vectors[forces.EXPONENTS, j] = exponent
+    return forces.MOVES
 
 
 along_edges = CompiledForce(_along_edges, EDGE_FORCE)
@@ -323,46 +307,46 @@ class EdgeSteps:
     >>> samples = Samples.from_sentences(["a b b", "b a"])
     >>> steps = EdgeSteps(samples.problem(stage_1(collocation(samples), 10, 0.1)))
     >>> p = np.zeros(2)
-    >>> steps.descend(p, rate=1.0, steps=2), p.round(6).tolist()
-    ((2, 0), [1.414214, -1.414214])
+    >>> steps.train(p, rate=1.0, record=np.array([0, 2])).taken, p.round(6).tolist()
+    (2, [1.414214, -1.414214])
     """
 
     def __init__(self, problem: Problem) -> None:
         self.problem, self.edges = problem, edges_of(problem)
-        head = problem.readout.cross_entropy
-        self.margin = 0.0 if head is None or head.W_ov.margin is None else head.W_ov.margin
-        self._G = np.empty(problem.d)
 
     @cached_property
-    def room(self) -> Scratch:
-        """Scratch of the kernels."""
+    def _layout(self) -> EdgeLayout:
+        head = self.problem.readout.cross_entropy
         assert self.edges is not None
-        return Scratch.of(self.edges)
+        assert head is not None
+        assert head.W_ov.margin is not None
+        return EdgeLayout(self.edges, Scratch.of(self.edges), float(head.W_ov.margin), self.edges.offsets)
+
+    @cached_property
+    def _work(self) -> Workspace:
+        return workspace(0, 1, [0, self.problem.d])
 
     @cached_property
     def _slots(self) -> Slots:
         return slots_of(self.problem)
 
     def along_edges(self, p: Floats) -> Gradient | None:
-        """Minus the gradient from the edges' fluxes; None where that form is not exact."""
-        if self.edges is None or not fill_log_fluxes(self.edges, p, self.margin, self.room):
+        """Return minus the gradient from the edges' fluxes; None where that form is not exact."""
+        if self.edges is None:
             return None
-        log_scale, length = gather(self.edges, self.room.log_flux, self._G)
+        work = self._work
+        work.lengths[0] = math.nan
+        along_edges(self._layout, p, work)
+        length = float(work.lengths[0])
         if not length > 0.0:
-            return Gradient(np.zeros_like(self._G), -math.inf)
-        return Gradient(self._G / -length, log_scale + math.log(self.margin) - self.margin + math.log(length))
+            return None if math.isnan(length) else Gradient(np.zeros(len(p)), -math.inf)
+        return Gradient(
+            work.vectors[forces.V] / length, float(work.vectors[forces.EXPONENTS, 0]) + math.log(length)
+        )
 
     def plain(self, p: Floats) -> Gradient:
-        """Minus the gradient as for any problem."""
+        """Return minus the gradient as for any problem."""
         return pull_of(settle_at(self.problem, p, self._slots), self.problem.table, self.problem.total)
-
-    def descend(self, p: Floats, rate: float, steps: int) -> tuple[int, int]:
-        """Take normalized steps in place: how many, fewer only at a zero gradient, and how many were plain.
-
-        The form depends on the point alone, so a run in pieces gives the same bits as one in one go.
-        """
-        found = self.train(p, rate, np.array([0, steps]))
-        return found.taken, found.plain
 
     def train(
         self,
@@ -376,72 +360,58 @@ class EdgeSteps:
         """Take normalized steps of one rate in place, and keep the points that ``record`` names.
 
         ``told`` is called with the number of steps since the last call, 0 at first, about every ``piece``
-        steps; the run ends if it says True.
+        steps; the run ends if it returns True.
         """
-        done, plain, stopped, points = 0, 0, False, np.empty((len(record), len(p)))
-
-        def asked(taken: int) -> bool:
-            nonlocal stopped
-            stopped = told is not None and (taken > 0 or done == 0) and told(taken)
-            return stopped
-
-        while True:
-            ahead = min(WINDOW, int(record[-1]) - done)
-            rule = Rule.of(Normalized(rate), ahead, Scale(self.problem, 0))
-            here = (record > done - (done == 0)) & (record <= done + ahead)
-            kept = np.union1d(record[here] - done, ahead)
-            found = self._taken(p, rule, kept, piece, asked if told else None)
-            points[here] = found.points[: here.sum()]
-            done, plain = done + found.taken, plain + found.plain
-            if stopped or found.taken < ahead or done == record[-1]:
-                points[record > done] = p
-                return StepsTaken(points, found.event, done, plain)
+        rule = Rule.of(Normalized(rate), 1, Scale(self.problem, 0))
+        rule = replace(rule, rates=np.broadcast_to(rule.rates, int(record[-1])))
+        return self._train(p, rule, record, piece, told)
 
     def loop(self, task: StepTask) -> tuple[np.ndarray, str | None]:
-        """Take normalized steps as `train` asks for them: points and event."""
-        found = self._taken(task.p, task.rule, task.record)
-        return found.points, found.event
+        """Take normalized steps: return points and event."""
+        result = self._train(task.p, task.rule, task.record)
+        return result.points, result.event
 
-    def _taken(
+    def _train(
         self,
         p: Floats,
         rule: Rule,
         record: np.ndarray,
         piece: int = 0,
-        told: Callable[[int], bool] | None = None,
+        report: Callable[[int], bool] | None = None,
     ) -> StepsTaken:
-        """Along the edges as long as their form is exact, then as any problem until it is again."""
-        done, plain, along, points = 0, 0, self.edges is not None, np.empty((len(record), len(p)))
-        ends = told is not None and told(0)
-        while True:
-            ahead = record[record >= done] - done
-            kept = ahead if ahead[0] == 0 else np.append(0, ahead)
-            some = self._trainer(p, replace(rule, rates=rule.rates[done:]), kept, along)
-            while not ends and some.status == PAUSED:
-                before = some.taken
-                some.advance(before + piece if told else -1)
-                ends = told is not None and told(some.taken - before)
-            points[len(record) - len(ahead) :] = some.rows[len(kept) - len(ahead) :]
-            done, plain = done + some.taken, plain + (0 if along else some.taken)
-            if ends or some.status != LEFT_FORM:
-                return StepsTaken(points, some.event, done, plain)
-            along = not along
+        """Take steps along the edges while their form is exact, then as any problem until it is again.
 
-    def _trainer(self, p: Floats, rule: Rule, record: np.ndarray, along: bool) -> Trainer:
-        if along:
-            assert self.edges is not None
-            layout = EdgeLayout(self.edges, Scratch.of(self.edges), float(self.margin), self.edges.offsets)
-            return Trainer(along_edges, layout, p, [rule], record, slots=0, n=1, loop=edge_loop)
-        return Trainer(self._plain_force, None, p, [rule], record, slots=0, n=1)
+        The form depends on the point alone, so a run in pieces gives the same bits as one in one go.
+        """
+        steps, done, plain, along = len(rule.rates), 0, 0, self.edges is not None
+        points, ends = np.empty((len(record), len(p))), report is not None and report(0)
+        while True:
+            last = min(done + WINDOW, steps)
+            inside = (record >= done) & (record <= last)
+            rows = np.union1d(record[inside] - done, [0, last - done])
+            force, layout = (along_edges, self._layout) if along else (self._plain_force, None)
+            part = replace(rule, rates=rule.rates[done:last])
+            trainer = Trainer(force, layout, p, [part], rows, slots=0, n=1, loop=edge_loop)
+            while not ends and trainer.status == PAUSED:
+                before = trainer.taken
+                trainer.advance(before + piece if report else -1)
+                ends = report is not None and trainer.taken > before and report(trainer.taken - before)
+            points[inside] = trainer.rows[np.isin(rows, record[inside] - done)]
+            done, plain = done + trainer.taken, plain + (0 if along else trainer.taken)
+            if trainer.status == forces.LEFT_FORM and not ends:
+                along = not along
+            elif ends or done < last or done == steps:
+                points[record >= done] = p
+                return StepsTaken(points, trainer.event, done, plain)
 
     def _plain_force(self, _: Any, p: Floats, work: Workspace) -> int:
         """`forces.dense` for any problem, where the edge form is not exact."""
         exact = self.along_edges(p)
         if exact is not None and not exact.is_stationary:
-            return LEFT_FORM
+            return forces.LEFT_FORM
         pull = self.plain(p)
-        work.vectors[V], work.vectors[EXPONENTS], work.lengths[0] = pull.direction, pull.log_norm, 1.0
-        return STATIONARY if pull.is_stationary else MOVES
+        set_pull(work, 0, pull.direction, pull.log_norm, 1.0)
+        return forces.STATIONARY if pull.is_stationary else forces.MOVES
 
 
 class StepsTaken(NamedTuple):

@@ -1,4 +1,4 @@
-"""What a flow follows: a force, its Jacobian, and the coordinates of one step; see `hardmax.dynamics.flow`.
+"""Fields of a flow: a force, its Jacobian, and the coordinates of one step; see `hardmax.dynamics.flow`.
 
 A field has a state, which is p in separate coordinates, and on the clock of log t also tau = log t. Each
 step of the integrator is taken by a leg of the field: state = x + sigma heading + z, with the heading of the
@@ -13,21 +13,32 @@ import math
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+from numba import float64, int64, types
 from scipy.linalg.lapack import dgetrf, dgetrs
 from scipy.sparse import csr_array, dia_array, eye_array
 from scipy.sparse.linalg import splu
 
-from hardmax._lib.compiled import entry_point
+from hardmax._lib.compiled import (
+    OUT,
+    OUT_TABLE,
+    TABLE,
+    VECTOR,
+    VECTORIZED,
+    entry_point,
+    inlined,
+    njit,
+    uncounted,
+)
 from hardmax.dynamics.edges import Edges, Scratch, fill_log_flows, gather
-from hardmax.dynamics.field_kernels import OVERFLOW, Frame, fill_force, leap
-from hardmax.dynamics.forces import GAPS, layout_of, workspace
+from hardmax.dynamics.forces import GAPS, LAYOUT, WEIGHTS, WORKSPACE, layout_of, settle_inputs, workspace
 from hardmax.dynamics.gradient import Expansion, Settled, expand, pull_of, settle_at, settle_gaps
+from hardmax.dynamics.softmax import LOG_SCALE
 from hardmax.margin.norms import Norm
 from hardmax.problem import Problem
-from hardmax.problem.coordinates import Scale, differences, orthonormal_basis, scaled
+from hardmax.problem.coordinates import Scale, orthonormal_basis, rows_of, scaled
 from hardmax.problem.keys import Dense
 from hardmax.problem.problem import Slots, slots_of
 
@@ -57,87 +68,178 @@ FAR = 1e-3
 # the derivative.
 SETTLED, DIFFERENCE = 1e-13, 1e-6
 
+# The force at a trial point may be anything; its exponents are capped here instead of overflowing.
+OVERFLOW = 300.0
+
 # Solves (1 - h J) y = r, made for each h.
 Solve = Callable[[np.ndarray], np.ndarray]
 
 
-class Clock:
-    """How a field's force becomes the speed of its state by the length sigma; this one is time itself."""
+class Frame(NamedTuple):
+    """One step's own coordinates: state = start + sigma heading + z."""
 
-    name = "t"
-    first = 1.0  # the first step
-    # In this many steps a flow must come farther; that is asked after this one of them.
-    patience, due = 1_000, 0
-
-    def lift(self, F: np.ndarray) -> np.ndarray:
-        """The direction of the state."""
-        return F
-
-    def lift_jacobian(self, F: np.ndarray, dF: np.ndarray) -> np.ndarray:
-        """Its derivative by the state."""
-        return dF
-
-    def is_slow(self, heading: np.ndarray, length: float) -> bool:
-        """Whether p may have come to rest, so that the nearest stationary point is to be looked for."""
-        return False
-
-    def is_stuck(self, before: tuple[Any, float], now: tuple[Any, float]) -> bool:
-        """Whether a flow has hardly moved between two states and their lengths."""
-        return False
+    D: np.ndarray  # (M, r) keys minus that of their input's top slot
+    exponents: np.ndarray  # (M,) tau + D p at the start
+    rise: np.ndarray  # (M,) what they change along the heading
+    heading: np.ndarray  # (size,)
+    jacobian: np.ndarray  # (size, size) derivative of the speed by the state, at the start
+    tau: float
+    tau_rate: float  # its change along the heading
 
 
-class _ArcLength(Clock):
-    """Normalized gradient flow, dp/ds = F/|F|.
-
-    p grows with s while what is off its limit relaxes at a rate of order 1: a stiff problem, which an
-    implicit method crosses in steps of the size of s.
-    """
-
-    name, first = "arc length", 0.125
-
-    def is_slow(self, heading: np.ndarray, length: float) -> bool:
-        """Steps at a finite limit are short."""
-        return length < 1e-3
-
-    def is_stuck(self, before: tuple[Any, float], now: tuple[Any, float]) -> bool:
-        """The field turns faster than it moves."""
-        return now[1] < 1.1 * before[1]
+FRAME = types.NamedTuple((OUT_TABLE, OUT, OUT, OUT, OUT_TABLE, float64, float64), Frame)
 
 
-class _LogTime(Clock):
-    """Gradient flow, dp/dtau = F = t (-gradient), in the arc length of (p, tau).
-
-    p may leave a plateau within less than one unit of t when t is already e^45, which log t cannot resolve;
-    so tau is an unknown like p.
-    """
-
-    name, patience, due = "log t", 250, -1
-
-    def lift(self, F: np.ndarray) -> np.ndarray:
-        """(F, 1)."""
-        lifted = np.ones(len(F) + 1)
-        lifted[:-1] = F
-        return lifted
-
-    def lift_jacobian(self, F: np.ndarray, dF: np.ndarray) -> np.ndarray:
-        """F grows like t."""
-        r = len(F)
-        J = np.zeros((r + 1, r + 1))
-        J[:r, :r], J[:r, r] = dF, F
-        return J
-
-    def is_slow(self, heading: np.ndarray, length: float) -> bool:
-        """A p that diverges keeps the speed |p_mm| per unit of tau."""
-        return float(np.linalg.norm(heading[:-1])) < 0.01
-
-    def is_stuck(self, before: tuple[Any, float], now: tuple[Any, float]) -> bool:
-        """In noise neither log t advances by 1 nor p by a tenth of its norm."""
-        x, y = before[0], now[0]
-        moved = float(np.linalg.norm(y[:-1] - x[:-1]))
-        return bool(y[-1] - x[-1] < 1.0) and moved < 0.1 * float(np.linalg.norm(y[:-1]))
+@uncounted(types.void(LAYOUT, TABLE, float64, WORKSPACE, OUT))
+def fill_force(layout, D, shift, work, F):  # type: ignore[no-untyped-def]
+    """F = exp(shift) (-gradient), from gaps that carry the shift already; exponents are capped."""
+    settle_inputs(layout, layout.scores, shift, work)
+    weights, offsets = work.slots[WEIGHTS], layout.offsets
+    F[:] = 0.0
+    for i in range(offsets.size - 1):
+        scale = math.exp(min(work.inputs[LOG_SCALE, i], OVERFLOW)) / layout.total
+        for slot in range(offsets[i], offsets[i + 1]):
+            weight = scale * weights[slot]
+            if weight != 0.0 and slot != work.tops[i]:
+                for j in range(F.size):
+                    F[j] += weight * D[slot, j]
 
 
-TIME, LOG_TIME, ARC_LENGTH = Clock(), _LogTime(), _ArcLength()
+@njit(types.void(FRAME, float64, VECTOR, OUT), cache=True, nogil=True, fastmath=VECTORIZED)
+def _fill_gaps(frame, sigma, z, gaps):  # type: ignore[no-untyped-def]
+    """tau + logit gaps to the top slots at the distance sigma along the heading, and z next to it."""
+    exponents, rise, D = frame.exponents, frame.rise, frame.D
+    r = D.shape[1]
+    later = z[r] if z.size > r else 0.0
+    for slot in range(gaps.size):
+        gap = 0.0
+        for j in range(r):
+            gap += D[slot, j] * z[j]
+        gaps[slot] = exponents[slot] + sigma * rise[slot] + gap + later
+
+
+@inlined()
+def _factor(A, pivots):  # type: ignore[no-untyped-def]
+    """A = P L U in place, with partial pivoting; a small matrix is not worth a call to LAPACK."""
+    n = len(A)
+    for k in range(n):
+        best = k
+        for i in range(k + 1, n):
+            if abs(A[i, k]) > abs(A[best, k]):
+                best = i
+        pivots[k] = best
+        if best != k:
+            for j in range(n):
+                A[k, j], A[best, j] = A[best, j], A[k, j]
+        for i in range(k + 1, n):
+            A[i, k] /= A[k, k]
+            for j in range(k + 1, n):
+                A[i, j] -= A[i, k] * A[k, j]
+
+
+@inlined()
+def _solve(A, pivots, y):  # type: ignore[no-untyped-def]
+    """y of A y = y, with the factors of A."""
+    n = len(A)
+    for k in range(n):
+        y[k], y[pivots[k]] = y[pivots[k]], y[k]
+    for i in range(1, n):
+        for j in range(i):
+            y[i] -= A[i, j] * y[j]
+    for i in range(n - 1, -1, -1):
+        for j in range(i + 1, n):
+            y[i] -= A[i, j] * y[j]
+        y[i] /= A[i, i]
+
+
+@njit(float64(LAYOUT, FRAME, float64, int64, WORKSPACE, OUT), cache=True, nogil=True, error_model="numpy")
+def leap(layout, frame, sigma, order, work, end):  # type: ignore[no-untyped-def]
+    """`flow.extrapolated` of the force itself, on either clock: fill in z at the end, return the error."""
+    D, heading, jacobian = frame.D, frame.heading, frame.jacobian
+    size, r = heading.size, D.shape[1]
+    timed = size > r
+    A, pivots = np.empty((size, size)), np.empty(size, np.intp)
+    gaps, F, z, move = work.slots[GAPS], np.empty(r), np.empty(size), np.empty(size)
+    above, row = np.zeros((order, size)), np.zeros((order, size))
+    for parts in range(1, order + 1):
+        h = sigma / parts
+        for i in range(size):
+            for j in range(size):
+                A[i, j] = (1.0 if i == j else 0.0) - h * jacobian[i, j]
+        _factor(A, pivots)
+        z[:] = 0.0
+        for part in range(1, parts + 1):
+            along = part * h
+            _fill_gaps(frame, along, z, gaps)
+            now = frame.tau + along * frame.tau_rate + (z[r] if timed else 0.0)
+            fill_force(layout, D, now, work, F)
+            square = 1.0 if timed else 0.0
+            for j in range(r):
+                square += F[j] * F[j]
+            length = math.sqrt(square)
+            for j in range(r):
+                move[j] = h * (F[j] / length - heading[j])
+            if timed:
+                move[r] = h * (1.0 / length - heading[r])
+            _solve(A, pivots, move)
+            for j in range(size):
+                z[j] += move[j]
+        above, row = row, above
+        for j in range(size):
+            row[0, j] = z[j]
+        for k in range(1, parts):
+            ratio = parts / (parts - k) - 1.0
+            for j in range(size):
+                row[k, j] = row[k - 1, j] + (row[k - 1, j] - above[k - 1, j]) / ratio
+    error = 0.0
+    for j in range(size):
+        end[j] = row[order - 1, j]
+        change = abs(row[order - 1, j] - row[order - 2, j])
+        error = change if change > error or math.isnan(change) else error
+    return error if math.isfinite(error) else np.inf
+
+
+class Clock(NamedTuple):
+    """How a field's force becomes the speed of its state by the length sigma."""
+
+    name: str
+    first: float  # the first step
+    patience: int  # a flow that has hardly moved in this many steps is stuck
+    due: int  # this is checked after step number ``due`` of them
+    # Whether a step of this heading and length suggests that p rests; then a stationary point is tried.
+    is_slow: Callable[[np.ndarray, float], bool]
+    # Whether a flow has hardly moved between two states and their lengths.
+    is_stuck: Callable[[tuple[Any, float], tuple[Any, float]], bool]
+
+
+def _is_noise(before: tuple[Any, float], now: tuple[Any, float]) -> bool:
+    """In noise neither log t advances by 1 nor p by a tenth of its norm."""
+    x, y = before[0], now[0]
+    way = float(np.linalg.norm(y[:-1] - x[:-1]))
+    return bool(y[-1] - x[-1] < 1.0) and way < 0.1 * float(np.linalg.norm(y[:-1]))
+
+
+# Time itself.
+TIME = Clock("t", 1.0, 1_000, 0, lambda heading, length: False, lambda before, now: False)
+
+# Gradient flow, dp/dtau = F = t (-gradient), in the arc length of (p, tau). p may leave a plateau within less
+# than one unit of t when t is already e^45, which log t cannot resolve; so tau is an unknown like p. A p that
+# diverges keeps the speed |p_mm| per unit of tau.
+LOG_TIME = Clock(
+    "log t", 1.0, 250, -1, lambda heading, length: float(np.linalg.norm(heading[:-1])) < 0.01, _is_noise
+)
+
+# Normalized gradient flow, dp/ds = F/|F|. p grows with s while the distance to its limit relaxes at a rate of
+# order 1: a stiff problem, which an implicit method crosses in steps of the size of s. Steps at a finite
+# limit are short; a flow in noise turns faster than it moves.
+ARC_LENGTH = Clock(
+    "arc length",
+    0.125,
+    1_000,
+    0,
+    lambda heading, length: length < 1e-3,
+    lambda before, now: now[1] < 1.1 * before[1],
+)
 
 
 class LeftForm(Exception):
@@ -417,16 +519,19 @@ class ForceLeg(Leg):
 
     def speed(self, sigma: float, z: np.ndarray) -> np.ndarray:
         """The direction of the state over its length; not a number where there is no force."""
-        F = self.field.clock.lift(self._force(sigma, z))
+        F = self._force(sigma, z)
+        F = np.append(F, 1.0) if self.field.clock is LOG_TIME else F
         length = math.sqrt(F @ (self.shares * F))
         return F / length if length > 0.0 else np.full(len(F), math.nan)
 
     def _linearize(self) -> tuple[np.ndarray, np.ndarray]:
         """Speed and its derivative by the state at the start of the step."""
         F = self._force(0.0, np.zeros(len(self.x)))
-        dF, is_noise = self._bend()
-        self.is_noise = is_noise and self.field.clock is LOG_TIME
-        J, F = self.field.clock.lift_jacobian(F, dF), self.field.clock.lift(F)
+        J, is_noise = self._bend()
+        if self.field.clock is LOG_TIME:  # F grows like t, and so does its derivative
+            self.is_noise = is_noise
+            J = np.vstack([np.column_stack([J, F]), np.zeros(len(F) + 1)])
+            F = np.append(F, 1.0)
         self.shares = self._shares(F, J)
         length = math.sqrt(F @ (self.shares * F))
         unit = F / length
@@ -469,7 +574,7 @@ class NormField(Field):
 
     def basis_of(self, slots: Slots) -> np.ndarray:
         """The unit vectors of the coordinates that move: in a power those that some key difference has."""
-        rows = differences(slots).rows(slots.table)
+        rows = rows_of(slots)
         moves = np.any(rows != 0.0, axis=0) | (self.ball.power is None)
         return np.ascontiguousarray(np.eye(rows.shape[1])[:, moves])
 
@@ -489,10 +594,10 @@ class _NormLeg(ForceLeg):
     compiles = False
 
     def _shares(self, F: np.ndarray, J: np.ndarray) -> Any:
-        held = np.maximum(-np.diag(J), 0.0)
-        # what is still far from where it is pulled, as after a plateau, is under way and not held
-        held[np.abs(F) > FAR * held] = 0.0
-        return 1.0 / (1.0 + held) ** 2
+        stiffness = np.maximum(-np.diag(J), 0.0)
+        # a coordinate that is still far from where it is pulled, as after a plateau, is not held there yet
+        stiffness[np.abs(F) > FAR * stiffness] = 0.0
+        return 1.0 / (1.0 + stiffness) ** 2
 
 
 class _SteepestLeg(_NormLeg):
@@ -592,8 +697,8 @@ class _MirrorLeg(_NormLeg):
         rates = np.where(self.inner, 1.0, self._speeds(np.ones(len(F)), p))
         q = self.field.q
         by_place = np.where(self.inner, (q - 1.0) * np.abs(self.place) ** (q - 2.0) if q > 2.0 else 1.0, 1.0)
-        own = np.where(self.inner, 0.0, (2.0 - r) * self._speeds(F, p) * p / size**2)
-        return rates[:, None] * dF * by_place + np.diag(own), is_noise
+        by_rate = np.where(self.inner, 0.0, (2.0 - r) * self._speeds(F, p) * p / size**2)
+        return rates[:, None] * dF * by_place + np.diag(by_rate), is_noise
 
     def end(self, sigma: float, z: np.ndarray) -> Any:
         """In p, of which the inner coordinates are made from xi."""
@@ -674,9 +779,9 @@ class EdgeField(FlowField):
                 column = self.firsts + k
                 inside = column < self.lasts
                 inside[inside] &= moving[column[inside]]
-                moved = gap.copy()
-                moved[np.unique(column[inside])] += DIFFERENCE
-                change = F * (self._log_flows(moved) - log_flow) / DIFFERENCE
+                shifted = gap.copy()
+                shifted[np.unique(column[inside])] += DIFFERENCE
+                change = F * (self._log_flows(shifted) - log_flow) / DIFFERENCE
                 part = (change[inside], (every[inside], column[inside]))
                 bend = bend + csr_array(part, shape=bend.shape)
         G = F @ self.D
@@ -712,11 +817,9 @@ class _EdgeLeg(Leg):
 
     def end(self, sigma: float, z: np.ndarray) -> Any:
         """Return the state with columns that sum to zero, as G's do: nothing else would damp rounding."""
-        move, sizes = (
-            np.longdouble(sigma) * self.heading.astype(np.longdouble) + z,
-            np.diff(self.field.columns),
-        )
-        return self.x + (move - np.repeat(np.add.reduceat(move, self.field.columns[:-1]) / sizes, sizes))
+        move, columns = np.longdouble(sigma) * self.heading.astype(np.longdouble) + z, self.field.columns
+        sizes = np.diff(columns)
+        return self.x + (move - np.repeat(np.add.reduceat(move, columns[:-1]) / sizes, sizes))
 
     def solver(self, h: float) -> Solve:
         """Solve (1 - h J) y = r, J = -(1 - g g') K with the unit g = -dA/ds.
@@ -727,8 +830,8 @@ class _EdgeLeg(Leg):
         g = self.velocity
         across = solve(g)
 
-        def both(r: np.ndarray) -> np.ndarray:
+        def solve_both(r: np.ndarray) -> np.ndarray:
             inside = solve(r)
             return inside + across * ((g @ r - g @ inside) / (g @ across))
 
-        return both
+        return solve_both

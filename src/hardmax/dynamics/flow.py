@@ -22,20 +22,10 @@ from scipy.optimize import brentq
 from hardmax._lib import expect
 from hardmax._lib.arguments import check_arguments
 from hardmax._lib.arrays import cosine_distance
+from hardmax.dynamics import fields
 from hardmax.dynamics.driver import RunWatch
 from hardmax.dynamics.edges import edges_of
-from hardmax.dynamics.fields import (
-    ARC_LENGTH,
-    ORDER,
-    EdgeField,
-    Field,
-    FlowField,
-    LeftForm,
-    Leg,
-    MirrorField,
-    NormField,
-    Solve,
-)
+from hardmax.dynamics.fields import FlowField, Leg, Solve
 from hardmax.dynamics.models import Model, SteppedModel, Steps, Vector
 from hardmax.dynamics.optim import Optimizer
 from hardmax.dynamics.run import Run
@@ -127,10 +117,11 @@ def flow(
                 f"norm must be l2 for a remainder, got {ball.name}, whose flow would move the finite part "
                 "too; leave norm out"
             )
-        given: dict[str, Any] = {"until_norm": until_norm, "until_log_time": until_log_time}
-        given |= {"until_length": until_length, "until_cosine_distance": until_cosine_distance}
-        given |= {"clock": None if clock == "log t" else clock, "record": record, "start": start, **options}
-        return model._flow(**{name: value for name, value in given.items() if value is not None})
+        arguments: dict[str, Any] = {"until_norm": until_norm, "until_log_time": until_log_time}
+        arguments |= {"until_length": until_length, "until_cosine_distance": until_cosine_distance}
+        arguments |= {"clock": None if clock == "log t" else clock, "record": record, "start": start}
+        arguments |= options
+        return model._flow(**{name: value for name, value in arguments.items() if value is not None})
     if options:
         raise TypeError(f"flow of a problem has no option {next(iter(options))!r}; leave it out")
     need_problem(model)
@@ -148,7 +139,7 @@ def flow(
     stops = _stops(until_norm, until_log_time, until_cosine_distance)
     last = math.inf if until_length is None else expect.positive("until_length", until_length)
     field = along_arc(problem, p) if clock == "arc length" else _in_log_time(problem, p, ball, mirror)
-    if until_norm is not None and isinstance(field, Field):
+    if until_norm is not None and isinstance(field, fields.Field):
         field.scale.point(np.array(until_norm), "until_norm")  # refuses one that is out of range
     times, points, event = follow(field, p, stops, last, record)
     kind = "mirror" if mirror and ball is not None else "gradient"
@@ -258,21 +249,21 @@ def along_arc(problem: Problem, p: np.ndarray) -> FlowField:
     """What normalized gradient flow follows: edges where that form is exact, else the problem as it is."""
     edges = edges_of(problem)
     if edges is not None:
-        return EdgeField(problem, edges, p)
-    return Field(scaled(problem, to_one=True), p, ARC_LENGTH)
+        return fields.EdgeField(problem, edges, p)
+    return fields.Field(scaled(problem, to_one=True), p, fields.ARC_LENGTH)
 
 
-def _in_log_time(problem: Problem, p: np.ndarray, ball: Norm | None, mirror: bool) -> Field:
+def _in_log_time(problem: Problem, p: np.ndarray, ball: Norm | None, mirror: bool) -> fields.Field:
     scale = scaled(problem, to_one=True)
     if ball is not None:
-        return MirrorField(scale, p, ball) if mirror else NormField(scale, p, ball)
-    return WorkingField(scale, p) if is_large(problem) else Field(scale, p)
+        return fields.MirrorField(scale, p, ball) if mirror else fields.NormField(scale, p, ball)
+    return WorkingField(scale, p) if is_large(problem) else fields.Field(scale, p)
 
 
 def is_large(problem: Problem) -> bool:
     """Whether a flow takes place among working sets: with a loss that is steepest at the least score."""
-    known = LOSSES.get(problem.loss.name) is problem.loss and problem.readout.in_log is None
-    return known and not problem.readout.moves and len(problem.tokens) >= LARGE
+    is_built_in = LOSSES.get(problem.loss.name) is problem.loss and problem.readout.in_log is None
+    return is_built_in and not problem.readout.moves and len(problem.tokens) >= LARGE
 
 
 def follow(
@@ -297,7 +288,7 @@ def follow(
     way = _Way(field, record is None)
     goals = [s for s in wanted if s > 0.0]
     event = way.go(goals if goals and goals[-1] == last else [*goals, last], stops)
-    points = np.concatenate([each.back(np.array(states)) for each, states in way.kept])
+    points = np.concatenate([part.back(np.array(states)) for part, states in way.kept])
     points[0] = p
     return np.array(way.times), points, event
 
@@ -340,18 +331,18 @@ class _Way:
 
     def _step(self, goal: float, stops: Sequence[Stop]) -> tuple[bool, str | None]:
         """Take one step; whether a stop was met, and the event that ends the flow."""
-        field, x, asked = self.field, self.x, min(self.sigma, goal - self.s)
+        field, x, longest = self.field, self.x, min(self.sigma, goal - self.s)
         try:
-            leg = field.leg(x, self.heading, asked)
-            taken = None if leg.is_noise or self._is_stuck() else _accepted(leg, asked)
-            if taken is None:
+            leg = field.leg(x, self.heading, longest)
+            result = None if leg.is_noise or self._is_stuck() else _accepted(leg, longest)
+            if result is None:
                 return False, "precision exhausted"
-            end, length, growth = taken
+            end, length, growth = result
             crossed = [stop for stop in stops if stop(field, end) <= 0.0]
             if crossed:
                 length = min(_crossing(field, leg, stop, length) for stop in crossed)
                 end, _ = _stepped(leg, length)
-        except LeftForm:
+        except fields.LeftForm:
             return self._change(field.successor(x))
         self.heading = heading = ((end - x) / np.longdouble(length)).astype(np.float64)
         self.x, self.s, self.steps = end, self.s + length, self.steps + 1
@@ -365,7 +356,7 @@ class _Way:
             self.kept[-1][1][-1] = resting
             return False, "stationary point"
         # a step that was cut short to end at a target says little about the next one
-        is_cut = length < self.sigma and (length == asked or field.is_bold)
+        is_cut = length < self.sigma and (length == longest or field.is_bold)
         self.sigma = (self.sigma if is_cut and growth > 1.0 else length) * min(growth, GROWTH)
         return False, None
 
@@ -393,7 +384,7 @@ def _accepted(leg: Leg, sigma: float) -> tuple[Any, float, float] | None:
     while True:
         end, error = _stepped(leg, sigma)
         tolerance = leg.tolerance(sigma)
-        growth = 0.8 * (tolerance / error) ** (1.0 / ORDER) if error > 0.0 else math.inf
+        growth = 0.8 * (tolerance / error) ** (1.0 / fields.ORDER) if error > 0.0 else math.inf
         if error <= tolerance:
             return end, sigma, growth
         sigma *= min(max(growth, 0.1), 0.7)
@@ -431,7 +422,7 @@ def extrapolated(
     """
     above: list[np.ndarray] = []
     row: list[np.ndarray] = []
-    for parts in range(1, ORDER + 1):
+    for parts in range(1, fields.ORDER + 1):
         h = sigma / parts
         solve = solver(h)
         z = np.zeros(len(heading))
@@ -462,8 +453,8 @@ def explicit(
         slopes[k] = speed(method.C[k] * sigma, z) - heading
     end = sigma * (method.B @ slopes)
     turn = speed(sigma, end) - heading - slopes[-1]
-    apart = float(np.linalg.norm(end - z))
-    fifth, third = (float(np.abs(each[:-1] @ slopes).max()) for each in (method.E5, method.E3))
+    distance = float(np.linalg.norm(end - z))
+    fifth, third = (float(np.abs(weights[:-1] @ slopes).max()) for weights in (method.E5, method.E3))
     error = sigma * fifth**2 / math.hypot(fifth, 0.1 * third) if fifth > 0.0 else 0.0
-    slope = float(np.linalg.norm(turn)) / apart if apart > 0.0 else 0.0
+    slope = float(np.linalg.norm(turn)) / distance if distance > 0.0 else 0.0
     return end, error if math.isfinite(error) else math.inf, slope

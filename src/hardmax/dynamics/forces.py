@@ -30,24 +30,14 @@ from hardmax._lib.compiled import (
     inlined,
     uncounted,
 )
-from hardmax.dynamics.softmax import (
-    DEEP,
-    DEPTH,
-    LEAN,
-    LOG_MASS,
-    LOG_SCALE,
-    NEGLIGIBLE,
-    SLOPES,
-    scale_inputs,
-    settle,
-    take_logs,
-)
+from hardmax.dynamics import softmax
+from hardmax.dynamics.softmax import scale_inputs, settle, take_logs
 from hardmax.problem import Problem
 from hardmax.problem.kernels import gaps_along, gaps_to_top, gather, pull_along
 from hardmax.problem.problem import Slots
 
-# What a force says of a point: there is a way to go, or why there is none. The last two end a run at once:
-# the form of the force is not exact there, and another has to go on.
+# Results of a force at a point: it moves, or the reason why not. The last two end a run at once: the form of
+# the force is not exact there, and another form continues.
 MOVES, STATIONARY, NO_COMPETITOR, EXHAUSTED, CANCELLED, LEFT_FORM = range(6)
 
 GAPS, WEIGHTS, SCORES, LOGS, SIGNS = range(5)  # rows of Workspace.slots
@@ -85,7 +75,7 @@ class ForceLayout(NamedTuple):
     log_total: float
     batch: int  # inputs of a step
     rank: int  # columns of the factors of W
-    normalized: bool  # whether lengths are asked for
+    normalized: bool  # whether lengths are computed
 
 
 class Workspace(NamedTuple):
@@ -98,8 +88,8 @@ class Workspace(NamedTuple):
     bounds: np.ndarray  # (blocks + 1,) where the blocks of x begin
     lengths: np.ndarray  # (blocks,)
     clock: np.ndarray  # (8,) where the loop is, entries as named below
-    totals: np.ndarray  # (slots,) multipliers; empty if nobody asks for them
-    room: np.ndarray  # for what a force needs besides
+    totals: np.ndarray  # (slots,) multipliers; empty if they are not summed
+    room: np.ndarray  # scratch of a force
     mark: np.ndarray  # x and the states of the updates at an earlier step
 
 
@@ -192,9 +182,9 @@ def total_of(problem: Problem, batch: int) -> float:
 
 def fixed(x: Any, dtype: Any = np.float64) -> np.ndarray:
     """Return an array as layouts hold it: contiguous and read only."""
-    found = np.ascontiguousarray(x, dtype=dtype).view()
-    found.flags.writeable = False
-    return found
+    array = np.ascontiguousarray(x, dtype=dtype).view()
+    array.flags.writeable = False
+    return array
 
 
 @inlined()
@@ -222,6 +212,19 @@ def spread(direction, exponents, log_scale):  # type: ignore[no-untyped-def]
     return math.sqrt(dot(direction, direction)) if shrunk > -np.inf else 0.0
 
 
+def set_pull(
+    work: Workspace, b: int, vector: np.ndarray, log_scale: Any, length: float | None = None
+) -> None:
+    """Write a block of minus the gradient, vector * exp(log_scale); its length is computed by default."""
+    block = slice(work.bounds[b], work.bounds[b + 1])
+    direction, exponents = work.vectors[V, block], work.vectors[EXPONENTS, block]
+    direction[:] = vector.ravel()
+    if length is None:
+        work.lengths[b] = spread(direction, exponents, log_scale)
+    else:
+        exponents[:], work.lengths[b] = log_scale, length
+
+
 @uncounted(float64(LAYOUT, VECTOR, float64, WORKSPACE))
 def settle_inputs(layout, scores, shift, work):  # type: ignore[no-untyped-def]
     """Weights of the slots and logs of the inputs' factors from gaps and top slots; returns the largest.
@@ -235,15 +238,15 @@ def settle_inputs(layout, scores, shift, work):  # type: ignore[no-untyped-def]
     settle(gaps, work.tops, scores, layout.counts, layout.offsets, shift, weights, inputs)
     if layout.in_log:
         for i in range(n):
-            inputs[DEEP, i] = inputs[DEPTH, i]
+            inputs[softmax.DEEP, i] = inputs[softmax.DEPTH, i]
         take_logs(work.tops, scores, shift, inputs)
     common = scale_inputs(inputs, layout.log_weights, layout.slope)
     if layout.batch < n:
         common = -np.inf
         for i in range(n):
             if (i - work.clock[STEP] * layout.batch) % n >= layout.batch:
-                inputs[LOG_SCALE, i] = -np.inf
-            common = max(common, inputs[LOG_SCALE, i])
+                inputs[softmax.LOG_SCALE, i] = -np.inf
+            common = max(common, inputs[softmax.LOG_SCALE, i])
     return common
 
 
@@ -255,7 +258,7 @@ def dense(layout, p, work):  # type: ignore[no-untyped-def]
     common = settle_inputs(layout, layout.scores, 0.0, work)
     if common == -np.inf:
         return NO_COMPETITOR
-    weights, log_scale = work.slots[WEIGHTS], work.inputs[LOG_SCALE]
+    weights, log_scale = work.slots[WEIGHTS], work.inputs[softmax.LOG_SCALE]
     gather(layout.keys, layout.tokens, layout.offsets, work.tops, weights, log_scale, direction)
     work.lengths[0] = spread(direction, work.vectors[EXPONENTS], common - layout.log_total)
     return MOVES if work.lengths[0] > 0.0 else STATIONARY
@@ -267,10 +270,10 @@ def log_weights(gaps, tops, scores, counts, offsets, inputs, logs, signs):  # ty
 
     The weights there are over exp(depth), and are zero for a token far behind that.
     """
-    deep, lean, log_scale = inputs[DEEP], inputs[LEAN], inputs[LOG_SCALE]
+    deep, lean, log_scale = inputs[softmax.DEEP], inputs[softmax.LEAN], inputs[softmax.LOG_SCALE]
     for i in range(offsets.size - 1):
         score = scores[tops[i]]
-        drift = math.exp(deep[i]) * lean[i] if deep[i] > NEGLIGIBLE else 0.0
+        drift = math.exp(deep[i]) * lean[i] if deep[i] > softmax.NEGLIGIBLE else 0.0
         for slot in range(offsets[i], offsets[i + 1]):
             logs[slot], signs[slot] = -np.inf, 0.0
             rise = scores[slot] - score
@@ -300,14 +303,9 @@ def by_coordinate(layout, p, work):  # type: ignore[no-untyped-def]
     common = settle_inputs(layout, layout.scores, 0.0, work)
     if common == -np.inf:
         return NO_COMPETITOR
-    n, table, tokens, offsets, tops = (
-        layout.offsets.size - 1,
-        layout.keys,
-        layout.tokens,
-        layout.offsets,
-        work.tops,
-    )
-    weights, log_scale = work.slots[WEIGHTS], work.inputs[LOG_SCALE]
+    n, table, tokens = layout.offsets.size - 1, layout.keys, layout.tokens
+    offsets, tops = layout.offsets, work.tops
+    weights, log_scale = work.slots[WEIGHTS], work.inputs[softmax.LOG_SCALE]
     logs, signs = work.slots[LOGS], work.slots[SIGNS]
     direction, sizes, exponents = work.vectors[V], work.vectors[SIZES], work.vectors[EXPONENTS]
     direction[:], sizes[:], exponents[:] = 0.0, 0.0, common - layout.log_total
@@ -325,14 +323,14 @@ def by_coordinate(layout, p, work):  # type: ignore[no-untyped-def]
                         term = weight * (table[token, k] - table[reference, k])
                         direction[k] += term
                         sizes[k] += abs(term)
-    known, moves, rounding = False, False, False
+    has_logs, moves, rounding = False, False, False
     for k in range(direction.size):
         if sizes[k] < SMALL:
-            if not known:
-                known = True
+            if not has_logs:
+                has_logs = True
                 if not layout.in_log:
                     for i in range(n):
-                        work.inputs[DEEP, i] = work.inputs[DEPTH, i]
+                        work.inputs[softmax.DEEP, i] = work.inputs[softmax.DEPTH, i]
                 log_weights(
                     work.slots[GAPS], tops, layout.scores, layout.counts, offsets, work.inputs, logs, signs
                 )
@@ -357,7 +355,7 @@ def by_coordinate(layout, p, work):  # type: ignore[no-untyped-def]
             rounding = rounding or direction[k] != 0.0
             direction[k] = 0.0
         moves = moves or direction[k] != 0.0
-    work.lengths[0] = 1.0  # its updates never ask for it
+    work.lengths[0] = 1.0  # its updates do not use it
     if moves:
         return MOVES
     return EXHAUSTED if rounding else STATIONARY
@@ -412,7 +410,7 @@ def by_inner_products(layout, x, work):  # type: ignore[no-untyped-def]
     padded[:] = 0.0
     weights = work.slots[WEIGHTS]
     for i in range(n):
-        behind = work.inputs[LOG_SCALE, i] - common
+        behind = work.inputs[softmax.LOG_SCALE, i] - common
         if behind > UNDERFLOW:
             scale = math.exp(behind)
             for slot in range(np.uintp(offsets[i]), np.uintp(offsets[i + 1])):
@@ -446,17 +444,23 @@ def pair(layout, x, work):  # type: ignore[no-untyped-def]
     all_of_them, highest = layout.batch == n, -np.inf
     for i in range(n):
         if all_of_them or (i - work.clock[STEP] * layout.batch) % n < layout.batch:
-            highest = max(highest, inputs[SLOPES, i])
+            highest = max(highest, inputs[softmax.SLOPES, i])
     by_v[:] = 0.0
     for i in range(n):
-        behind = inputs[SLOPES, i] - highest
+        behind = inputs[softmax.SLOPES, i] - highest
         if behind > UNDERFLOW and (all_of_them or (i - work.clock[STEP] * layout.batch) % n < layout.batch):
             for slot in range(offsets[i], offsets[i + 1]):
                 gap = work.slots[GAPS, slot]
-                share = layout.labels[i] * layout.counts[slot] * math.exp(behind + gap - inputs[LOG_MASS, i])
+                share = (
+                    layout.labels[i]
+                    * layout.counts[slot]
+                    * math.exp(behind + gap - inputs[softmax.LOG_MASS, i])
+                )
                 for j in range(v.size):
                     by_v[j] += share * values[slot, j]
-    gather(layout.keys, layout.tokens, offsets, work.tops, work.slots[WEIGHTS], inputs[LOG_SCALE], by_p)
+    gather(
+        layout.keys, layout.tokens, offsets, work.tops, work.slots[WEIGHTS], inputs[softmax.LOG_SCALE], by_p
+    )
     work.lengths[0] = spread(by_p, work.vectors[EXPONENTS][:d], common - layout.log_total)
     work.lengths[1] = spread(by_v, work.vectors[EXPONENTS][d:], highest - layout.log_total)
     if work.lengths[0] > 0.0 or work.lengths[1] > 0.0:
@@ -493,7 +497,7 @@ def factors(layout, x, work):  # type: ignore[no-untyped-def]
         return NO_COMPETITOR
     direction[:] = 0.0
     for i in range(n):
-        behind = work.inputs[LOG_SCALE, i] - common
+        behind = work.inputs[softmax.LOG_SCALE, i] - common
         if behind > UNDERFLOW:
             first, last, weights = offsets[i], offsets[i + 1], work.slots[WEIGHTS]
             pull_along(left, tokens, first, last, work.tops[i], weights, math.exp(behind), view)

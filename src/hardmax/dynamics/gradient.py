@@ -139,9 +139,9 @@ def _in_log(problem: Problem, loss: LossFunction, settled: Settled) -> Settled:
     inputs = np.empty((LOG_MASS + 1, problem.n))
     inputs[DEPTH], inputs[LEAN] = settled.depth, settled.lean
     take_logs(settled.tops, settled.scores, settled.shift, inputs)
-    left, u = inputs[DEPTH], inputs[U]
-    log_u = u + np.where(left == settled.depth, 0.0, settled.depth - settled.shift)
-    return replace(settled, log_slopes=_log_slopes(problem, loss, u), left=left, log_u=log_u)
+    depth, u = inputs[DEPTH], inputs[U]
+    log_u = u + np.where(depth == settled.depth, 0.0, settled.depth - settled.shift)
+    return replace(settled, log_slopes=_log_slopes(problem, loss, u), left=depth, log_u=log_u)
 
 
 def risk_at(problem: Problem, p: np.ndarray, slots: Slots) -> float:

@@ -209,13 +209,13 @@ def _pace(x: float, beta1: float, beta2: float) -> float:
 
 def _fastest(beta1: float, beta2: float) -> tuple[float, float]:
     """The growth with the largest pace, and that pace, where beta1^2 >= beta2."""
-    found = minimize_scalar(
+    best = minimize_scalar(
         lambda x: -_pace(x, beta1, beta2),
         bounds=(0.0, -math.log(beta1)),
         method="bounded",
         options={"xatol": 1e-14},
     )
-    return float(found.x), -float(found.fun)
+    return float(best.x), -float(best.fun)
 
 
 def _fractions(betas: tuple[float, float]) -> tuple[float, float]:
@@ -272,12 +272,12 @@ class Forecast:
     @property
     def warning(self) -> str:
         """What is lost beyond the threshold."""
-        lost = {
+        effect = {
             "D-THM-5": "p swings and its direction is not the max margin",
             "D-THM-7": "the mean outlives the gradient and its direction freezes",
             "D-THM-9b": "the first moment outlives the second and p runs away",
         }.get(self.law, "")
-        return f"above a rate of {self.threshold:.6g} {lost} ({self.law})"
+        return f"above a rate of {self.threshold:.6g} {effect} ({self.law})"
 
     def __repr__(self) -> str:
         return f"<Forecast: {str(self).splitlines()[0]}>"
@@ -379,9 +379,10 @@ def _of(step: Optimizer, best: MaxMargin, rate: float) -> Forecast:
 def warn_of_rate(problem: Problem, step: Optimizer) -> None:
     """Warn the caller of `train` of a rate beyond a threshold, for the best-scoring selection."""
     try:
-        said = forecast(problem, step)
+        expected = forecast(problem, step)
     except (ValueError, ImportError):  # no best selection, or a norm without its solver: nothing is known
         return
-    if said.is_beyond:
-        text = f"rate {said.rate:g} of {step.name} is large for the best-scoring selection: {said.warning}"
+    if expected.is_beyond:
+        rate = f"rate {expected.rate:g} of {step.name}"
+        text = f"{rate} is large for the best-scoring selection: {expected.warning}"
         warnings.warn(text, RateWarning, stacklevel=3)

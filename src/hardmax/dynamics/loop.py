@@ -8,6 +8,8 @@ runs as Python, with numpy in place of its small kernels (`plain_steps`).
 from __future__ import annotations
 
 import math
+import operator
+from collections.abc import Callable
 from functools import cached_property
 from types import FunctionType
 from typing import Any, NamedTuple
@@ -28,39 +30,17 @@ from hardmax._lib.compiled import (
     uncounted,
 )
 from hardmax.dynamics import forces
-from hardmax.dynamics.forces import (
-    CANCELLED,
-    CYCLED,
-    EMPTY,
-    EXHAUSTED,
-    EXPONENTS,
-    LAYOUT,
-    LEFT_FORM,
-    LOOKING,
-    MARKED,
-    MOVE,
-    MOVES,
-    NO_COMPETITOR,
-    PAUSE,
-    SAVED,
-    STATIONARY,
-    STEP,
-    STILL,
-    WEIGHTS,
-    WORKSPACE,
-    V,
-)
 from hardmax.dynamics.softmax import LOG_SCALE
 from hardmax.dynamics.updates import UPDATE, steepest_step
 
 # How the loop may also end; a cycle is noted, and the run goes on.
-DONE, CYCLE, RUNAWAY, PAUSED = MOVES, 6, 7, 8
+DONE, CYCLE, RUNAWAY, PAUSED = forces.MOVES, 6, 7, 8
 
 EVENTS = {
     DONE: None,
-    STATIONARY: "stationary point",
-    NO_COMPETITOR: "no competing token",
-    EXHAUSTED: "precision exhausted",
+    forces.STATIONARY: "stationary point",
+    forces.NO_COMPETITOR: "no competing token",
+    forces.EXHAUSTED: "precision exhausted",
     CYCLE: "cycle",
     RUNAWAY: "runaway",
 }
@@ -177,35 +157,44 @@ def take_steps(
     """
     clock, steps = work.clock, plan.rates.shape[1]
     while True:
-        k = clock[STEP]
-        if k == record[clock[SAVED]]:
-            set_row(points, clock[SAVED], x[: points.shape[1]])
-            clock[SAVED] += 1
+        k = clock[forces.STEP]
+        if k == record[clock[forces.SAVED]]:
+            set_row(points, clock[forces.SAVED], x[: points.shape[1]])
+            clock[forces.SAVED] += 1
         if k == steps:
-            return CYCLE if clock[CYCLED] else DONE
-        if k == clock[PAUSE]:
+            return CYCLE if clock[forces.CYCLED] else DONE
+        if k == clock[forces.PAUSE]:
             return PAUSED
-        if clock[LOOKING]:
-            if is_back(x, states, work.mark) and (k - clock[MARKED]) * plan.batch % plan.n == 0:
-                clock[LOOKING], clock[CYCLED] = 0, k > clock[MARKED] + 1  # at rest it does not go round
-            elif k >= 2 * clock[MARKED]:
-                clock[MARKED] = k
+        if clock[forces.LOOKING]:
+            if is_back(x, states, work.mark) and (k - clock[forces.MARKED]) * plan.batch % plan.n == 0:
+                clock[forces.LOOKING], clock[forces.CYCLED] = (
+                    0,
+                    k > clock[forces.MARKED] + 1,
+                )  # at rest it does not go round
+            elif k >= 2 * clock[forces.MARKED]:
+                clock[forces.MARKED] = k
                 set_mark(x, states, work.mark)
         status = force(layout, x, work)
-        if status in (CANCELLED, LEFT_FORM):
+        if status in (forces.CANCELLED, forces.LEFT_FORM):
             return status
-        if status != MOVES:
-            clock[STILL], clock[EMPTY] = clock[STILL] + plan.batch, clock[EMPTY] and status == NO_COMPETITOR
-            if clock[STILL] < plan.n:
-                clock[STEP] = k + 1
+        if status != forces.MOVES:
+            clock[forces.STILL], clock[forces.EMPTY] = (
+                clock[forces.STILL] + plan.batch,
+                clock[forces.EMPTY] and status == forces.NO_COMPETITOR,
+            )
+            if clock[forces.STILL] < plan.n:
+                clock[forces.STEP] = k + 1
                 continue
-            fill_rows(points, clock[SAVED], x[: points.shape[1]])
-            return status if status == EXHAUSTED or clock[EMPTY] else STATIONARY
-        clock[STILL], clock[EMPTY] = 0, 1
+            fill_rows(points, clock[forces.SAVED], x[: points.shape[1]])
+            return status if status == forces.EXHAUSTED or clock[forces.EMPTY] else forces.STATIONARY
+        clock[forces.STILL], clock[forces.EMPTY] = 0, 1
         for b in range(plan.kinds.size):
             first, last, rate = work.bounds[b], work.bounds[b + 1], plan.rates[b, k]
-            direction, exponents = work.vectors[V][first:last], work.vectors[EXPONENTS][first:last]
-            move = work.vectors[MOVE][first:last]
+            direction, exponents = (
+                work.vectors[forces.V][first:last],
+                work.vectors[forces.EXPONENTS][first:last],
+            )
+            move = work.vectors[forces.MOVE][first:last]
             if work.lengths[b] == 0.0:
                 set_multiple(move, direction, 0.0)
             elif plan.kinds[b] == BY_RULE:
@@ -213,7 +202,7 @@ def take_steps(
                 if work.totals.size:
                     size = steepest_step(direction, exponents, plan.power, move) if plan.normalized else 0.0
                     shift = math.log(plan.units[b]) - plan.log_total - size
-                    weights, log_scale = work.slots[WEIGHTS], work.inputs[LOG_SCALE]
+                    weights, log_scale = work.slots[forces.WEIGHTS], work.inputs[LOG_SCALE]
                     add_shares(weights, log_scale, rate, shift, layout.offsets, work.totals)
                 state = states[plan.states[b] : plan.states[b + 1]].reshape((plan.rows[b], last - first))
                 updates[b](direction, exponents, plan.constants[b], state, rate, k, move)
@@ -225,11 +214,11 @@ def take_steps(
         for b in range(plan.kinds.size):
             first, last = work.bounds[b], work.bounds[b + 1]
             is_limited = plan.limits[b] < np.inf
-            if is_limited and not stays(x[first:last], work.vectors[MOVE][first:last], plan.limits[b]):
-                fill_rows(points, clock[SAVED], x[: points.shape[1]])
+            if is_limited and not stays(x[first:last], work.vectors[forces.MOVE][first:last], plan.limits[b]):
+                fill_rows(points, clock[forces.SAVED], x[: points.shape[1]])
                 return RUNAWAY
-        add(x, work.vectors[MOVE])
-        clock[STEP] = k + 1
+        add(x, work.vectors[forces.MOVE])
+        clock[forces.STEP] = k + 1
 
 
 class CompiledLoop:
@@ -237,7 +226,7 @@ class CompiledLoop:
 
     def __init__(self, force: Any, layout: Any) -> None:
         self.signature = int64(
-            types.FunctionType(force), UPDATES, PLAN, layout, WORKSPACE, OUT, OUT, INDEX, OUT_TABLE
+            types.FunctionType(force), UPDATES, PLAN, layout, forces.WORKSPACE, OUT, OUT, INDEX, OUT_TABLE
         )
 
     @cached_property
@@ -250,42 +239,10 @@ class CompiledLoop:
         return int(self._entry(*arguments))
 
 
-compiled = CompiledLoop(forces.SIGNATURE, LAYOUT)
+compiled = CompiledLoop(forces.SIGNATURE, forces.LAYOUT)
 
 
-@np.errstate(all="ignore")  # as in compiled arithmetic
-def _set_multiple(move: np.ndarray, x: np.ndarray, factor: float) -> None:
-    np.multiply(x, factor, out=move)
-
-
-@np.errstate(all="ignore")
-def _stays(x: np.ndarray, move: np.ndarray, limit: float) -> bool:
-    return bool((np.abs(x + move) <= limit).all())
-
-
-@np.errstate(all="ignore")
-def _add(x: np.ndarray, move: np.ndarray) -> None:
-    x += move
-
-
-def _raise_by(x: np.ndarray, number: float) -> None:
-    x += number
-
-
-def _set_row(table: np.ndarray, k: int, row: np.ndarray) -> None:
-    table[k] = row
-
-
-def _fill_rows(table: np.ndarray, first: int, row: np.ndarray) -> None:
-    table[first:] = row
-
-
-def _is_back(x: np.ndarray, states: np.ndarray, mark: np.ndarray) -> bool:
-    return np.array_equal(x, mark[: x.size]) and np.array_equal(states, mark[x.size :])
-
-
-def _set_mark(x: np.ndarray, states: np.ndarray, mark: np.ndarray) -> None:
-    mark[: x.size], mark[x.size :] = x, states
+_quiet = np.errstate(all="ignore")  # as in compiled arithmetic
 
 
 def _step_factor(rate: float, length: float, log_scale: float, normalized: bool, epsilon: float) -> float:
@@ -296,15 +253,15 @@ def _step_factor(rate: float, length: float, log_scale: float, normalized: bool,
         return math.inf
 
 
-IN_NUMPY = {
-    "set_multiple": _set_multiple,
-    "stays": _stays,
-    "add": _add,
-    "raise_by": _raise_by,
-    "set_row": _set_row,
-    "fill_rows": _fill_rows,
-    "is_back": _is_back,
-    "set_mark": _set_mark,
+IN_NUMPY: dict[str, Callable[..., Any]] = {
+    "set_multiple": _quiet(lambda move, x, factor: np.multiply(x, factor, out=move)),
+    "stays": _quiet(lambda x, move, limit: bool((np.abs(x + move) <= limit).all())),
+    "add": _quiet(operator.iadd),
+    "raise_by": operator.iadd,
+    "set_row": operator.setitem,
+    "fill_rows": lambda table, first, row: operator.setitem(table, slice(first, None), row),
+    "is_back": lambda x, states, mark: np.array_equal(np.concatenate([x, states]), mark),
+    "set_mark": lambda x, states, mark: np.concatenate([x, states], out=mark),
     "step_factor": _step_factor,
 }
 

@@ -50,8 +50,8 @@ def off_top_attention(problem: Problem, p: Any) -> float:
     settled = settle_at(problem, problem.vector("p", p))
     shares = settled.slots.spread(settled.shares)
     # Copies of the top token are that token; a twin of it with another score counts as lost attention.
-    lost = problem.groups != np.repeat(settled.slots.leaders[settled.tops], problem.sizes)
-    return float(np.mean(np.add.reduceat(np.where(lost, shares, 0.0), problem.offsets[:-1])))
+    is_off = problem.groups != np.repeat(settled.slots.leaders[settled.tops], problem.sizes)
+    return float(np.mean(np.add.reduceat(np.where(is_off, shares, 0.0), problem.offsets[:-1])))
 
 
 def predictions(problem: Problem, p: Any) -> np.ndarray:
@@ -126,11 +126,11 @@ class SignedLog:
     @staticmethod
     def sum(terms: Iterable[SignedLog]) -> SignedLog:
         """Signed log-sum-exp."""
-        kept = [t for t in terms if t.sign and t.log > -math.inf]
-        if not kept:
+        nonzero = [t for t in terms if t.sign and t.log > -math.inf]
+        if not nonzero:
             return SignedLog(0, -math.inf)
-        top = max(t.log for t in kept)
-        total = math.fsum(t.sign * math.exp(t.log - top) for t in kept)
+        top = max(t.log for t in nonzero)
+        total = math.fsum(t.sign * math.exp(t.log - top) for t in nonzero)
         if total == 0.0:
             return SignedLog(0, -math.inf)
         return SignedLog(1 if total > 0 else -1, top + math.log(abs(total)))
@@ -256,7 +256,7 @@ def _smoothness(problem: Problem) -> np.ndarray:
     """(L_p, tight) for keys of moderate size."""
     if problem.readout.in_log is not None:  # a difference of two variances of k.q, each at most (range / 2)^2
         inputs = problem.split(problem.keys[problem.tokens])
-        bound = problem.average(np.array([_diameter(own) ** 2 / 4 for own in inputs]))
+        bound = problem.average(np.array([_diameter(rows) ** 2 / 4 for rows in inputs]))
         return np.array([bound, bound])
     assert problem.loss.constants is not None
     B = float(np.abs(problem.scores).max())
@@ -277,7 +277,7 @@ def _smoothness(problem: Problem) -> np.ndarray:
         spread = _diameter(keys)
         gap = gamma.max() - gamma.min()
         tight.append(M0 * spread**2 * gap**2 / 16 + M1 * spread**2 * gap / 4)
-    return np.array([problem.average(np.array(each)) for each in (paper, tight)])
+    return np.array([problem.average(np.array(bounds)) for bounds in (paper, tight)])
 
 
 def _diameter(keys: np.ndarray) -> Any:

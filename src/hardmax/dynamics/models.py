@@ -15,6 +15,8 @@ import numpy as np
 
 from hardmax._lib import expect
 from hardmax._lib.arrays import exponent, lengths
+from hardmax.dynamics import forces
+from hardmax.dynamics.blocks import known_options
 from hardmax.dynamics.driver import (
     PlainForce,
     Rule,
@@ -25,24 +27,12 @@ from hardmax.dynamics.driver import (
     steps_to_record,
     with_milestones,
 )
-from hardmax.dynamics.forces import (
-    EXPONENTS,
-    MOVES,
-    NO_COMPETITOR,
-    STATIONARY,
-    V,
-    Workspace,
-    layout_of,
-    pair,
-    spread,
-    total_of,
-)
-from hardmax.dynamics.forces import factors as factors_force
-from hardmax.dynamics.gradient import Settled, pull_of, readout_pull, risk_at, settle_at, with_readout
+from hardmax.dynamics.forces import Workspace, layout_of, set_pull, total_of
+from hardmax.dynamics.gradient import pull_of, readout_pull, risk_at, settle_at, with_readout
 from hardmax.dynamics.optim import GD, Normalized, Optimizer
 from hardmax.dynamics.optim.base import need_optimizer
 from hardmax.dynamics.run import Run
-from hardmax.dynamics.stepping import fast_path, need_batch, of_batch, pull_by_coordinate
+from hardmax.dynamics.stepping import fast_path, need_batch, of_batch, pull_by_coordinate, still
 from hardmax.margin.norms.solving import proved_by
 from hardmax.problem import Problem
 from hardmax.problem.coordinates import Coordinates, Scale, known, scaled, scaled_readout
@@ -64,11 +54,11 @@ class Steps:
     """The options of a training by steps."""
 
     count: int
-    start: Any
     record: np.ndarray  # the steps to keep
-    batch: int | None
-    coordinates: Coordinates
     watch: RunWatch
+    start: Any = None
+    batch: int | None = None
+    coordinates: Coordinates = "auto"
 
 
 class Model:
@@ -105,10 +95,8 @@ class Model:
             raise ValueError(
                 f"optimizer must be one, or one for each of {self.blocks}, got {len(optimizer)} of them"
             )
-        return tuple(
-            need_optimizer(each, f"optimizer of {name}")
-            for name, each in zip(self.blocks, optimizer, strict=True)
-        )
+        pairs = zip(self.blocks, optimizer, strict=True)
+        return tuple(need_optimizer(rule, f"optimizer of {name}") for name, rule in pairs)
 
 
 class SteppedModel(Model):
@@ -121,23 +109,14 @@ class SteppedModel(Model):
     def _train(self, optimizer: Any, *, steps: int = STEPS, **options: Any) -> Any:
         """Read the options, take the steps, and return the run."""
         steps = expect.whole("steps", steps)
-        for name in options:
-            if name not in self.options:
-                raise TypeError(
-                    f"{name} is not an option for {self.title}; the options are {', '.join(self.options)}"
-                )
+        known_options(self.title, options, self.options)
         together = self.moves_together and not isinstance(optimizer, Mapping | tuple | list)
         optimizers = (need_optimizer(optimizer),) if together else self.each(optimizer)
-        milestones = options.get("milestones", ())
-        asked = Steps(
-            steps,
-            options.get("start"),
-            steps_to_record(options.get("record"), steps),
-            options.get("batch"),
-            known(options.get("coordinates", "auto")),
-            RunWatch(**{name: options[name] for name in RunWatch._fields if name in options}),
-        )
-        return self._take(with_milestones(optimizers, steps, milestones), asked)
+        optimizers = with_milestones(optimizers, steps, options.pop("milestones", ()))
+        watch = RunWatch(**{name: options.pop(name) for name in RunWatch._fields if name in options})
+        record = steps_to_record(options.pop("record", None), steps)
+        options["coordinates"] = known(options.get("coordinates", "auto"))
+        return self._take(optimizers, Steps(steps, record, watch, **options))
 
     def _take(self, optimizers: tuple[Optimizer, ...], steps: Steps) -> Any:
         """Take the steps of the blocks."""
@@ -156,11 +135,6 @@ class OfProblem(SteppedModel):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.problem!r})"
-
-
-def still(settled: Settled) -> int:
-    """Why nothing pulls at a settled point."""
-    return NO_COMPETITOR if np.isneginf(settled.log_scale).all() else STATIONARY
 
 
 class Vector(OfProblem):
@@ -189,9 +163,8 @@ class Vector(OfProblem):
                 f'coordinates must be "auto" or "primal" for {type(step).__name__}, which leaves the span of '
                 f"the keys, got {steps.coordinates!r}"
             )
-        loop = fast_path(scale.problem, rule, steps.watch)
         task = StepTask(scale.problem, rule, steps.record, p, steps.coordinates, batch, steps.watch)
-        points, event = loop(task)
+        points, event = fast_path(scale.problem, rule, steps.watch)(task)
         times = steps.record[: len(points)]  # fewer if a loss was low enough
         more: dict[str, Any] = {"method": step.name, "optimizer": step, "batch": steps.batch}
         return Run(problem, "step", times, scale.back(points), event, **more)
@@ -268,38 +241,39 @@ class Matrix(OfProblem):
         return WeightRun(seen, q.clock, q.times, q.points, q.event, **more, prompt=u, start=W)
 
 
-def _train_entries(seen: Problem, step: Optimizer, u: np.ndarray, W: np.ndarray, steps: Steps) -> WeightRun:
+def _train_entries(
+    problem: Problem, step: Optimizer, u: np.ndarray, W: np.ndarray, steps: Steps
+) -> WeightRun:
     """Steps of all entries of W, whose gradient is u times that by q = W'u."""
-    if scaled(seen).exponent:
+    if scaled(problem).exponent:
         raise ValueError(
             f"values must be of moderate size where W is trained by {type(step).__name__}; divide them by "
             "their size, or choose GD or Normalized"
         )
-    seen.need_decreasing_loss()
-    slots, rule, x = slots_of(seen), Rule.unscaled(step, steps.count, W.shape), W.ravel().copy()
-    batch = need_batch(seen, steps.batch)
-    total = total_of(seen, batch)
+    problem.need_decreasing_loss()
+    slots, rule, x = slots_of(problem), Rule.unscaled(step, steps.count, W.shape), W.ravel().copy()
+    batch = need_batch(problem, steps.batch)
+    total = total_of(problem, batch)
 
     def force(_: Any, at: np.ndarray, work: Workspace) -> int:
-        settled = of_batch(settle_at(seen, at.reshape(W.shape).T @ u, slots), work, batch)
+        settled = of_batch(settle_at(problem, at.reshape(W.shape).T @ u, slots), work, batch)
         if step.by_coordinate:
             pull, exponents, _rounding = pull_by_coordinate(settled, slots.table, total)
-            work.vectors[V] = np.outer(u, pull).ravel()
-            work.vectors[EXPONENTS] = np.broadcast_to(exponents, W.shape).ravel()
-            work.lengths[0] = float(pull.any())
+            exponents = np.broadcast_to(exponents, W.shape).ravel()
+            set_pull(work, 0, np.outer(u, pull), exponents, float(pull.any()))
         else:
-            found = pull_of(settled, slots.table, total)
-            pull = found.direction
-            work.vectors[V] = np.outer(u, pull).ravel()
-            work.lengths[0] = spread(work.vectors[V], work.vectors[EXPONENTS], found.log_norm)
-        return MOVES if pull.any() else still(settled)
+            along = pull_of(settled, slots.table, total)
+            pull = along.direction
+            set_pull(work, 0, np.outer(u, pull), along.log_norm)
+        return forces.MOVES if pull.any() else still(settled)
 
-    trainer = Trainer(force, slots, x, [rule], steps.record, slots=0, n=seen.n, batch=batch)
-    steps.watch.run(trainer, lambda: risk_at(seen, x.reshape(W.shape).T @ u, slots), seen)
+    trainer = Trainer(force, slots, x, [rule], steps.record, slots=0, n=problem.n, batch=batch)
+    steps.watch.run(trainer, lambda: risk_at(problem, x.reshape(W.shape).T @ u, slots), problem)
     Ws = trainer.points.reshape(-1, *W.shape)
-    points, times = np.stack([each.T @ u for each in Ws]), steps.record[: len(Ws)]
+    points, times = np.stack([matrix.T @ u for matrix in Ws]), steps.record[: len(Ws)]
     more: dict[str, Any] = {"method": step.name, "observed": {"W": Ws}, "optimizer": step}
-    return WeightRun(seen, "step", times, points, trainer.event, batch=steps.batch, prompt=u, start=W, **more)
+    more |= {"batch": steps.batch, "prompt": u, "start": W}
+    return WeightRun(problem, "step", times, points, trainer.event, **more)
 
 
 class Joint(OfProblem):
@@ -343,7 +317,7 @@ class Joint(OfProblem):
         if problem.loss.is_compiled and not is_large:
             values, zeros = slots.merge(readout.values[seen.tokens]), np.zeros(len(slots.tokens))
             layout = layout_of(seen, slots, values=values, labels=readout.labels, scores=zeros, batch=batch)
-            force = pair
+            force = forces.pair
         more: dict[str, Any] = {"slots": len(slots.tokens), "n": problem.n, "batch": batch}
         trainer = Trainer(force, layout, x, rules, steps.record, sizes=[d, len(readout.v)], **more)
 
@@ -363,10 +337,9 @@ def _plain_pair(problem: Problem, batch: int) -> PlainForce:
         now = with_readout(problem, x[d:])
         settled = of_batch(settle_at(now, x[:d], slots), work, batch)
         pulls = pull_of(settled, slots.table, total), readout_pull(now, settled, total)
-        for b, (part, pull) in enumerate(zip((slice(0, d), slice(d, None)), pulls, strict=True)):
-            work.vectors[V, part], work.vectors[EXPONENTS, part] = pull.direction, pull.log_norm
-            work.lengths[b] = 0.0 if pull.is_stationary else 1.0
-        return MOVES if work.lengths.any() else still(settled)
+        for b, pull in enumerate(pulls):
+            set_pull(work, b, pull.direction, pull.log_norm, 0.0 if pull.is_stationary else 1.0)
+        return forces.MOVES if work.lengths.any() else still(settled)
 
     return force
 
@@ -409,15 +382,15 @@ class FactorRun(Run):
         spectral norm on each, as Spectral's and Muon's, about the spectral norm.
         """
         rules = self.optimizer if isinstance(self.optimizer, tuple | list) else (self.optimizer,)
-        norms = {None if each is None else each.norm for each in rules}
+        norms = {None if rule is None else rule.norm for rule in rules}
         return {"l2": "nuclear", "spectral": "spectral"}.get(str(norms.pop())) if len(norms) == 1 else None
 
     def margin_bounds(self) -> MaxMargin:
         """Return what the end proves of the nuclear margin, with the best multipliers (D-THM-2)."""
         from hardmax.margin.norms.factored import factored_point
 
-        found = factored_point(self.problem, self.K, self.Q)
-        proof = proved_by(found.constraints, "nuclear", found.W.ravel(), found.multipliers)
+        end = factored_point(self.problem, self.K, self.Q)
+        proof = proved_by(end.constraints, "nuclear", end.W.ravel(), end.multipliers)
         return replace(proof, selection=self.selection.tokens)
 
     def forecast(self) -> Forecast:
@@ -456,7 +429,7 @@ class Factors(OfProblem):
             rows, queries = keys.token[slots.tokens], keys.query[slots.tokens[slots.offsets[:-1]]]
             parts: dict[str, Any] = {"keys": keys.left, "values": keys.right, "tokens": rows}
             layout = layout_of(problem, slots, **parts, queries=queries, rank=m, batch=batch)
-            force = factors_force
+            force = forces.factors
         sizes = [K.size, Q.size] if len(rules) == 2 else None
         more: dict[str, Any] = {"slots": len(slots.tokens), "n": problem.n, "batch": batch}
         trainer = Trainer(
@@ -509,17 +482,17 @@ class Factors(OfProblem):
         self, optimizers: Sequence[Optimizer], steps: int, shapes: Sequence[tuple[int, ...]], by_update: bool
     ) -> list[Rule]:
         """One rule of (K, Q) together, or one of each."""
-        if any(isinstance(each.lr, str) for each in optimizers):
+        if any(isinstance(optimizer.lr, str) for optimizer in optimizers):
             raise ValueError('lr must be a number where factors are trained, got "1/L_p", which is about W')
         if len(optimizers) == 1 and optimizers[0].of_matrix:
             optimizers = [*optimizers, *optimizers]
         unit = Scale(self.problem, 0)
-        rules = [Rule.of(each, steps, unit, by_update=by_update) for each in optimizers]
+        rules = [Rule.of(optimizer, steps, unit, by_update=by_update) for optimizer in optimizers]
         return [replace(rule, limit=LARGEST, shape=shape) for rule, shape in zip(rules, shapes, strict=False)]
 
     @staticmethod
     def _method(optimizers: Sequence[Optimizer]) -> str:
-        names = [each.name for each in optimizers]
+        names = [optimizer.name for optimizer in optimizers]
         if len(names) == 1:
             return f"{names[0]} of " + ("K and of Q" if optimizers[0].of_matrix else "K and Q together")
         return f"{names[0]} of K, {names[1]} of Q" if names[0] != names[1] else f"{names[0]} of K and of Q"
@@ -534,12 +507,11 @@ def _plain_factors(problem: Problem, m: int, batch: int) -> PlainForce:
         settled = of_batch(settle_at(problem, (K @ Q.T).ravel(), slots), work, batch)
         pull = pull_of(settled, slots.table, total)
         if pull.is_stationary:
-            return NO_COMPETITOR
+            return forces.NO_COMPETITOR
         G = pull.direction.reshape(wide, high)
-        work.vectors[V] = np.concatenate([(G @ Q).ravel(), (G.T @ K).ravel()])
-        for b in range(len(work.lengths)):
-            block = slice(work.bounds[b], work.bounds[b + 1])
-            work.lengths[b] = spread(work.vectors[V, block], work.vectors[EXPONENTS, block], pull.log_norm)
-        return MOVES if work.lengths.any() else STATIONARY
+        direction = np.concatenate([(G @ Q).ravel(), (G.T @ K).ravel()])
+        for b, part in enumerate(np.split(direction, work.bounds[1:-1])):
+            set_pull(work, b, part, pull.log_norm)
+        return forces.MOVES if work.lengths.any() else forces.STATIONARY
 
     return force

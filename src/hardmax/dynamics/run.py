@@ -393,8 +393,8 @@ class Run:
         np.int64(10)
         """
         arrays = read_arrays(path)
-        named = {"times", "clock", "event", "method"} <= arrays.keys()
-        if not named or not arrays.keys() & {"points", "end"}:
+        has_names = {"times", "clock", "event", "method"} <= arrays.keys()
+        if not has_names or not arrays.keys() & {"points", "end"}:
             raise ValueError(f"{path} does not hold a run; it holds {', '.join(sorted(arrays)) or 'nothing'}")
 
         def of(prefix: str) -> dict[str, np.ndarray]:
@@ -469,8 +469,8 @@ class RunDisplay(Pictured):
     def of(cls, path: Run, target: Any = None) -> RunDisplay:
         """Measure a trajectory."""
         if path.points is None:
-            seen = {"norm of p": path.observed.get("norms"), "risk": path.losses}
-            return cls(path.clock, path.times, {name: x for name, x in seen.items() if x is not None})
+            observed = {"norm of p": path.observed.get("norms"), "risk": path.losses}
+            return cls(path.clock, path.times, {name: x for name, x in observed.items() if x is not None})
         curves = {
             "norm of p": path.p_norms,
             "attention off the top token": np.array(

@@ -10,28 +10,10 @@ from typing import Any
 import numpy as np
 
 from hardmax._lib import expect
+from hardmax.dynamics import forces
 from hardmax.dynamics.driver import NOTHING, PlainForce, Rule, RunWatch, StepTask, Trainer, steps_to_record
 from hardmax.dynamics.edges import EdgeSteps
-from hardmax.dynamics.forces import (
-    CANCELLED,
-    EXHAUSTED,
-    EXPONENTS,
-    MOVES,
-    NO_COMPETITOR,
-    ROUNDING,
-    SMALL,
-    STATIONARY,
-    STEP,
-    WEIGHTS,
-    V,
-    Workspace,
-    by_coordinate,
-    by_inner_products,
-    dense,
-    layout_of,
-    log_weights,
-    total_of,
-)
+from hardmax.dynamics.forces import Workspace, layout_of, log_weights, set_pull, total_of
 from hardmax.dynamics.gradient import Settled, pull_of, risk_at, settle_at
 from hardmax.dynamics.loop import BY_RULE, UNIT_ALONG
 from hardmax.dynamics.optim import Optimizer
@@ -69,9 +51,9 @@ def points_from(
     scale, few = scaled(problem), need_batch(problem, batch)
     rule = Rule.of(step, steps, scale, by_update=few > 0)
     loop = fast_path(scale.problem, rule)
-    begun = [np.array(scale.point(problem.vector("start", start), "start")) for start in starts]
+    points = [np.array(scale.point(problem.vector("start", start), "start")) for start in starts]
     task = StepTask(scale.problem, rule, steps_to_record(record, steps), batch=few)
-    return scale.back(np.stack([loop(task._replace(p=p))[0] for p in begun]))
+    return scale.back(np.stack([loop(task._replace(p=p))[0] for p in points]))
 
 
 def _along(task: StepTask) -> tuple[np.ndarray, str | None]:
@@ -82,7 +64,8 @@ def _along(task: StepTask) -> tuple[np.ndarray, str | None]:
     m, M = len(spans.plus), len(slots.tokens)
     chosen = choose(task.coordinates, m, M, problem.d, len(rule.rates))
     if chosen == "gram" and task.watch.checkpoint is None:  # it may have to begin again in others
-        gram, logits = spans.gram(slots.table), spans.along(slots.table, p)
+        table, plus, minus = slots.table, spans.plus, spans.minus
+        gram, logits = table.gram(plus, minus), table.along(plus, minus, p)
         layout = layout_of(
             problem,
             slots,
@@ -93,14 +76,16 @@ def _along(task: StepTask) -> tuple[np.ndarray, str | None]:
             normalized=rule.kind == UNIT_ALONG,
         )
         x = np.concatenate([np.zeros(m), logits, [0.0]])
-        trainer = Trainer(by_inner_products, layout, x, [rule], task.record, width=m, slots=M, n=problem.n)
+        trainer = Trainer(
+            forces.by_inner_products, layout, x, [rule], task.record, width=m, slots=M, n=problem.n
+        )
 
         def loss() -> float:
-            return risk_at(problem, p + spans.combine(slots.table, x[None, :m])[0], slots)
+            return risk_at(problem, p + table.combine(plus, minus, x[None, :m])[0], slots)
 
         task.watch.run(trainer, loss, problem)
-        if trainer.status != CANCELLED:
-            return p + spans.combine(slots.table, trainer.points), trainer.event
+        if trainer.status != forces.CANCELLED:
+            return p + table.combine(plus, minus, trainer.points), trainer.event
     if chosen == "gram":
         chosen = "qr"  # near a stationary point inner products lose the direction; coordinates do not
     return by_rule(task._replace(coordinates=chosen))
@@ -112,10 +97,13 @@ def by_rule(task: StepTask) -> tuple[np.ndarray, str | None]:
     slots, total, basis = slots_of(problem), total_of(problem, batch), None
     force: Any
     layout: Any
-    if runs_compiled(problem, rule):
+    is_table = isinstance(problem.table, Dense) or (
+        isinstance(problem.table, Products) and not problem.table.is_large
+    )
+    if is_table and can_compile(problem, rule):
         if task.coordinates in ("gram", "qr"):  # moves are not multiples of V: a Gram matrix is useless
             basis = orthonormal_basis(slots)
-        force = by_coordinate if rule.kind == BY_RULE and rule.step.by_coordinate else dense
+        force = forces.by_coordinate if rule.kind == BY_RULE and rule.step.by_coordinate else forces.dense
         keys = None if basis is None else slots.keys @ basis
         layout = layout_of(problem, slots, keys=keys, batch=batch)
     else:
@@ -142,13 +130,6 @@ def by_rule(task: StepTask) -> tuple[np.ndarray, str | None]:
     return trainer.points if basis is None else np.stack([*map(whole, trainer.points)]), trainer.event
 
 
-def runs_compiled(problem: Problem, rule: Rule) -> bool:
-    """Return whether the loop never calls Python: keys in a table, fixed scores, compiled loss and rule."""
-    table = problem.table
-    written = isinstance(table, Products) and not table.is_large
-    return (isinstance(table, Dense) or written) and can_compile(problem, rule)
-
-
 def can_compile(problem: Problem, rule: Rule) -> bool:
     """Return whether readout, loss and rule can run compiled, whatever the keys are."""
     return not problem.readout.moves and problem.loss.is_compiled and rule.is_compiled
@@ -159,23 +140,24 @@ def plain_force(problem: Problem, slots: Slots, rule: Rule, batch: int, total: f
     one_by_one = rule.kind == BY_RULE and rule.step.by_coordinate
 
     def force(_: Any, p: np.ndarray, work: Workspace) -> int:
-        settled = of_batch(settle_at(problem, p, slots), work, batch)
-        work.slots[WEIGHTS], work.inputs[LOG_SCALE], rounding = settled.weights, settled.log_scale, False
+        settled, rounding = of_batch(settle_at(problem, p, slots), work, batch), False
+        work.slots[forces.WEIGHTS], work.inputs[LOG_SCALE] = settled.weights, settled.log_scale
         if one_by_one:
-            work.vectors[V], work.vectors[EXPONENTS], rounding = pull_by_coordinate(
-                settled, slots.table, total
-            )
+            direction, exponents, rounding = pull_by_coordinate(settled, slots.table, total)
+            set_pull(work, 0, direction, exponents, 1.0)
         else:
             pull = pull_of(settled, slots.table, total)
-            work.vectors[V], work.vectors[EXPONENTS] = pull.direction, pull.log_norm
-        work.lengths[0] = 1.0
-        if work.vectors[V].any():
-            return MOVES
-        if rounding:
-            return EXHAUSTED
-        return NO_COMPETITOR if np.isneginf(settled.log_scale).all() else STATIONARY
+            set_pull(work, 0, pull.direction, pull.log_norm, 1.0)
+        if work.vectors[forces.V].any():
+            return forces.MOVES
+        return forces.EXHAUSTED if rounding else still(settled)
 
     return force
+
+
+def still(settled: Settled) -> int:
+    """Return why nothing pulls at a settled point."""
+    return forces.NO_COMPETITOR if np.isneginf(settled.log_scale).all() else forces.STATIONARY
 
 
 def need_batch(problem: Problem, batch: Any) -> int:
@@ -190,7 +172,7 @@ def of_batch(settled: Settled, work: Workspace, batch: int) -> Settled:
     if not batch:
         return settled
     n = len(settled.tops)
-    inside = (np.arange(n) - int(work.clock[STEP]) * batch) % n < batch
+    inside = (np.arange(n) - int(work.clock[forces.STEP]) * batch) % n < batch
     return replace(settled, log_slopes=np.where(inside, settled.log_slopes, -np.inf))
 
 
@@ -205,7 +187,7 @@ def pull_by_coordinate(settled: Settled, table: Keys, total: float) -> tuple[np.
     if isinstance(table, Products):
         direction, sizes, exponents[:] = _sum_products(settled, table)
         has_queries = np.tile(table.right.any(axis=0), table.unknown[0])
-        small = np.flatnonzero((sizes < SMALL) & has_queries)
+        small = np.flatnonzero((sizes < forces.SMALL) & has_queries)
     if small.size:
         logs, signs, rows = _log_terms(settled, table, small)
         direction[small], exponents[small], sizes[small] = _sum_logs(logs, signs, rows)
@@ -270,5 +252,5 @@ def _sum_logs(
 
 def _drop_rounding(direction: np.ndarray, sizes: np.ndarray) -> tuple[np.ndarray, bool]:
     """Return V with zeros where its terms cancel to rounding, and whether that is all of it."""
-    cancelled = np.abs(direction) <= ROUNDING * sizes
+    cancelled = np.abs(direction) <= forces.ROUNDING * sizes
     return np.where(cancelled, 0.0, direction), bool(cancelled.all() and direction.any())

@@ -11,7 +11,7 @@ from hardmax._lib import expect
 from hardmax._lib.arguments import WrongType, check_arguments
 from hardmax._lib.parallel import cores
 from hardmax.dynamics.driver import RunWatch
-from hardmax.dynamics.lanes.batches import train_side_by_side
+from hardmax.dynamics.lanes.loops import train_side_by_side
 from hardmax.dynamics.models import STEPS, Model, Optimizers, Record, Vector
 from hardmax.dynamics.optim import Optimizer
 from hardmax.dynamics.run import Run
@@ -115,18 +115,18 @@ def train(
             "optimizer must be given, because training has no default; choose one of hm.optim, such as "
             "hm.optim.GD(lr=0.1)"
         )
-    given = {"steps": steps, "start": start, "record": record, "batch": batch, "coordinates": coordinates}
-    given |= options
-    given = {name: value for name, value in given.items() if value is not None}
+    arguments = {"steps": steps, "start": start, "record": record, "batch": batch, "coordinates": coordinates}
+    arguments |= options
+    arguments = {name: value for name, value in arguments.items() if value is not None}
     if not isinstance(model, Problem | Model):
-        return _train_list(list(model), optimizer, workers, **{"record": (), **given})
+        return _train_list(list(model), optimizer, workers, **{"record": (), **arguments})
     if isinstance(model, Model):
-        return model._train(optimizer, **given | ({} if workers is None else {"workers": workers}))
+        return model._train(optimizer, **arguments | ({} if workers is None else {"workers": workers}))
     if workers is not None:
         raise ValueError("workers must be None where one problem is trained; give a list of problems")
-    if isinstance(optimizer, Optimizer) and optimizer.has_threshold and "batch" not in given:
+    if isinstance(optimizer, Optimizer) and optimizer.has_threshold and "batch" not in arguments:
         _warn(model, optimizer)
-    return train_quietly(model, optimizer, **given)
+    return train_quietly(model, optimizer, **arguments)
 
 
 def _warn(problem: Any, optimizer: Optimizer) -> None:
@@ -162,11 +162,11 @@ def _train_list(models: list[Any], optimizer: Any, workers: int | None, **option
     """Train each, with neighbors of one layout side by side."""
 
     def run(chunk: Sequence[Any]) -> list[Run]:
-        found = _side_by_side(chunk, optimizer, **options)
+        runs = _side_by_side(chunk, optimizer, **options)
         for place, model in enumerate(chunk):
-            if place not in found:
-                found[place] = train_quietly(model, optimizer, **options)
-        return [found[place] for place in range(len(chunk))]
+            if place not in runs:
+                runs[place] = train_quietly(model, optimizer, **options)
+        return [runs[place] for place in range(len(chunk))]
 
     if "checkpoint" in options:
         raise ValueError("checkpoint must be left out for a list of models; train them one by one")
@@ -176,4 +176,4 @@ def _train_list(models: list[Any], optimizer: Any, workers: int | None, **option
     size = min(64, 4 * -(-len(models) // (4 * count)))  # four go side by side
     chunks = [models[i : i + size] for i in range(0, len(models), size)]
     with ThreadPoolExecutor(count) as pool:  # the compiled loops release the interpreter
-        return [each for part in pool.map(run, chunks) for each in part]
+        return [item for part in pool.map(run, chunks) for item in part]

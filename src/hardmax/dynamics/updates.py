@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numba import float64, int64, types
 
-from hardmax._lib.compiled import OUT, OUT_TABLE, VECTOR, FirstClass, inlined, uncounted
+from hardmax._lib.compiled import OUT, OUT_TABLE, VECTOR, FirstClass, inlined
 
 SIGNATURE = types.void(VECTOR, VECTOR, VECTOR, OUT_TABLE, float64, int64, OUT)
 UPDATE = types.FunctionType(SIGNATURE)
@@ -31,7 +31,7 @@ def nothing(direction, exponents, constants, state, rate, step, move):  # type: 
     move[:] = 0.0
 
 
-@uncounted(float64(VECTOR, VECTOR, float64, OUT), error_model="numpy")
+@inlined()
 def steepest_step(direction, exponents, power, step):  # type: ignore[no-untyped-def]
     """Fill in the unit step of l_power that gains most of direction * exp(exponents): `margin.norms` has it.
 
@@ -183,7 +183,7 @@ def adam(direction, exponents, constants, state, rate, step, move):  # type: ign
         correct2 = -math.expm1((step + 1) * math.log(beta2)) if beta2 > 0.0 else 1.0
     along, widened = rate / correct1, 1.0 / math.sqrt(correct2)
     x, m, s_m, v, s_v = state[0], state[1], state[2], state[3], state[4]
-    apart, ratio = 0.0, 1.0  # a difference of exponents and its exp, as the coordinate before had them
+    gap, ratio = 0.0, 1.0  # a difference of exponents and its exp, as the coordinate before had them
     floor, damping = np.nan, 0.0  # the same for s_v, and epsilon seen from there
     for j in range(move.size):
         d, e = direction[j], exponents[j]
@@ -196,13 +196,13 @@ def adam(direction, exponents, constants, state, rate, step, move):  # type: ign
                 m[j], s_m[j] = seen_from(m[j], s_m[j], e, 1.0)
             if not abs(e - s_v[j]) <= NEAR:
                 v[j], s_v[j] = seen_from(v[j], s_v[j], e, 2.0)
-            if e - s_m[j] != apart:
-                apart = e - s_m[j]
-                ratio = math.exp(apart)
+            if e - s_m[j] != gap:
+                gap = e - s_m[j]
+                ratio = math.exp(gap)
             m[j] += (1.0 - beta1) * d * ratio
-            if e - s_v[j] != apart:
-                apart = e - s_v[j]
-                ratio = math.exp(apart)
+            if e - s_v[j] != gap:
+                gap = e - s_v[j]
+                ratio = math.exp(gap)
             v[j] += (1.0 - beta2) * (d * ratio) ** 2
         else:
             if 0.0 < abs(m[j]) < 1e-100:

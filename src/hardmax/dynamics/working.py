@@ -26,8 +26,7 @@ from typing import Any
 import numpy as np
 
 from hardmax._lib.arrays import lengths
-from hardmax.dynamics.field_kernels import OVERFLOW, choose, from_tops
-from hardmax.dynamics.fields import NOISE, Field, ForceLeg, Leg
+from hardmax.dynamics.fields import NOISE, OVERFLOW, Field, ForceLeg, Leg
 from hardmax.dynamics.forces import GAPS, WEIGHTS, settle_inputs
 from hardmax.dynamics.gradient import Expansion, expand, settle_gaps
 from hardmax.dynamics.softmax import LOG_SCALE, log_slopes
@@ -97,7 +96,7 @@ class WorkingField(Field):
         firsts = slots.offsets[:-1]
         # Only differences within an input matter: from its first slot, logits do not cancel where keys do.
         keys = slots.keys[slots.tokens]
-        from_tops(keys, slots.offsets, firsts, np.full(len(firsts), -1), keys)
+        keys -= np.repeat(keys[firsts], np.diff(slots.offsets), axis=0)
         radii = np.concatenate([lengths(keys[k : k + BLOCK]) for k in range(0, len(keys), BLOCK)])
         self.spreads = 2.0 * np.maximum.reduceat(radii, firsts)
         weights = np.exp(problem.log_weights) / problem.total
@@ -125,13 +124,13 @@ class WorkingField(Field):
         tokens, head = all_slots(offsets), Scores(scores, self.problem.loss)
         problem = Problem._flat(Dense(keys), tokens, offsets, head, counts=counts, weights=weights)
         self.hold(problem, Slots(problem.table, tokens, offsets, counts, tokens), scores)
-        self.seen: np.ndarray | None = None  # the top slots that D is made for
+        self.tops: np.ndarray | None = None  # the top slots that D is made for
         self.D = np.empty((0, 0))
 
-    def among(self, kept: np.ndarray) -> WorkingField:
+    def among(self, mask: np.ndarray) -> WorkingField:
         """The field on the kept slots, a mask; those of an input hold its top one."""
-        sizes = np.add.reduceat(kept, self.slots.offsets[:-1], dtype=np.intp)
-        inputs, chosen = np.flatnonzero(sizes), np.flatnonzero(kept)
+        sizes = np.add.reduceat(mask, self.slots.offsets[:-1], dtype=np.intp)
+        inputs, chosen = np.flatnonzero(sizes), np.flatnonzero(mask)
         view = copy.copy(self)
         view.pool = None  # that of the whole would be kept alive
         offsets = np.concatenate([[0], np.cumsum(sizes[inputs])])
@@ -156,10 +155,10 @@ class WorkingField(Field):
             if self.pool is None or not self.pool.serves(x, move, cut, room):
                 self.pool = self._pool_at(x, STRIDES * move, cut - FALL, 2.0 * room)
             pool = self.pool.view
-            kept, tops = pool.kept(x, move, cut, room)
+            mask, tops = pool.kept(x, move, cut, room)
             view = pool
-            if pool.is_worth(kept, LEG):
-                view, tops = pool.among(kept), (np.cumsum(kept) - 1)[tops[kept[tops]]]
+            if pool.is_worth(mask, LEG):
+                view, tops = pool.among(mask), (np.cumsum(mask) - 1)[tops[mask[tops]]]
             is_explicit = len(view.scores) >= MANY and self.slope * reach <= STIFF
             leg = WorkingLeg(self, view, x, heading, tops, math.inf if view is self else room, is_explicit)
             expected, self.log_force = self.log_force - FALL, leg.log_force
@@ -168,35 +167,44 @@ class WorkingField(Field):
 
     def _pool_at(self, x: np.ndarray, move: np.ndarray, cut: float, room: float) -> _Pool:
         radius = room + STRIDES**2 * self.beside
-        kept, _ = self.kept(x, move, cut, radius + room)
-        view = self.among(kept) if self.is_worth(kept, POOL) else self
+        mask, _ = self.kept(x, move, cut, radius + room)
+        view = self.among(mask) if self.is_worth(mask, POOL) else self
         return _Pool(view, x, move, radius, room, cut)
 
     @staticmethod
-    def is_worth(kept: np.ndarray, share: float) -> bool:
+    def is_worth(mask: np.ndarray, share: float) -> bool:
         """Whether a copy of the kept slots is."""
-        return 0 < int(np.count_nonzero(kept)) <= share * len(kept)
+        return 0 < int(np.count_nonzero(mask)) <= share * len(mask)
 
     def kept(self, x: np.ndarray, move: np.ndarray, cut: float, room: float) -> tuple[np.ndarray, np.ndarray]:
         """Which slots may weigh more than exp(cut) from x to x + move and ``room`` around; top slots at x."""
         start, keys = x.astype(float), self.slots.keys
         ends = np.stack([start, start + move])
         rounding = len(x) * np.finfo(float).eps * float(np.linalg.norm(ends[:, :-1], axis=1).max())
-        base = self.base + room + self.spreads * (room + rounding)
-        kept, tops = np.empty(len(keys), np.bool_), np.empty(len(base), np.intp)
-        logits = np.stack([keys @ end[:-1] for end in ends])
-        taus = np.ascontiguousarray(ends[:, -1])
-        choose(logits, taus, self.log_counts, base, self.slots.offsets, cut, kept, tops)
-        return kept, tops
+        least = cut - (self.base + room + self.spreads * (room + rounding))
+        firsts, sizes = self.slots.offsets[:-1], np.diff(self.slots.offsets)
+        logits, after = (keys @ end[:-1] for end in ends)
+        largest = np.repeat(np.maximum.reduceat(logits, firsts), sizes)
+        places = np.where(logits == largest, np.arange(len(keys)), len(keys))
+        tops = np.minimum.reduceat(places, firsts)
+        rise = ends[0, -1] + logits - largest
+        rise = np.maximum(rise, ends[1, -1] + after - np.repeat(after[tops], sizes))
+        chosen = rise + self.log_counts > np.repeat(least, sizes)
+        chosen[tops] = False
+        # Of an input of which no other slot is chosen the top one is not either: it would have no pull.
+        chosen[tops] = np.logical_or.reduceat(chosen, firsts)
+        return chosen, tops
 
     # -- the field on them --------------------------------------------------------------------------------
 
     def seen_from(self, tops: np.ndarray) -> np.ndarray:
         """Keys minus that of their input's top slot; only inputs with another top than before are changed."""
-        if self.seen is None:
-            self.D, self.seen = np.empty_like(self.slots.keys), np.full(len(tops), -1)
-        from_tops(self.slots.keys, self.slots.offsets, tops, self.seen, self.D)
-        self.seen = tops
+        keys, sizes = self.slots.keys, np.diff(self.slots.offsets)
+        if self.tops is None:
+            self.D, self.tops = np.empty_like(keys), np.full(len(tops), -1)
+        rows = np.flatnonzero(np.repeat(tops != self.tops, sizes))
+        self.D[rows] = keys[rows] - keys[np.repeat(tops, sizes)[rows]]
+        self.tops = tops
         return self.D
 
     def expand(self, y: np.ndarray) -> Expansion:

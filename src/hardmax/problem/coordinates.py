@@ -14,7 +14,7 @@ import numpy as np
 
 from hardmax._lib.arrays import exponent, lengths
 from hardmax.problem import Problem
-from hardmax.problem.keys import Dense, Keys
+from hardmax.problem.keys import Dense
 from hardmax.problem.problem import Slots, slots_of
 from hardmax.problem.readouts import LinearReadout
 
@@ -28,22 +28,6 @@ class Differences:
     plus: np.ndarray  # (m,) token of each row
     minus: np.ndarray  # (m,) reference token of each row
     row: np.ndarray  # (M,) row of each slot, m for a reference
-
-    def rows(self, table: Keys) -> np.ndarray:
-        """The differences themselves, (m, d)."""
-        return table.differences(self.plus, self.minus)
-
-    def gram(self, table: Keys) -> np.ndarray:
-        """Inner products of the rows."""
-        return table.gram(self.plus, self.minus)
-
-    def along(self, table: Keys, p: np.ndarray) -> np.ndarray:
-        """Their products with p, (m,)."""
-        return table.along(self.plus, self.minus, p)
-
-    def combine(self, table: Keys, c: np.ndarray) -> np.ndarray:
-        """Their sums with each row of coefficients, (S, d)."""
-        return table.combine(self.plus, self.minus, c)
 
 
 def differences(slots: Slots) -> Differences:
@@ -60,15 +44,21 @@ def differences(slots: Slots) -> Differences:
     return Differences(others, np.repeat(slots.tokens[firsts], sizes - 1), row)
 
 
+def rows_of(slots: Slots) -> np.ndarray:
+    """Return rows that span all key differences, (m, d)."""
+    spans = differences(slots)
+    return slots.table.differences(spans.plus, spans.minus)
+
+
 def known(wanted: Coordinates) -> Coordinates:
-    """The coordinates asked for, or a refusal."""
+    """Return the name of coordinates, or raise a ValueError."""
     if wanted not in ("auto", "primal", "gram", "qr"):
         raise ValueError(f'coordinates must be "auto", "primal", "gram" or "qr", got {wanted!r}')
     return wanted
 
 
 def choose(wanted: Coordinates, m: int, slots: int, d: int, steps: int) -> Coordinates:
-    """The coordinates asked for, or the cheaper ones, the one-off Gram matrix included.
+    """Return these coordinates, or for "auto" the cheaper ones, the one-off Gram matrix included.
 
     Measured: a Gram step takes 0.2 ns per entry, a primal one 10 + 1.5 d ns per slot on top of what both do.
     """
@@ -79,8 +69,7 @@ def choose(wanted: Coordinates, m: int, slots: int, d: int, steps: int) -> Coord
 
 def orthonormal_basis(slots: Slots) -> np.ndarray:
     """(d, r) orthonormal columns that span every key difference."""
-    rows = differences(slots).rows(slots.table)
-    basis, _ = np.linalg.qr(rows.T)
+    basis, _ = np.linalg.qr(rows_of(slots).T)
     return np.ascontiguousarray(basis)
 
 
@@ -146,8 +135,7 @@ def scaled(problem: Problem, *, to_one: bool = False) -> Scale:
     safe = divided(problem, moderate(power))
     if not to_one:
         return safe
-    slots = slots_of(safe.problem)
-    whole = safe.exponent + exponent(lengths(differences(slots).rows(slots.table)))
+    whole = safe.exponent + exponent(lengths(rows_of(slots_of(safe.problem))))
     return divided(problem, max(whole, power - 900))  # an input far from the others must not overflow
 
 
@@ -155,8 +143,7 @@ def divided(problem: Problem, power: int) -> Scale:
     """The problem with keys over 2^power."""
     if power == 0:
         return Scale(problem, 0)
-    W = problem.key_map
-    W = None if W is None else np.ldexp(W, -power)
+    W = None if problem.key_map is None else np.ldexp(problem.key_map, -power)
     return Scale(problem._with(table=problem.table.over(power), W=W), power)
 
 

@@ -82,15 +82,15 @@ def _saved_loss(problem: Problem) -> str:
 
 def problem_of_arrays(kind: type[Problem], arrays: Arrays, path: Path) -> Problem:
     """The problem made of the arrays that `problem_arrays` gives; ``path`` is named in refusals."""
-    _refuse_unknown(arrays.keys(), _ARRAY_NAMES, path)
+    _check_names(arrays.keys(), _ARRAY_NAMES, path)
     heads = ({"scores"}, {"values", "labels", "head"}, {"collocation", "words", "targets"})
-    known = any(names <= arrays.keys() for names in heads)
-    if "offsets" not in arrays or not arrays.keys() & {"keys", "one_hot", "token_table"} or not known:
+    has_readout = any(names <= arrays.keys() for names in heads)
+    if "offsets" not in arrays or not arrays.keys() & {"keys", "one_hot", "token_table"} or not has_readout:
         raise ValueError(
             f"{path} must hold keys, offsets and either scores or values, labels and head; "
             f"it holds {', '.join(map(ascii, sorted(arrays))) or 'nothing'}"
         )
-    _refuse_both(arrays.keys(), path)
+    _check_heads(arrays.keys(), path)
     table = _table(arrays, path)
     N = table.shape[0]
     if "one_hot" in arrays and not ("tokens" in arrays and N <= MOST_ONE_HOT):
@@ -100,7 +100,11 @@ def problem_of_arrays(kind: type[Problem], arrays: Arrays, path: Path) -> Proble
     if tokens.ndim != 1 or tokens.dtype.kind not in "iu" or (tokens < 0).any() or (tokens >= N).any():
         raise ValueError(f"{path}: tokens must be row numbers of keys, from 0 to {N - 1}")
     if isinstance(table, Products):
-        _one_query(table.query[tokens], offsets, path)
+        query = table.query[tokens]
+        if (query != np.repeat(query[offsets[:-1]], np.diff(offsets))).any():
+            raise ValueError(
+                f"{path}: query_of must be one query in each input, got several; give an input each"
+            )
     head = _head(arrays, table, tokens, offsets)
     W = _map(arrays, head, table, path)
     problem = kind._flat(table, tokens.astype(np.intp), offsets, head, W)
@@ -131,11 +135,6 @@ def _products(arrays: Arrays, path: Path) -> Products:
     return Products(*tables, *(rows.astype(np.intp) for rows in which))
 
 
-def _one_query(query: np.ndarray, offsets: np.ndarray, path: Path) -> None:
-    if (query != np.repeat(query[offsets[:-1]], np.diff(offsets))).any():
-        raise ValueError(f"{path}: query_of must be one query in each input, got several; give an input each")
-
-
 def _head(arrays: Arrays, table: Keys, tokens: np.ndarray, offsets: np.ndarray) -> Readout:
     loss = str(arrays.get("loss", "logistic"))
     if "scores" in arrays:
@@ -158,11 +157,11 @@ def _cross_entropy(arrays: Arrays, N: int, n: int) -> Readout:
     else:
         W_ov = OutputValue.of_table(collocation, arrays["entries"])
     sizes = {"words": N, "targets": n} | ({"queries": N} if "queries" in arrays else {})
-    found = {name: expect.ids(name, arrays[name], size).astype(np.intp) for name, size in sizes.items()}
-    for name, numbers in found.items():
+    tokens = {name: expect.ids(name, arrays[name], size).astype(np.intp) for name, size in sizes.items()}
+    for name, numbers in tokens.items():
         if (numbers < 0).any() or (numbers >= W_ov.V).any():
             raise ValueError(f"{name} must be tokens from 0 to {W_ov.V - 1}, got {numbers.tolist()!r:.60}")
-    return CrossEntropy(W_ov, found["words"], found["targets"], found.get("queries"))
+    return CrossEntropy(W_ov, tokens["words"], tokens["targets"], tokens.get("queries"))
 
 
 def _map(arrays: Arrays, head: Readout, table: Keys, path: Path) -> Any:
@@ -190,8 +189,8 @@ def _gram(arrays: Arrays, keys: np.ndarray, path: Path) -> np.ndarray | None:
         raise ValueError(f"{path}: gram must be a symmetric matrix, got another; leave it out")
     with np.errstate(over="ignore", invalid="ignore"):
         rounding = 10 * len(keys) * np.finfo(float).eps * np.sum(keys * keys)
-        apart = np.abs(keys @ keys.T - gram).max()
-    if not apart <= rounding < np.inf:
+        difference = np.abs(keys @ keys.T - gram).max()
+    if not difference <= rounding < np.inf:
         raise ValueError(f"{path}: gram must hold the inner products of keys, got others; leave it out")
     gram = gram if (gram == gram.T).all() else gram / 2 + gram.T / 2
     gram.setflags(write=False)
@@ -199,9 +198,9 @@ def _gram(arrays: Arrays, keys: np.ndarray, path: Path) -> np.ndarray | None:
 
 
 def _offsets(offsets: np.ndarray, slots: int) -> np.ndarray:
-    good = offsets.ndim == 1 and offsets.dtype.kind in "iu" and offsets.size > 1
-    signed = offsets.astype(np.intp) if good else offsets  # unsigned numbers never seem to fall
-    if not (good and signed[0] == 0 and signed[-1] == slots and (np.diff(signed) > 0).all()):
+    is_index = offsets.ndim == 1 and offsets.dtype.kind in "iu" and offsets.size > 1
+    signed = offsets.astype(np.intp) if is_index else offsets  # unsigned numbers never seem to fall
+    if not (is_index and signed[0] == 0 and signed[-1] == slots and (np.diff(signed) > 0).all()):
         raise ValueError(f"offsets must rise from 0 to the number of tokens ({slots}), one step per input")
     return signed
 
@@ -210,8 +209,8 @@ def _from_json(kind: type[Problem], path: Path) -> Problem:
     content = read_json(path, "a problem, as docs/reference/files.md shows one")
     if not isinstance(content, dict):
         raise ValueError(f"{path} must hold a JSON object with keys and scores, got {type(content).__name__}")
-    _refuse_unknown(content.keys(), _JSON_NAMES, path)
-    _refuse_both(content.keys(), path)
+    _check_names(content.keys(), _JSON_NAMES, path)
+    _check_heads(content.keys(), path)
     loss = content.get("loss", "logistic")
     if not isinstance(loss, str):
         raise ValueError(f"{path}: loss must be a name, one of {', '.join(LOSSES)}, got {loss!r:.60}")
@@ -221,7 +220,11 @@ def _from_json(kind: type[Problem], path: Path) -> Problem:
             f"{path} must hold keys and either scores or values, labels and head, or tokens, queries and "
             f"either scores or labels and head; it holds {', '.join(sorted(content)) or 'nothing'}"
         )
-    return problem.weighted(content.get("weights"), _flat(content.get("counts"), problem))
+    counts = content.get("counts")
+    if counts is not None:  # one for each token of each input
+        counts, offsets = expect.ragged("counts", counts, width=False)
+        expect.same_tokens("counts", offsets, problem.offsets)
+    return problem.weighted(content.get("weights"), counts)
 
 
 def _posed(kind: type[Problem], content: dict[str, Any], loss: str) -> Problem | None:
@@ -232,27 +235,18 @@ def _posed(kind: type[Problem], content: dict[str, Any], loss: str) -> Problem |
     if names == {"keys", "values", "labels", "head"}:
         return kind.from_values(content["keys"], content["values"], content["labels"], content["head"], loss)
     if names in ({"tokens", "queries", "scores"}, {"tokens", "queries", "labels", "head"}):
-        given = {"readout" if name == "head" else name: content[name] for name in names}
-        return kind.from_queries(**given, loss=loss)
+        arguments = {"readout" if name == "head" else name: content[name] for name in names}
+        return kind.from_queries(**arguments, loss=loss)
     return None
 
 
-def _flat(counts: Any, problem: Problem) -> Any:
-    """Counts by slot, of lists with one for each token of each input."""
-    if counts is None:
-        return None
-    flat, offsets = expect.ragged("counts", counts, width=False)
-    expect.same_tokens("counts", offsets, problem.offsets)
-    return flat
-
-
-def _refuse_unknown(names: Iterable[str], known: set[str], path: Path) -> None:
-    unknown = set(names) - known
+def _check_names(names: Iterable[str], allowed: set[str], path: Path) -> None:
+    unknown = set(names) - allowed
     if unknown:
-        raise ValueError(f"{path}: unknown name {min(unknown)!a}; known are {', '.join(sorted(known))}")
+        raise ValueError(f"{path}: unknown name {min(unknown)!a}; known are {', '.join(sorted(allowed))}")
 
 
-def _refuse_both(names: Iterable[str], path: Path) -> None:
+def _check_heads(names: Iterable[str], path: Path) -> None:
     if "scores" in names and {"values", "labels", "head"} & set(names):
         raise ValueError(f"{path}: give either scores, or values, labels and head, not both")
 

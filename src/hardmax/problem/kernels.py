@@ -104,18 +104,18 @@ def one_hot_gather(tokens, offsets, tops, weights, log_scale, V):  # type: ignor
 
 
 @inlined()
-def gaps_along(left, rows, first, last, seen, gaps):  # type: ignore[no-untyped-def]
+def gaps_along(left, rows, first, last, view, gaps):  # type: ignore[no-untyped-def]
     """The top slot of one input whose tokens x have the logits x.seen, and the gaps (x_t - x_top).seen."""
     top, best = first, -np.inf
     for slot in range(first, last):
-        logit = dot(left[rows[slot]], seen)
+        logit = dot(left[rows[slot]], view)
         if logit > best:
             top, best = slot, logit
     reference = rows[top]
     for slot in range(first, last):
         row, gap = rows[slot], 0.0
-        for a in range(seen.size):
-            gap += (left[row, a] - left[reference, a]) * seen[a]
+        for a in range(view.size):
+            gap += (left[row, a] - left[reference, a]) * view[a]
         gaps[slot] = gap
     return top
 
@@ -136,14 +136,14 @@ def pull_along(left, rows, first, last, top, weights, scale, pull):  # type: ign
 @kernel(signature=lambda: types.void(TABLE, TABLE, INDEX, INDEX, INDEX, TABLE, OUT, OUT_INDEX))
 def product_gaps(left, right, rows, queries, offsets, W, gaps, tops):  # type: ignore[no-untyped-def]
     """Top slot of each input and gaps (x_t - x_top).Wz, for products of tokens x and their queries z."""
-    seen, before = np.empty(W.shape[0]), -1
+    view, before = np.empty(W.shape[0]), -1
     for i in range(offsets.size - 1):
         z = queries[i]
         if z != before:
             before = z
             for a in range(W.shape[0]):
-                seen[a] = dot(W[a], right[z])
-        tops[i] = gaps_along(left, rows, offsets[i], offsets[i + 1], seen, gaps)
+                view[a] = dot(W[a], right[z])
+        tops[i] = gaps_along(left, rows, offsets[i], offsets[i + 1], view, gaps)
 
 
 @kernel(signature=lambda: float64(TABLE, TABLE, INDEX, INDEX, INDEX, INDEX, VECTOR, VECTOR, OUT_TABLE))
@@ -171,8 +171,8 @@ def product_gather(  # type: ignore[no-untyped-def]
 @kernel(signature=lambda: types.void(INDEX, INDEX, VECTOR, INDEX, INDEX, intp, float64, OUT, OUT))
 def attend_aligned(outputs, offsets, shares, tops, targets, V, margin, h, u):  # type: ignore[no-untyped-def]
     """For W_ov = margin W_ov*: what every column has in common cancels, so z_v = margin M_v."""
-    mass, seen = np.empty(V), np.empty(V, np.bool_)
-    mass[:], seen[:] = 0.0, False
+    mass, counted = np.empty(V), np.empty(V, np.bool_)
+    mass[:], counted[:] = 0.0, False
     for i in range(targets.size):
         first, last, y = offsets[i], offsets[i + 1], targets[i]
         for slot in range(first, last):
@@ -187,8 +187,8 @@ def attend_aligned(outputs, offsets, shares, tops, targets, V, margin, h, u):  #
         rest, total = V - 1, 0.0
         for slot in range(first, last):
             out = outputs[slot]
-            if out >= 0 and out != y and not seen[out]:
-                seen[out] = True
+            if out >= 0 and out != y and not counted[out]:
+                counted[out] = True
                 mass[out] = math.exp(margin * mass[out] - peak)
                 total += mass[out]
                 rest -= 1
@@ -200,7 +200,7 @@ def attend_aligned(outputs, offsets, shares, tops, targets, V, margin, h, u):  #
         for slot in range(first, last):
             h[slot] -= top
             if outputs[slot] >= 0:
-                mass[outputs[slot]], seen[outputs[slot]] = 0.0, False
+                mass[outputs[slot]], counted[outputs[slot]] = 0.0, False
         u[i] = lead - peak - math.log(total)
 
 

@@ -1,4 +1,4 @@
-"""Keys: what a p is compared with. A table of tokens that is stored, known by inner products, or one-hot.
+"""Keys, which p is compared with: a table of tokens that is stored, known by inner products, or one-hot.
 
 Every dynamic reaches the keys through a few products: logit gaps at p, weighted sums of keys, differences and
 their inner products. A new kind of keys is one more class with these.
@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -31,6 +31,8 @@ def _need_room(what: str, entries: int) -> None:
 
 class Keys:
     """A table of N keys of dimension d. Slots are rows of it, listed input by input (tokens, offsets)."""
+
+    kernels: ClassVar[tuple[str, str]] = ("gaps_to_top", "gather")  # of `problem.kernels`
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -64,14 +66,18 @@ class Keys:
         """For every slot the first slot of its input with the same key and the same row of marks."""
         raise NotImplementedError
 
-    def gaps(self, tokens: np.ndarray, offsets: np.ndarray, p: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Logit gaps (k_t - k_top).p <= 0 of every slot, and the top slot of every input."""
-        gaps, tops = np.empty(len(tokens)), np.empty(len(offsets) - 1, np.intp)
-        self._gaps(tokens, offsets, p, gaps, tops)
-        return gaps, tops
-
-    def _gaps(self, tokens: Any, offsets: Any, p: Any, gaps: Any, tops: Any) -> None:
+    def _arrays(self, tokens: np.ndarray, offsets: np.ndarray) -> tuple[np.ndarray, ...]:
+        """Return the first arguments of both kernels: the keys, and the slots of all inputs."""
         raise NotImplementedError
+
+    def gaps(self, tokens: np.ndarray, offsets: np.ndarray, p: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return logit gaps (k_t - k_top).p <= 0 of every slot, and the top slot of every input."""
+        from hardmax.problem import kernels
+
+        gaps, tops = np.empty(len(tokens)), np.empty(len(offsets) - 1, np.intp)
+        p = np.ascontiguousarray(p).reshape(self.unknown)
+        getattr(kernels, self.kernels[0])(*self._arrays(tokens, offsets), p, gaps, tops)
+        return gaps, tops
 
     def gather(
         self,
@@ -81,12 +87,12 @@ class Keys:
         weights: np.ndarray,
         log_scale: np.ndarray,
     ) -> tuple[np.ndarray, float]:
-        """V = sum_i exp(log_scale_i - F) sum_t w_t (k_t - k_top), and F, the exponent taken out."""
-        V = np.empty(self.shape[1])
-        return V, self._gather(tokens, offsets, tops, weights, log_scale, V)
+        """Return V = sum_i exp(log_scale_i - F) sum_t w_t (k_t - k_top), and F, the exponent taken out."""
+        from hardmax.problem import kernels
 
-    def _gather(self, tokens: Any, offsets: Any, tops: Any, weights: Any, log_scale: Any, V: Any) -> float:
-        raise NotImplementedError
+        V, arrays = np.empty(self.unknown), self._arrays(tokens, offsets)
+        common = getattr(kernels, self.kernels[1])(*arrays, tops, weights, log_scale, V)
+        return V.reshape(-1), float(common)
 
     def differences(self, plus: np.ndarray, minus: np.ndarray) -> np.ndarray:
         """Rows k_plus - k_minus, (m, d)."""
@@ -108,7 +114,7 @@ class Keys:
         Each is the same to the bit whatever the others are.
         """
         rows = self.differences(plus, minus)
-        return np.stack([each @ rows for each in c])
+        return np.stack([coefficients @ rows for coefficients in c])
 
     def lags(self, tokens: np.ndarray, q: np.ndarray) -> tuple[np.ndarray, float]:
         """How far the keys of these tokens lie behind the first along q, and the longest difference to it.
@@ -141,23 +147,15 @@ class Dense(Keys):
         """Compare keys to the last bit."""
         return find_leaders(self.table, tokens, offsets, marks)
 
-    def _gaps(self, tokens: Any, offsets: Any, p: Any, gaps: Any, tops: Any) -> None:
-        """Differences of keys are taken first, then multiplied with p."""
-        from hardmax.problem.kernels import gaps_to_top
-
-        gaps_to_top(self.table, tokens, offsets, p, gaps, tops)
-
-    def _gather(self, tokens: Any, offsets: Any, tops: Any, weights: Any, log_scale: Any, V: Any) -> float:
-        from hardmax.problem.kernels import gather
-
-        return float(gather(self.table, tokens, offsets, tops, weights, log_scale, V))
+    def _arrays(self, tokens: np.ndarray, offsets: np.ndarray) -> tuple[np.ndarray, ...]:
+        return self.table, tokens, offsets
 
     @cached_property
     def _small(self) -> np.ndarray:
         return np.ldexp(self.table, -self.exponent)
 
     def lags(self, tokens: np.ndarray, q: np.ndarray) -> tuple[np.ndarray, float]:
-        """(k_t - k_first).q, and the longest k_t - k_first."""
+        """Return (k_t - k_first).q, and the length of the longest k_t - k_first."""
         keys = self._small[tokens]
         top = keys[np.argmax(keys @ q)]
         return (keys - top) @ q, float(np.linalg.norm(keys - top, axis=1).max())
@@ -203,6 +201,8 @@ class OneHot(Keys):
 
     size: int
 
+    kernels = ("one_hot_gaps", "one_hot_gather")
+
     @property
     def shape(self) -> tuple[int, int]:
         """Number of keys and their dimension, both N."""
@@ -232,15 +232,8 @@ class OneHot(Keys):
         """Compare token numbers, as equal tokens have equal keys."""
         return find_leaders(np.arange(float(self.size))[:, None], tokens, offsets, marks)
 
-    def _gaps(self, tokens: Any, offsets: Any, p: Any, gaps: Any, tops: Any) -> None:
-        from hardmax.problem.kernels import one_hot_gaps
-
-        one_hot_gaps(tokens, offsets, p, gaps, tops)
-
-    def _gather(self, tokens: Any, offsets: Any, tops: Any, weights: Any, log_scale: Any, V: Any) -> float:
-        from hardmax.problem.kernels import one_hot_gather
-
-        return float(one_hot_gather(tokens, offsets, tops, weights, log_scale, V))
+    def _arrays(self, tokens: np.ndarray, offsets: np.ndarray) -> tuple[np.ndarray, ...]:
+        return tokens, offsets
 
     def gram(self, plus: np.ndarray, minus: np.ndarray) -> np.ndarray:
         """Return the inner products of the rows: 2, 1, 0, -1 or -2."""
@@ -281,6 +274,8 @@ class Products(Keys):
     token: np.ndarray  # (N,) row of left
     query: np.ndarray  # (N,) row of right
 
+    kernels = ("product_gaps", "product_gather")
+
     @property
     def shape(self) -> tuple[int, int]:
         """Number of keys and their dimension, (N, d_x d_z)."""
@@ -302,8 +297,8 @@ class Products(Keys):
         tops = (np.abs(table).max(axis=1) for table in (self.left, self.right))
         (x, a), (z, b) = (np.frexp(top) for top in tops)
         part, power = np.frexp(x[self.token] * z[self.query])
-        found = (a[self.token] + b[self.query] + power)[part > 0.0]
-        return int(found.max()) if found.size else 0
+        powers = (a[self.token] + b[self.query] + power)[part > 0.0]
+        return int(powers.max()) if powers.size else 0
 
     def dense(self) -> np.ndarray:
         """The table of all products."""
@@ -335,31 +330,12 @@ class Products(Keys):
         silent = (self.right == 0.0).all(axis=1)[self.query[tokens]]
         return find_leaders(self.left, self.token[np.where(silent, first, tokens)], offsets, marks)
 
-    def _gaps(self, tokens: Any, offsets: Any, p: Any, gaps: Any, tops: Any) -> None:
-        """Gaps (x_t - x_top).Wz."""
-        from hardmax.problem.kernels import product_gaps
-
-        W = np.ascontiguousarray(p).reshape(self.unknown)
-        rows, queries = self.token[tokens], self.query[tokens[offsets[:-1]]]
-        product_gaps(self.left, self.right, rows, queries, offsets, W, gaps, tops)
-
-    def _gather(self, tokens: Any, offsets: Any, tops: Any, weights: Any, log_scale: Any, V: Any) -> float:
-        """One matrix of rank one for each input."""
-        from hardmax.problem.kernels import product_gather
-
-        rows, queries = self.token[tokens], self.query[tokens[offsets[:-1]]]
-        G = V.reshape(self.unknown)
-        slots = (rows, queries, offsets, tops, weights, log_scale)
-        return float(product_gather(self.left, self.right, *slots, G))
+    def _arrays(self, tokens: np.ndarray, offsets: np.ndarray) -> tuple[np.ndarray, ...]:
+        return self.left, self.right, self.token[tokens], self.query[tokens[offsets[:-1]]], offsets
 
     def differences(self, plus: np.ndarray, minus: np.ndarray) -> np.ndarray:
         """Differences of tokens are taken first, so that nothing cancels; then they are multiplied."""
-        rows = None
-        for left, right in self._parts(plus, minus):
-            part = self._written(left, right)
-            rows = part if rows is None else rows + part
-        assert rows is not None
-        return rows
+        return np.asarray(sum(self._written(left, right) for left, right in self._parts(plus, minus)))
 
     def gram(self, plus: np.ndarray, minus: np.ndarray) -> np.ndarray:
         """Products of two Gram matrices, of tokens and of queries, at the cost of d_x + d_z an entry."""
@@ -378,8 +354,8 @@ class Products(Keys):
     def combine(self, plus: np.ndarray, minus: np.ndarray, c: np.ndarray) -> np.ndarray:
         """Each as one matrix product."""
         parts = self._parts(plus, minus)
-        made = [sum((x.T * each) @ z for x, z in parts) for each in c]
-        return np.reshape(made, (len(c), self.shape[1]))
+        sums = [sum((x.T * row) @ z for x, z in parts) for row in c]
+        return np.reshape(sums, (len(c), self.shape[1]))
 
     def _parts(self, plus: np.ndarray, minus: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
         """Pairs of tables whose outer products, row by row, sum to k_plus - k_minus.
@@ -398,9 +374,9 @@ class Products(Keys):
         """(x_t - x_first).Qz, and the longest (x_t - x_first) z'."""
         x = np.ldexp(self.left, -exponent(self.left))[self.token[tokens]]
         z = np.ldexp(self.right, -exponent(self.right))[self.query[tokens[0]]]
-        seen = q.reshape(self.unknown) @ z
-        x = x - x[np.argmax(x @ seen)]
-        return x @ seen, float(lengths(x).max() * lengths(z))
+        view = q.reshape(self.unknown) @ z
+        x = x - x[np.argmax(x @ view)]
+        return x @ view, float(lengths(x).max() * lengths(z))
 
 
 def outer_products(x: np.ndarray, offsets: np.ndarray, queries: Any) -> Products:
@@ -424,10 +400,10 @@ def outer_products(x: np.ndarray, offsets: np.ndarray, queries: Any) -> Products
 
 
 def _once(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Rows without those that stood before, to the bit, and the place of every row among them."""
+    """Return the rows without repetitions, to the bit, and the place of every row among them."""
     places: dict[bytes, int] = {}
     which = np.array([places.setdefault(row.tobytes(), len(places)) for row in rows], dtype=np.intp)
-    kept = rows[np.unique(which, return_index=True)[1]]
-    for array in (kept, which):
+    distinct = rows[np.unique(which, return_index=True)[1]]
+    for array in (distinct, which):
         array.setflags(write=False)
-    return kept, which
+    return distinct, which

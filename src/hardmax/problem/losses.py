@@ -1,7 +1,7 @@
 """Losses: strictly decreasing functions of the signed prediction u.
 
 Everything a dynamic needs from a loss is log|l'(u)|, because directions are formed in the log domain. The
-sign is not in it: whether a loss of one's own decreases is read off its values, once per problem.
+sign is not in it: whether a custom loss decreases is read off its values, once per problem.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ class CompiledSlope:
             from hardmax._lib.compiled import njit
 
             function = njit(float64(float64), cache=self.cache, no_cfunc_wrapper=False)(self.function)
-            made = function.get_compile_result(float64(float64))
-            self._compiled = made.library.get_pointer_to_function(made.fndesc.llvm_cfunc_wrapper_name)
+            result = function.get_compile_result(float64(float64))
+            self._compiled = result.library.get_pointer_to_function(result.fndesc.llvm_cfunc_wrapper_name)
         return int(self._compiled)
 
 
@@ -76,15 +76,19 @@ class LossFunction:
         return f"LossFunction({self.name!r})"
 
     def __post_init__(self) -> None:
-        for field in ("value", "log_slope"):
-            if not callable(getattr(self, field)):
-                raise ValueError(f"loss {self.name!r}: {field} must be callable")
-        if _is_jitted(self.log_slope):
-            object.__setattr__(self, "log_slope", CompiledSlope(self.log_slope.py_func))  # type: ignore[attr-defined]
+        for name in ("value", "log_slope"):
+            if not callable(getattr(self, name)):
+                raise ValueError(f"loss {self.name!r}: {name} must be callable")
+        if "numba" in sys.modules:  # otherwise nothing has been compiled by it
+            from numba.extending import is_jitted
+
+            if is_jitted(self.log_slope):
+                slope = CompiledSlope(self.log_slope.py_func)  # type: ignore[attr-defined]
+                object.__setattr__(self, "log_slope", slope)
 
     def __reduce__(self) -> Any:
         """Pickle a built-in loss by its name, as its functions have none; copies are the loss itself."""
-        if self is LOG or LOSSES.get(self.name) is self:
+        if LOSSES.get(self.name) is self:
             return _built_in, (self.name,)
         return super().__reduce__()
 
@@ -113,8 +117,9 @@ class LossFunction:
                 return False
             rise, due = np.diff(values), np.exp(log_slopes) * np.diff(grid)
             rounding = 32 * np.finfo(float).eps * np.maximum(np.abs(values[1:]), np.abs(values[:-1]))
-            seen = ~(due <= rounding) | ~np.isfinite(rounding)
-            return bool((np.where(seen, rise < 0.0, rise <= rounding) & (log_slopes > -math.inf)).all())
+            is_visible = ~(due <= rounding) | ~np.isfinite(rounding)
+            falls = np.where(is_visible, rise < 0.0, rise <= rounding)
+            return bool((falls & (log_slopes > -math.inf)).all())
 
     @property
     def is_compiled(self) -> bool:
@@ -127,8 +132,12 @@ class LossFunction:
 
     def slope_rates(self, u: np.ndarray) -> np.ndarray:
         """d/du log|l'(u)| of an array; l'' = -|l'| times this."""
-        rate = self.slope_rate or _central_difference(self.log_slope)
+        rate = self.slope_rate or self._central_difference
         return np.array([rate(x) for x in u.tolist()], dtype=float)
+
+    def _central_difference(self, u: float) -> float:
+        h = 1e-5 * max(1.0, abs(u))
+        return (self.log_slope(u + h) - self.log_slope(u - h)) / (2 * h)
 
     def log_mean_slope(self, score: float, fall: float) -> float:
         """Log of (l(score - fall) - l(score)) / fall, which tends to log|l'(score)| as the fall vanishes."""
@@ -146,16 +155,8 @@ class LossFunction:
         return top + math.log(mean)
 
 
-def _is_jitted(function: Any) -> bool:
-    if "numba" not in sys.modules:  # then nothing has been compiled by it
-        return False
-    from numba.extending import is_jitted
-
-    return bool(is_jitted(function))
-
-
 def _built_in(name: str) -> LossFunction:
-    return LOG if name == "log" else LOSSES[name]
+    return LOSSES[name]
 
 
 def as_loss(loss: str | LossFunction) -> LossFunction:
@@ -172,14 +173,6 @@ def as_loss(loss: str | LossFunction) -> LossFunction:
             f"loss must be one of {', '.join(LOSSES)} or a hardmax.LossFunction, got {loss!r:.60}"
         )
     return LOSSES[loss]
-
-
-def _central_difference(f: Scalar) -> Scalar:
-    def rate(u: float) -> float:
-        h = 1e-5 * max(1.0, abs(u))
-        return (f(u + h) - f(u - h)) / (2 * h)
-
-    return rate
 
 
 def _logistic_log_slope(u: float) -> float:
@@ -201,10 +194,6 @@ def _sigmoid(u: float) -> float:
 def _log_decay(width: float) -> float:
     """log((1 - e^-width) / width): the mean of e^-x over [0, width]."""
     return math.log(-math.expm1(-width) / width)
-
-
-def _exponential_log_mean(score: float, fall: float) -> float:
-    return _log_decay(abs(fall)) - min(score, score - fall)
 
 
 def _logistic_mean(low: float, width: float) -> float:
@@ -261,7 +250,7 @@ LOSSES: dict[str, LossFunction] = {
         log_slope=CompiledSlope(_exponential_log_slope, cache=True),
         slope_rate=lambda u: -1.0,
         constants=lambda lo, hi: (math.exp(-lo), math.exp(-lo)),
-        log_mean=_exponential_log_mean,
+        log_mean=lambda score, fall: _log_decay(abs(fall)) - min(score, score - fall),
     ),
     "correlation": LossFunction(
         "correlation",

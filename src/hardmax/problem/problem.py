@@ -1,4 +1,4 @@
-"""Problem: keys, readout, and the tokens of each input; what every solver and every dynamic takes."""
+"""Problem: keys, readout, and the tokens of each input. Every solver and every training takes it."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from hardmax._lib.models import made
 from hardmax._lib.plotting import axes_of, draw_tokens, plane_of
 from hardmax.problem.files import read_problem, write_problem
 from hardmax.problem.keys import Dense, Gram, Keys, outer_products
-from hardmax.problem.losses import LOSSES, LossFunction
-from hardmax.problem.readouts import Readout, linear_readout, nonlinear_readout, scored_readout
+from hardmax.problem.losses import LOSSES, LossFunction, as_loss
+from hardmax.problem.readouts import LinearReadout, NonlinearReadout, Readout, scored
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -56,10 +56,10 @@ class Slots:
         if self.group is None:
             return flat
         out = flat[self.leaders]
-        apart = (flat != out[self.group]).reshape(len(flat), -1).any(axis=1)
-        if not apart.any():
+        differs = (flat != out[self.group]).reshape(len(flat), -1).any(axis=1)
+        if not differs.any():
             return out
-        members = np.flatnonzero(np.isin(self.group, self.group[apart]))
+        members = np.flatnonzero(np.isin(self.group, self.group[differs]))
         members = members[np.argsort(self.group[members], kind="stable")]
         bounds = np.flatnonzero(np.diff(self.group[members])) + 1
         for rows in np.split(members, bounds):
@@ -72,8 +72,8 @@ class Slots:
         """A merged per-slot share back on the original slots, each member of a group with its part."""
         if self.group is None:
             return flat
-        each: np.ndarray = (flat / self.counts)[self.group]
-        return each if self.own is None else each * self.own
+        parts: np.ndarray = (flat / self.counts)[self.group]
+        return parts if self.own is None else parts * self.own
 
 
 def _mean(x: list[float], counts: list[float] | None) -> float:
@@ -87,17 +87,19 @@ def _mean(x: list[float], counts: list[float] | None) -> float:
 
 
 def slots_of(problem: Problem) -> Slots:
-    """The kernels' view of a problem."""
-    table, own = problem.table, problem.counts
+    """Return a problem with the tokens of equal keys in an input merged, as kernels take it."""
+    table, counts = problem.table, problem.counts
     leader = table.leaders(problem.tokens, problem.offsets, np.empty((len(problem.tokens), 0)))
-    kept = leader == np.arange(leader.size)
-    if kept.all():
-        counts = np.ones(leader.size) if own is None else own
-        return Slots(table, problem.tokens, problem.offsets, counts, leader, None, own)
-    group = (np.cumsum(kept) - 1)[leader]
-    counts = np.bincount(group, own).astype(float)
-    offsets = np.concatenate([[0], np.cumsum(kept)])[problem.offsets]
-    return Slots(table, problem.tokens[kept], offsets, counts, np.flatnonzero(kept), group, own)
+    leads = leader == np.arange(leader.size)
+    if leads.all():
+        ones = np.ones(leader.size)
+        return Slots(
+            table, problem.tokens, problem.offsets, ones if counts is None else counts, leader, None, counts
+        )
+    group = (np.cumsum(leads) - 1)[leader]
+    sums = np.bincount(group, counts).astype(float)
+    offsets = np.concatenate([[0], np.cumsum(leads)])[problem.offsets]
+    return Slots(table, problem.tokens[leads], offsets, sums, np.flatnonzero(leads), group, counts)
 
 
 @dataclass(frozen=True, eq=False, init=False, repr=False)
@@ -137,13 +139,11 @@ class Problem:
 
     def __init__(self, keys: Any, scores: Any, loss: str | LossFunction = "logistic") -> None:
         table, offsets = expect.ragged("keys", keys, width=True)
-        self._fill(Dense(table), all_slots(offsets), offsets, scored_readout(scores, offsets, loss))
+        self._fill(Dense(table), all_slots(offsets), offsets, _scored(scores, offsets, loss))
 
-    def _fill(self, *values: Any, **named: Any) -> None:
+    def _fill(self, *values: Any) -> None:
         for field, value in zip(fields(self), values, strict=False):
             object.__setattr__(self, field.name, value)
-        for name, value in named.items():
-            object.__setattr__(self, name, value)
 
     @classmethod
     def _flat(
@@ -157,9 +157,9 @@ class Problem:
         weights: np.ndarray | None = None,
     ) -> Problem:
         """Make a problem from its flat arrays."""
-        made = cls.__new__(cls)
-        made._fill(table, tokens, offsets, readout, W, counts, weights)
-        return made
+        problem = cls.__new__(cls)
+        problem._fill(table, tokens, offsets, readout, W, counts, weights)
+        return problem
 
     def _with(self, **changed: Any) -> Problem:
         """Copy the problem with some of its fields changed."""
@@ -177,9 +177,7 @@ class Problem:
         array([-3., -2.])
         """
         table, offsets = expect.ragged("keys", keys, width=True)
-        value_table, value_offsets = expect.ragged("values", values, width=True)
-        expect.same_tokens("values", value_offsets, offsets)
-        linear = linear_readout(value_table, offsets, labels, readout, loss)
+        linear = _linear(_matching("values", values, offsets), offsets, labels, readout, loss)
         return cls._flat(Dense(table), all_slots(offsets), offsets, linear)
 
     @classmethod
@@ -194,7 +192,7 @@ class Problem:
         [[2.0, 1.0], [1.0, 0.0]]
         """
         table, offsets = expect.ragged("tokens", tokens, width=True)
-        linear = linear_readout(table, offsets, labels, readout, loss)
+        linear = _linear(table, offsets, labels, readout, loss)
         return cls._flat(Dense(table), all_slots(offsets), offsets, linear)._tied(W)
 
     @classmethod
@@ -235,10 +233,8 @@ class Problem:
             got = "none" if scores is None else "both"
             raise ValueError(f"scores, or labels and readout, must be given, got {got}; give one of the two")
         if scores is None:
-            made: Readout = linear_readout(x, offsets, labels, readout, loss)
-        else:
-            made = scored_readout(scores, offsets, loss, "tokens")
-        return cls._flat(table, all_slots(offsets), offsets, made)
+            return cls._flat(table, all_slots(offsets), offsets, _linear(x, offsets, labels, readout, loss))
+        return cls._flat(table, all_slots(offsets), offsets, _scored(scores, offsets, loss, "tokens"))
 
     @classmethod
     def from_classes(cls, X: Any, y: Any) -> Problem:
@@ -291,9 +287,12 @@ class Problem:
         0.6326
         """
         table, offsets = expect.ragged("keys", keys, width=True)
-        value_table, value_offsets = expect.ragged("values", values, width=True)
-        expect.same_tokens("values", value_offsets, offsets)
-        readout = nonlinear_readout(value_table, offsets, labels, psi, psi_gradient, loss)
+        value_table = _matching("values", values, offsets)
+        for name, function in (("psi", psi), ("psi_gradient", psi_gradient)):
+            if not callable(function):
+                raise ValueError(f"{name} must be a function of an (n, e) array, got {function!r}")
+        signs = expect.signs("labels", labels, len(offsets) - 1)
+        readout = NonlinearReadout(value_table, signs, psi, psi_gradient, as_loss(loss))
         problem = cls._flat(Dense(table), all_slots(offsets), offsets, readout)
         if np.array_equal(table, value_table):
             return problem._tied(W)
@@ -320,7 +319,7 @@ class Problem:
         tokens = flat.astype(np.intp)
         if (tokens != flat).any() or (tokens < 0).any() or (tokens >= N).any():
             raise ValueError(f"inputs must hold token numbers from 0 to {N - 1} (the size of gram)")
-        return cls._flat(table, tokens, offsets, scored_readout(scores, offsets, loss))
+        return cls._flat(table, tokens, offsets, _scored(scores, offsets, loss))
 
     @classmethod
     def from_readout(cls, keys: Any, readout: Readout) -> Problem:
@@ -399,7 +398,7 @@ class Problem:
         'tokens; filled: best score'
         """
         alone = self.split(self.readout.vertex_predictions(self.tokens, self.offsets))
-        best = [np.flatnonzero(own == own.max()).tolist() for own in alone]
+        best = [np.flatnonzero(u == u.max()).tolist() for u in alone]
         return draw_tokens(axes_of(ax), self.split(self.keys[self.tokens]), best)
 
     @property
@@ -553,12 +552,12 @@ class Problem:
         >>> hm.attention(twice, [0.0])[1].tolist(), round(hm.loss(twice, [0.0]), 6)
         ([0.75, 0.25], 1.335025)
         """
-        changed = self
+        changed = {}
         if weights is not None:
-            changed = changed._with(weights=expect.positives("weights", weights, self.n))
+            changed["weights"] = expect.positives("weights", weights, self.n)
         if counts is not None:
-            changed = changed._with(counts=expect.positives("counts", counts, len(self.tokens)))
-        return changed
+            changed["counts"] = expect.positives("counts", counts, len(self.tokens))
+        return self._with(**changed) if changed else self
 
     def _tied(self, W: Any) -> Problem:
         """Return the problem with the keys W x of its values x."""
@@ -629,8 +628,24 @@ class Problem:
         return self.W
 
 
+def _matching(name: str, x: Any, offsets: np.ndarray, width: bool = True, other: str = "keys") -> np.ndarray:
+    """Return a flat array with a row for each token of the argument that is called ``other``."""
+    flat, sizes = expect.ragged(name, x, width)
+    expect.same_tokens(name, sizes, offsets, other)
+    return flat
+
+
+def _scored(scores: Any, offsets: np.ndarray, loss: str | LossFunction, other: str = "keys") -> Readout:
+    return scored(_matching("scores", scores, offsets, False, other), offsets, loss)
+
+
+def _linear(values: np.ndarray, offsets: np.ndarray, labels: Any, v: Any, loss: Any) -> LinearReadout:
+    signs = expect.signs("labels", labels, len(offsets) - 1)
+    return LinearReadout(values, signs, expect.finite_array("readout", v, (values.shape[1],)), as_loss(loss))
+
+
 def need_problem(problem: Any) -> None:
-    """Refuse what is not a Problem, before some attribute of it is missed."""
+    """Refuse any object but a Problem."""
     if not isinstance(problem, Problem):
         raise ValueError(
             f"problem must be a hardmax.Problem, got {type(problem).__name__}; make one with "

@@ -1,8 +1,8 @@
-"""Readouts: what turns the attention weights of an input into a signed prediction.
+"""Readouts, which turn the attention weights of an input into a signed prediction.
 
-All that a dynamic needs of a readout is, at an attention s, the prediction u_i of every input and the scores
+Training needs two things of a readout at an attention s: the prediction u_i of every input, and the scores
 h_it = du_i/ds_it of every slot (only their differences within an input matter). With fixed scores both follow
-from these; other readouts compute them in `Readout.attend`, all that a new readout needs.
+from these; other readouts compute them in `Readout.attend`, the one method that a new readout needs.
 ``values`` is a table with one row per token of the problem's key table.
 """
 
@@ -86,10 +86,17 @@ class OutputValue:
     @property
     def stage_1_loss(self) -> float:
         """L_0, a sum over the tokens that have an n(x)."""
+        n = self.collocation
         if self.margin is not None:
-            named = int((self.collocation >= 0).sum())
-            return named * best_loss(self.V, self.margin)
-        return float(np.logaddexp(0.0, -_margins(self.collocation, self.table)).sum())
+            return int((n >= 0).sum()) * best_loss(self.V, self.margin)
+        from scipy.special import logsumexp
+
+        followed = np.flatnonzero(n >= 0)
+        z = np.array(self.table[:, followed])
+        right = n[followed], np.arange(len(followed))
+        z_y = z[right].copy()
+        z[right] = -np.inf
+        return float(np.logaddexp(0.0, -(z_y - logsumexp(z, axis=0))).sum())
 
 
 def star_norm(collocation: Any) -> float:
@@ -101,27 +108,16 @@ def star_norm(collocation: Any) -> float:
 def star_table(collocation: Any) -> Floats:
     """W_ov* in float64; `hardmax.margin.closed_forms.ov_star` has the fractions."""
     n = checked(collocation)
-    named = np.flatnonzero(n >= 0)
+    followed = np.flatnonzero(n >= 0)
     table = np.zeros((len(n), len(n)))
-    table[:, named] = -1.0 / len(n)
-    table[n[named], named] += 1.0
+    table[:, followed] = -1.0 / len(n)
+    table[n[followed], followed] += 1.0
     return table
 
 
 def best_loss(V: int, margin: float) -> float:
     """L* = log(1 + (V - 1) e^-margin): the loss of a sentence that attends to the right token only."""
     return float(np.logaddexp(0.0, math.log(V - 1) - margin))
-
-
-def _margins(n: Ints, table: Floats) -> Floats:
-    """z_n(x) minus the log-sum-exp of the wrong logits, for each token that has an n(x)."""
-    from scipy.special import logsumexp
-
-    named = np.flatnonzero(n >= 0)
-    z = np.array(table[:, named])
-    z_y = z[n[named], np.arange(len(named))].copy()
-    z[n[named], np.arange(len(named))] = -np.inf
-    return z_y - logsumexp(z, axis=0)
 
 
 def checked(collocation: Any) -> Ints:
@@ -240,17 +236,17 @@ class Readout:
             return np.asarray(np.repeat(h[chosen], np.diff(offsets)) - h)
 
     def marks(self, tokens: np.ndarray, offsets: np.ndarray) -> np.ndarray:
-        """(L, k): what tells tokens of one input with equal keys apart."""
+        """Return rows of numbers, (L, k), that tell tokens of an input with equal keys apart."""
         if not self.moves:
             return self.fixed_scores(tokens, offsets)[:, None]
         return tokens[:, None].astype(float) if self.values is None else self.values[tokens]
 
-    def restricted(self, kept: np.ndarray) -> Readout:
-        """The readout where only the ``kept`` slots remain: itself, unless it holds something of each."""
+    def restricted(self, slots: np.ndarray) -> Readout:
+        """Return the readout of some of the slots: itself, unless it holds something of each."""
         return self
 
     def arrays(self) -> dict[str, Any]:
-        """What a file of the problem has to hold of the readout."""
+        """Return the arrays of the readout that a file of the problem must hold."""
         raise ValueError("this readout is a function and cannot be saved; save its scores instead")
 
 
@@ -278,9 +274,9 @@ class Scores(Readout):
         """Return the given scores."""
         return self.scores
 
-    def restricted(self, kept: np.ndarray) -> Scores:
+    def restricted(self, slots: np.ndarray) -> Scores:
         """Return the readout with the scores of these slots."""
-        return replace(self, scores=self.scores[kept])
+        return replace(self, scores=self.scores[slots])
 
     def arrays(self) -> dict[str, Any]:
         """Return the scores for a file."""
@@ -353,34 +349,6 @@ class NonlinearReadout(Readout):
         return np.repeat(self.labels, np.diff(offsets)) * self.psi(self.values[tokens])
 
 
-def linear_readout(
-    values: np.ndarray, offsets: np.ndarray, labels: Any, readout: Any, loss: str | LossFunction
-) -> LinearReadout:
-    """The readout of labels and v that a user passes."""
-    return LinearReadout(
-        values,
-        expect.signs("labels", labels, len(offsets) - 1),
-        expect.finite_array("readout", readout, (values.shape[1],)),
-        as_loss(loss),
-    )
-
-
-def nonlinear_readout(
-    values: np.ndarray,
-    offsets: np.ndarray,
-    labels: Any,
-    psi: Any,
-    psi_gradient: Any,
-    loss: str | LossFunction,
-) -> NonlinearReadout:
-    """The readout of labels and functions that a user passes."""
-    for name, f in (("psi", psi), ("psi_gradient", psi_gradient)):
-        if not callable(f):
-            raise ValueError(f"{name} must be a function of an (n, e) array, got {f!r}")
-    labels = expect.signs("labels", labels, len(offsets) - 1)
-    return NonlinearReadout(values, labels, psi, psi_gradient, as_loss(loss))
-
-
 @dataclass(frozen=True, eq=False)
 class CrossEntropy(Readout):
     """Cross-entropy of next tokens (paper C): the logistic loss of the lead u of the next one over the rest.
@@ -411,9 +379,12 @@ class CrossEntropy(Readout):
     def attend(self, at: Attention) -> tuple[np.ndarray, np.ndarray]:
         """Return h - h_top of every slot, and u of every input."""
         if at.slots is not None:  # tokens with one key may have several outputs: each has its share
-            apart = Attention(at.tokens, self._own(at), at.slots.spread(at.shares), at.slots.leaders[at.tops])
-            h, u = self.attend(apart)
-            return at.slots.merge(h), u
+            slots = at.slots
+            assert slots.group is not None
+            row = np.repeat(np.arange(len(at.offsets) - 1), np.diff(at.offsets))[slots.group]
+            offsets = np.searchsorted(row, np.arange(len(at.offsets)))  # of the slots of the problem
+            h, u = self.attend(Attention(at.tokens, offsets, slots.spread(at.shares), slots.leaders[at.tops]))
+            return slots.merge(h), u
         from hardmax.problem.kernels import attend_aligned, attend_table
 
         h, u = np.empty(len(at.tokens)), np.empty(len(self.targets))
@@ -424,13 +395,6 @@ class CrossEntropy(Readout):
         else:
             attend_aligned(self.W_ov.collocation[words], *layout, self.W_ov.V, self.W_ov.margin, h, u)
         return h, u
-
-    def _own(self, at: Attention) -> np.ndarray:
-        """Offsets of the slots of the problem, from those of the merged ones."""
-        assert at.slots is not None
-        assert at.slots.group is not None
-        row = np.repeat(np.arange(len(at.offsets) - 1), np.diff(at.offsets))[at.slots.group]
-        return np.searchsorted(row, np.arange(len(at.offsets)))
 
     @cached_property
     def _columns(self) -> np.ndarray:
@@ -446,12 +410,10 @@ class CrossEntropy(Readout):
     def arrays(self) -> dict[str, Any]:
         """Return W_ov, words and targets for a file."""
         W_ov = self.W_ov
-        kept = {"entries": W_ov.entries} if W_ov.margin is None else {"margin": np.array(W_ov.margin)}
-        return (
-            kept
-            | {"collocation": W_ov.collocation, "words": self.words, "targets": self.targets}
-            | ({} if self.queries is None else {"queries": self.queries})
-        )
+        arrays: dict[str, Any] = {"collocation": W_ov.collocation, "words": self.words}
+        arrays |= {"targets": self.targets, "queries": self.queries, "entries": W_ov.entries}
+        arrays["margin"] = None if W_ov.margin is None else np.array(W_ov.margin)
+        return {name: array for name, array in arrays.items() if array is not None}
 
 
 # The log loss as a function of x = log u; log|dl/du| is -x.
@@ -489,19 +451,12 @@ def scored(scores: np.ndarray, offsets: np.ndarray, loss: str | LossFunction) ->
     return Labels(scores)
 
 
-def scored_readout(scores: Any, offsets: np.ndarray, loss: str | LossFunction, other: str = "keys") -> Scores:
-    """The readout of scores that a user passes, one for each token of what is called ``other``."""
-    flat, own = expect.ragged("scores", scores, width=False)
-    expect.same_tokens("scores", own, offsets, other)
-    return scored(flat, offsets, loss)
-
-
 def has_one_label(problem: Problem) -> bool:
     """Whether the log loss is convex: no input has label tokens with different keys."""
     if problem.readout.in_log is None:
         return False
-    keys = problem.table.leaders(problem.tokens, problem.offsets, np.empty((len(problem.tokens), 0)))
+    leaders = problem.table.leaders(problem.tokens, problem.offsets, np.empty((len(problem.tokens), 0)))
     return all(
-        len(set(own[scores == 1.0].tolist())) == 1
-        for own, scores in zip(problem.split(keys), problem.split(problem.scores), strict=True)
+        len(set(keys[scores == 1.0].tolist())) == 1
+        for keys, scores in zip(problem.split(leaders), problem.split(problem.scores), strict=True)
     )

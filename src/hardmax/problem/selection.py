@@ -30,18 +30,18 @@ class Selection(tuple[int | tuple[int, ...], ...]):
 
     def __new__(cls, entries: Iterable[int | Iterable[int]]) -> Selection:
         """Make a selection of tokens, or of sets of tokens that tie."""
-        sets = (tuple(each) if isinstance(each, Iterable) else (each,) for each in entries)
+        sets = (tuple(entry) if isinstance(entry, Iterable) else (entry,) for entry in entries)
         return super().__new__(cls, (tied[0] if len(tied) == 1 else tied for tied in sets))
 
     @property
     def sets(self) -> tuple[tuple[int, ...], ...]:
         """The tokens of every input: one, or those that tie."""
-        return tuple(each if isinstance(each, tuple) else (each,) for each in self)
+        return tuple(entry if isinstance(entry, tuple) else (entry,) for entry in self)
 
     @property
     def is_unique(self) -> bool:
         """Whether every input selects exactly one token."""
-        return not any(isinstance(each, tuple) for each in self)
+        return not any(isinstance(entry, tuple) for entry in self)
 
     @property
     def tokens(self) -> tuple[int, ...]:
@@ -100,7 +100,7 @@ def best_tokens(problem: Problem) -> Selection:
     alone = problem.readout.vertex_predictions(problem.tokens, problem.offsets)
     largest = np.repeat(np.maximum.reduceat(alone, problem.offsets[:-1]), problem.sizes)
     best = (alone == largest) & (problem.groups == np.arange(len(alone)))
-    return Selection(np.flatnonzero(own).tolist() for own in problem.split(best))
+    return Selection(np.flatnonzero(mask).tolist() for mask in problem.split(best))
 
 
 @check_arguments

@@ -1,4 +1,6 @@
-"""Loops in lanes: steps of four problems of one layout at once, each the same whatever the others are.
+"""Many small problems in one call: four of one layout at once go side by side through the lanes of one loop.
+
+Lanes do not see each other, so a run is the same to the bit whatever the other problems are.
 
 `descend_along` is for GD and Normalized in l2, in Gram coordinates. `descend_by_rule` is for every other
 compiled rule, in the coordinates of p: the gradient goes through lanes, and the update is that of the plain
@@ -11,23 +13,29 @@ Arrays end with an axis of lanes. A lane that has ended stays where it is while 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 from numba import boolean, float64, int64, types
 
-from hardmax._lib.compiled import INDEX, OUT, OUT_INDEX, OUT_TABLE, SLOPE, TABLE, VECTOR, inlined, uncounted
-from hardmax._lib.kernels import kernel
-from hardmax.dynamics.forces import (
-    CANCELLATION,
-    CANCELLED,
-    EXHAUSTED,
-    NO_COMPETITOR,
-    REFRESH,
-    ROUNDING,
-    STATIONARY,
-    fixed,
+from hardmax._lib.compiled import (
+    INDEX,
+    OUT,
+    OUT_INDEX,
+    OUT_TABLE,
+    SLOPE,
+    TABLE,
+    VECTOR,
+    entry_point,
+    inlined,
+    uncounted,
 )
+from hardmax._lib.kernels import kernel
+from hardmax.dynamics import forces, loop
+from hardmax.dynamics.driver import Rule, steps_to_record
+from hardmax.dynamics.forces import fixed
 from hardmax.dynamics.lanes.vectors import (
     LANES,
     absolute,
@@ -40,9 +48,16 @@ from hardmax.dynamics.lanes.vectors import (
     store,
     where,
 )
-from hardmax.dynamics.loop import CYCLE, DONE, RUNAWAY, is_back, set_mark, step_factor
+from hardmax.dynamics.loop import is_back, set_mark, step_factor
+from hardmax.dynamics.optim import Optimizer
+from hardmax.dynamics.run import Run
 from hardmax.dynamics.softmax import NEGLIGIBLE
+from hardmax.dynamics.stepping import can_compile
 from hardmax.dynamics.updates import UPDATE
+from hardmax.problem import Problem
+from hardmax.problem.coordinates import Coordinates, Differences, Scale, choose, differences, scaled
+from hardmax.problem.keys import Dense
+from hardmax.problem.problem import Slots, slots_of
 
 # log 2 in two parts: the first has 21 zeros at its end, so that its product with a whole number is exact.
 _HIGH, _LOW = float.fromhex("0x1.62e42fee00000p-1"), float.fromhex("0x1.a39ef35793c76p-33")
@@ -54,6 +69,9 @@ _C3, _C4, _C5, _C6, _C7, _C8, _C9, _C10, _C11, _C12, _C13 = (1.0 / math.factoria
 # would take its time. A coordinate whose terms sum to less than SMALL may have lost some that way; the plain
 # loop, which takes logs, has to do that run.
 FAINT, SMALL = -345.0, 1e-130
+
+LARGEST = 128  # rows of a Gram matrix: of larger ones four do not fit in a processor's second cache
+NOT_HERE = "not here"  # lanes cannot do it to the digits that it needs: `models.Vector` has more ways
 
 BLOCK = 4  # rows of a matrix that are summed side by side; matrices are filled up with zeros to a multiple
 
@@ -98,7 +116,6 @@ class LanePlan(NamedTuple):
     flag: bool  # whether steps are normalized; of an update, whether it acts on coordinates one by one
 
 
-CUBE = types.Array(float64, 3, "C", readonly=True)
 OUT_CUBE = float64[:, :, ::1]
 LAYOUT = types.NamedTuple((INDEX, *3 * (TABLE,), VECTOR, SLOPE), LaneLayout)
 ROOM = types.NamedTuple((*10 * (OUT_TABLE,), OUT, OUT_TABLE, OUT_INDEX), LaneRoom)
@@ -114,15 +131,10 @@ def room_for(slots: int, n: int, count: int) -> LaneRoom:
     """Return room for four problems, of which the first ``count`` go."""
     of_slots = np.empty((filled_up(slots), LANES)), np.empty((slots, LANES))
     of_inputs = [np.empty((n, LANES)) for _ in range(8)]
-    status, alive = np.full(LANES, DONE, np.intp), (np.arange(LANES) < count).astype(np.float64)
+    status, alive = np.full(LANES, loop.DONE, np.intp), (np.arange(LANES) < count).astype(np.float64)
     room = LaneRoom._make((*of_slots, *of_inputs, alive, np.empty((2, LANES)), status))
     room.seen[:] = np.nan
     return room
-
-
-def layout_of_lanes(offsets: np.ndarray, arrays: Any, slope: Any) -> LaneLayout:
-    """Return what the loops take of four problems."""
-    return LaneLayout._make((fixed(offsets, np.intp), *map(fixed, arrays), slope))
 
 
 @uncounted()
@@ -137,14 +149,14 @@ def exp(x, least):  # type: ignore[no-untyped-def]
     k = shifted - _SHIFT
     high = plus_product(x, k, -_HIGH)
     r = plus_product(high, k, -_LOW)
-    lost = plus_product(high - r, k, -_LOW)  # what rounding took from r
+    rest = plus_product(high - r, k, -_LOW)  # what rounding took from r
     r2 = r * r
     r4 = r2 * r2
     q = plus_product(plus_product(0.5, r, _C3), r2, plus_product(_C4, r, _C5))
     middle = plus_product(plus_product(_C6, r, _C7), r2, plus_product(_C8, r, _C9))
     end = plus_product(plus_product(_C10, r, _C11), r2, plus_product(_C12, r, _C13))
     q = plus_product(q, r4, plus_product(middle, r4, end))
-    near = 1.0 + (r + plus_product(lost, r2, q))
+    near = 1.0 + (r + plus_product(rest, r2, q))
     deep = x < -700.0  # 2^k itself may not be a normal number
     power = power_of_two(where(deep, shifted + 100.0, shifted))
     return where(nothing, 0.0, near * power * where(deep, 2.0**-100, 1.0))
@@ -204,9 +216,9 @@ def settle(layout, room):  # type: ignore[no-untyped-def]
         tied, untied, pull = spread(0.0), spread(0.0), spread(0.0)
         for slot in range(first, last):  # the share of the top slot is its count
             share, rise = load(weights, slot), load(scores, slot) - score
-            apart = rise != 0.0
-            tied = tied + where(apart, 0.0, share)
-            untied = untied + where(apart, share, 0.0)
+            differs = rise != 0.0
+            tied = tied + where(differs, 0.0, share)
+            untied = untied + where(differs, share, 0.0)
             pull = pull + share * rise
         whole = tied + load(room.reach, i) * untied
         lean = pull / whole
@@ -241,7 +253,7 @@ def weigh(layout, room):  # type: ignore[no-untyped-def]
         size = load(room.depth, i) + load(room.slopes, i)
         common = where(size > common, size, common)
         store(room.log_scale, i, size)
-    end(common == -np.inf, NO_COMPETITOR, room)
+    end(common == -np.inf, forces.NO_COMPETITOR, room)
     bounded = where(common > -np.inf, common, 0.0)
     for i in range(n):
         share = exp(load(room.log_scale, i) - bounded, FAINT) / load(room.mass, i)
@@ -286,7 +298,7 @@ def rescale(x, room):  # type: ignore[no-untyped-def]
                 for r in range(x.shape[0]):
                     x[r, lane] /= size
     shrunk = load(room.flags, 1)
-    end(shrunk == -np.inf, STATIONARY, room)
+    end(shrunk == -np.inf, forces.STATIONARY, room)
     return shrunk
 
 
@@ -300,7 +312,7 @@ def set_layers(cube, first, last, table):  # type: ignore[no-untyped-def]
 
 
 @kernel(
-    signature=lambda: types.void(LAYOUT, ROOM, PLAN, CUBE, INDEX, TABLE, OUT_CUBE, OUT_CUBE),
+    signature=lambda: types.void(LAYOUT, ROOM, PLAN, OUT_CUBE, INDEX, TABLE, OUT_CUBE, OUT_CUBE),
     error_model="numpy",
     _nrt=False,
 )
@@ -323,7 +335,7 @@ def descend_along(layout, room, plan, gram, row, start, vectors, coefficients): 
             saved += 1
         if k == rates.size:
             break
-        if k % REFRESH == REFRESH - 1:
+        if k % forces.REFRESH == forces.REFRESH - 1:
             times(gram, c, pull)
             for r in range(m):
                 store(logits, r, load(start, r) + load(pull, r))
@@ -340,7 +352,7 @@ def descend_along(layout, room, plan, gram, row, start, vectors, coefficients): 
             for r in range(m):
                 square = square + load(pull, r) * load(beta, r)
                 bound = bound + absolute(load(beta, r)) * load(sizes, r)  # the length, if nothing canceled
-            end(square < CANCELLATION * bound * bound, CANCELLED, room)
+            end(square < forces.CANCELLATION * bound * bound, forces.CANCELLED, room)
         along, epsilon = rates[k] / roots(square), plan.constants[0]
         if epsilon > 0.0 or not plan.flag:
             store(room.flags, 0, roots(square))
@@ -396,13 +408,13 @@ def drop_rounding(V, sizes, room):  # type: ignore[no-untyped-def]
     for j in range(V.shape[0]):
         size = load(sizes, j)
         least = where(size < least, size, least)
-        cancelled = absolute(load(V, j)) < ROUNDING * size
+        cancelled = absolute(load(V, j)) < forces.ROUNDING * size
         rounding = where(cancelled & (load(V, j) != 0.0), 1.0, rounding)
         store(V, j, where(cancelled, 0.0, load(V, j)))
         most = where(absolute(load(V, j)) > most, absolute(load(V, j)), most)
-    end(least < SMALL, CANCELLED, room)
-    end((most == 0.0) & (rounding != 0.0), EXHAUSTED, room)
-    end(most == 0.0, STATIONARY, room)
+    end(least < SMALL, forces.CANCELLED, room)
+    end((most == 0.0) & (rounding != 0.0), forces.EXHAUSTED, room)
+    end(most == 0.0, forces.STATIONARY, room)
 
 
 class LaneTables(NamedTuple):
@@ -413,13 +425,13 @@ class LaneTables(NamedTuple):
     rows: np.ndarray  # (slots, d, LANES), filled up with zeros
     logits: np.ndarray  # (tokens, LANES)
     vectors: np.ndarray  # (3, d, LANES)
-    own: np.ndarray  # (3, d) direction, exponents and move of one lane
+    single: np.ndarray  # (3, d) direction, exponents and move of one lane
     marks: np.ndarray  # (LANES, d + state) points and states at an earlier step
     clock: np.ndarray  # (2, LANES) whether a cycle is looked for, and since which step
 
 
 TABLES = types.NamedTuple(
-    (CUBE, INDEX, OUT_CUBE, OUT_TABLE, OUT_CUBE, OUT_TABLE, OUT_TABLE, types.Array(types.intp, 2, "C")),
+    (OUT_CUBE, INDEX, OUT_CUBE, OUT_TABLE, OUT_CUBE, OUT_TABLE, OUT_TABLE, types.Array(types.intp, 2, "C")),
     LaneTables,
 )
 
@@ -435,8 +447,8 @@ def descend_by_rule(layout, room, plan, tables, update, p, states, points, count
     ``states`` holds a state for each lane, ``points`` (S, LANES, d) receives p.
     """
     d, rates, saved = p.shape[1], plan.rates, 0
-    beside, V, sizes = tables.vectors[0], tables.vectors[1], tables.vectors[2]
-    own, exponents, move = tables.own[0], tables.own[1], tables.own[2]
+    points_by_lane, V, sizes = tables.vectors[0], tables.vectors[1], tables.vectors[2]
+    direction, exponents, move = tables.single[0], tables.single[1], tables.single[2]
     flat = states.reshape((LANES, states.shape[1] * states.shape[2]))
     looking, marked, alive, status = tables.clock[0], tables.clock[1], room.alive, room.status
     for k in range(rates.size + 1):
@@ -450,14 +462,14 @@ def descend_by_rule(layout, room, plan, tables, update, p, states, points, count
                 if is_back(p[lane], flat[lane], tables.marks[lane]):
                     looking[lane] = 0
                     if k > marked[lane] + 1:  # at rest it does not go round
-                        status[lane] = CYCLE
+                        status[lane] = loop.CYCLE
                 elif k >= 2 * marked[lane]:
                     marked[lane] = k
                     set_mark(p[lane], flat[lane], tables.marks[lane])
         for lane in range(LANES):
             for j in range(d):
-                beside[j, lane] = p[lane if lane < count else 0, j]
-        see_from_tops(tables.keys, tables.tokens, layout, room, beside, tables.logits, tables.rows)
+                points_by_lane[j, lane] = p[lane if lane < count else 0, j]
+        see_from_tops(tables.keys, tables.tokens, layout, room, points_by_lane, tables.logits, tables.rows)
         size = weigh(layout, room)
         gather(tables.rows, room.weights, V, sizes)
         if plan.flag:
@@ -469,14 +481,186 @@ def descend_by_rule(layout, room, plan, tables, update, p, states, points, count
             if alive[lane] == 0.0:
                 continue
             for j in range(d):
-                own[j], exponents[j] = V[j, lane], room.flags[1, lane] + math.log(plan.unit)
-            update(own, exponents, plan.constants, states[lane], rates[k], k, move)
+                direction[j], exponents[j] = V[j, lane], room.flags[1, lane] + math.log(plan.unit)
+            update(direction, exponents, plan.constants, states[lane], rates[k], k, move)
             for j in range(d):
                 if not abs(p[lane, j] + plan.unit * move[j]) <= plan.limit:
-                    status[lane], alive[lane] = RUNAWAY, 0.0
+                    status[lane], alive[lane] = loop.RUNAWAY, 0.0
             if alive[lane] != 0.0:
                 for j in range(d):
                     p[lane, j] += plan.unit * move[j]
         if not any_lane(load(alive, 0) != 0.0):
             set_layers(points, saved, points.shape[0], p)
             break
+
+
+@dataclass(frozen=True, eq=False)
+class Lane:
+    """One of the problems."""
+
+    place: int  # in the call
+    problem: Problem
+    scale: Scale
+    slots: Slots
+    start: np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
+class Group:
+    """Problems that one loop can take: of one layout, one loss and one rule."""
+
+    spans: Differences
+    rule: Rule
+    lanes: list[Lane]
+
+
+def train_side_by_side(
+    problems: Sequence[Problem],
+    step: Optimizer,
+    steps: int,
+    *,
+    start: Any = None,
+    record: int | Sequence[int] | None = None,
+    coordinates: Coordinates = "auto",
+) -> dict[int, Run]:
+    """Return the runs of small problems by a compiled rule, which lanes can take, by the problem's place."""
+    if step.of_matrix or isinstance(step.lr, str):
+        return {}
+    recorded = steps_to_record(record, steps)
+    groups: dict[Any, Group] = {}
+    rules: dict[Any, Rule] = {}
+    for place, problem in enumerate(problems):
+        problem.need_decreasing_loss()
+        scale = scaled(problem)
+        slope, in_log = scale.problem.kernel_slope
+        if in_log or type(scale.problem.table) is not Dense:
+            continue
+        units = scale.exponent, scale.problem.table.exponent, problem.d
+        if units not in rules:
+            rules[units] = Rule.of(step, steps, scale)
+        rule = rules[units]
+        if not can_compile(scale.problem, rule):
+            continue
+        slots = slots_of(scale.problem)
+        key = *units, slope, slots.tokens.tobytes(), slots.offsets.tobytes()
+        if key not in groups:
+            groups[key] = Group(differences(slots), rule, [])
+        if _fits(groups[key], slots, problem.d, steps, coordinates):
+            p = scale.point(problem.vector("start", start), "start")
+            groups[key].lanes.append(Lane(place, problem, scale, slots, p))
+    return {place: run for group in groups.values() for place, run in _runs(group, recorded).items()}
+
+
+def _fits(group: Group, slots: Slots, d: int, steps: int, coordinates: Coordinates) -> bool:
+    """Whether lanes have a loop for this rule in these coordinates, and four problems fit."""
+    if group.rule.kind == loop.BY_RULE:
+        return coordinates in ("auto", "primal") and slots.keys.size <= LARGEST**2
+    m = len(group.spans.plus)
+    return m <= LARGEST and choose(coordinates, m, len(slots.tokens), d, steps) == "gram"
+
+
+def _runs(group: Group, record: np.ndarray) -> dict[int, Run]:
+    """Return the runs of a group, trained as many at a time as there are lanes."""
+    descend = _by_rule if group.rule.kind == loop.BY_RULE else _along
+    runs: dict[int, Run] = {}
+    for first in range(0, len(group.lanes), LANES):
+        few = group.lanes[first : first + LANES]
+        points, events = descend(group, [*few, *few[-1:] * (LANES - len(few))], len(few), record)
+        for lane, its_points, event in zip(few, points, events, strict=False):
+            if event != NOT_HERE:
+                runs[lane.place] = Run(
+                    lane.problem,
+                    "step",
+                    record,
+                    lane.scale.back(its_points),
+                    event,
+                    method=group.rule.step.name,
+                    optimizer=group.rule.step,
+                )
+    return runs
+
+
+def _layout(lanes: list[Lane]) -> LaneLayout:
+    """Return what the loops take of four problems."""
+    rows = []
+    for lane in lanes:
+        slots, problem = lane.slots, lane.scale.problem
+        scores = slots.merge(problem.scores)
+        rows.append((slots.counts, scores, problem.log_weights, math.log(problem.total)))
+    arrays = (fixed(np.stack(column, -1)) for column in zip(*rows, strict=True))
+    slope, _ = lanes[0].scale.problem.kernel_slope
+    return LaneLayout._make((fixed(lanes[0].slots.offsets, np.intp), *arrays, slope))
+
+
+def _filled_up(table: np.ndarray) -> np.ndarray:
+    """Return a table with rows of zeros up to what the loops take."""
+    full = np.zeros((filled_up(len(table)), *table.shape[1:]))
+    full[: len(table)] = table
+    return full
+
+
+def _by_rule(
+    group: Group, lanes: list[Lane], count: int, record: np.ndarray
+) -> tuple[np.ndarray, list[str | None]]:
+    """Return points (lanes, S, d) and what happened in each lane, by the update of a rule."""
+    rule, p, tokens = group.rule, np.stack([lane.start for lane in lanes]), lanes[0].slots.tokens
+    d, layout = p.shape[1], _layout(lanes)
+    points, states = np.empty((len(record), *p.shape)), np.stack([rule.begin(lane.start) for lane in lanes])
+    room = room_for(len(tokens), len(layout.offsets) - 1, count)
+    keys = _filled_up(np.stack([lane.slots.keys for lane in lanes], -1))
+    clock = np.zeros((2, LANES), np.intp)
+    clock[0] = (rule.rates == rule.rates[:1]).all()  # a cycle needs the same rate at every step
+    tables = LaneTables(
+        keys,
+        fixed(tokens, np.intp),
+        np.zeros((len(room.gaps), d, LANES)),
+        np.empty((len(keys), LANES)),
+        np.empty((3, d, LANES)),
+        np.empty((3, d)),
+        np.full((LANES, d + states[0].size), np.nan),
+        clock,
+    )
+    plan = LanePlan(
+        fixed(rule.rates),
+        fixed(record, np.intp),
+        fixed(rule.constants),
+        float(rule.unit),
+        float(rule.limit),
+        rule.step.by_coordinate,
+    )
+    descend = entry_point(descend_by_rule.compiled)
+    descend(layout, room, plan, tables, rule.update, p, states, points, count)
+    ended = zip(room.status.tolist(), states, strict=True)
+    events = [
+        NOT_HERE if how == forces.CANCELLED else rule.event(state) if how == loop.DONE else loop.EVENTS[how]
+        for how, state in ended
+    ]
+    return points.transpose(1, 0, 2), events
+
+
+def _along(
+    group: Group, lanes: list[Lane], count: int, record: np.ndarray
+) -> tuple[np.ndarray, list[str | None]]:
+    """Return points and what happened in each lane, by GD or Normalized in l2."""
+    spans, rule, layout = group.spans, group.rule, _layout(lanes)
+    tables, starts = np.stack([lane.slots.keys for lane in lanes]), np.stack([lane.start for lane in lanes])
+    rows = tables[:, spans.plus] - tables[:, spans.minus]
+    m = rows.shape[1]
+    gram = _filled_up((rows @ rows.transpose(0, 2, 1)).transpose(1, 2, 0))
+    logits = np.ascontiguousarray((rows @ starts[:, :, None])[:, :, 0].T)
+    c, vectors = np.empty((len(record), m, LANES)), np.empty((5, filled_up(m + 1), LANES))
+    room = room_for(len(spans.row), len(layout.offsets) - 1, LANES)
+    plan = LanePlan(
+        fixed(rule.rates),
+        fixed(record, np.intp),
+        fixed(rule.constants),
+        1.0,
+        1.0,
+        rule.kind == loop.UNIT_ALONG,
+    )
+    entry_point(descend_along.compiled)(layout, room, plan, gram, spans.row, logits, vectors, c)
+    points = np.empty((LANES, len(record), rows.shape[2]))
+    for s in range(len(record)):  # one by one: each the same to the bit whatever the others are
+        moved = np.ascontiguousarray(c[s].T)
+        points[:, s] = starts + (moved[:, None, :] @ rows)[:, 0]
+    return points, [NOT_HERE if how == forces.CANCELLED else loop.EVENTS[how] for how in room.status.tolist()]

@@ -27,15 +27,15 @@ _TRUTHS = ir.VectorType(ir.IntType(1), LANES)
 class Lanes(types.Type):  # type: ignore[misc, unused-ignore]
     """Four floats, or four truths."""
 
-    def __init__(self, name: str, held: Any) -> None:
+    def __init__(self, name: str, vector: Any) -> None:
         super().__init__(name=name)
-        self.held = held
+        self.vector = vector
 
     def can_convert_from(self, context: Any, other: Any) -> Any:
         """One number stands for four."""
         from numba.core.typeconv import Conversion
 
-        return Conversion.safe if self.held is _FLOATS and other == types.float64 else None
+        return Conversion.safe if self.vector is _FLOATS and other == types.float64 else None
 
 
 FLOATS, TRUTHS = Lanes("Lanes(float64)", _FLOATS), Lanes("Lanes(bool)", _TRUTHS)
@@ -44,7 +44,7 @@ FLOATS, TRUTHS = Lanes("Lanes(float64)", _FLOATS), Lanes("Lanes(bool)", _TRUTHS)
 @register_model(Lanes)
 class _Model(models.PrimitiveModel):  # type: ignore[misc, unused-ignore]
     def __init__(self, manager: Any, kind: Lanes) -> None:
-        super().__init__(manager, kind, kind.held)
+        super().__init__(manager, kind, kind.vector)
 
 
 @lower_cast(types.float64, FLOATS)
@@ -54,20 +54,20 @@ def _spread(context: Any, builder: Any, kind: Any, to: Any, value: Any) -> Any:
     return builder.shuffle_vector(first, ir.Constant(_FLOATS, ir.Undefined), zeros)
 
 
-def _operator(function: Callable[..., Any], given: Lanes, result: Lanes, make: Callable[..., Any]) -> None:
+def _operator(function: Callable[..., Any], kind: Lanes, result: Lanes, make: Callable[..., Any]) -> None:
     """Teach compiled code an operator between lanes, or lanes and one number."""
 
     @infer_global(function)
     class _Typing(AbstractTemplate):  # type: ignore[misc, unused-ignore]
         def generic(self, args: Any, kws: Any) -> Any:
-            allowed = (given, types.float64) if given is FLOATS else (given,)
-            if any(each is given for each in args) and all(each in allowed for each in args):
-                return result(*[given] * len(args))
+            allowed = (kind, types.float64) if kind is FLOATS else (kind,)
+            if any(argument is kind for argument in args) and all(argument in allowed for argument in args):
+                return result(*[kind] * len(args))
             return None
 
     arity = 1 if function is operator.neg else 2
 
-    @lower_builtin(function, *[given] * arity)
+    @lower_builtin(function, *[kind] * arity)
     def _lower(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         return make(builder, *args)
 
@@ -95,10 +95,10 @@ def _place(context: Any, builder: Any, array: Any, kind: Any, place: Any, place_
 
 @intrinsic
 def load(typing: Any, array: Any, place: Any) -> Any:
-    """The lanes at a place of an array (..., LANES) whose other axes are counted as one."""
+    """Return the lanes at a place of an array (..., LANES) whose other axes are counted as one."""
 
-    def make(context: Any, builder: Any, signature: Any, given: Any) -> Any:
-        return builder.load(_place(context, builder, given[0], array, given[1], place), align=8)
+    def make(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        return builder.load(_place(context, builder, values[0], array, values[1], place), align=8)
 
     return FLOATS(array, place), make
 
@@ -107,8 +107,8 @@ def load(typing: Any, array: Any, place: Any) -> Any:
 def store(typing: Any, array: Any, place: Any, value: Any) -> Any:
     """Write the lanes at such a place; one number goes into all of them."""
 
-    def make(context: Any, builder: Any, signature: Any, given: Any) -> Any:
-        builder.store(given[2], _place(context, builder, given[0], array, given[1], place), align=8)
+    def make(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        builder.store(values[2], _place(context, builder, values[0], array, values[1], place), align=8)
         return context.get_dummy_value()
 
     return types.void(array, place, FLOATS), make
@@ -116,26 +116,22 @@ def store(typing: Any, array: Any, place: Any, value: Any) -> Any:
 
 @intrinsic
 def spread(typing: Any, number: Any) -> Any:
-    """One number in every lane."""
-    return FLOATS(FLOATS), lambda context, builder, signature, given: given[0]
+    """Return one number in every lane."""
+    return FLOATS(FLOATS), lambda context, builder, signature, values: values[0]
 
 
 @intrinsic
 def where(typing: Any, truths: Any, yes: Any, no: Any) -> Any:
-    """Lane by lane the one or the other."""
-
-    def make(context: Any, builder: Any, signature: Any, given: Any) -> Any:
-        return builder.select(*given)
-
-    return FLOATS(TRUTHS, FLOATS, FLOATS), make
+    """Return the one or the other, lane by lane."""
+    return FLOATS(TRUTHS, FLOATS, FLOATS), lambda context, builder, signature, values: builder.select(*values)
 
 
 @intrinsic
 def any_lane(typing: Any, truths: Any) -> Any:
-    """Whether it is so in some lane."""
+    """Return whether some lane is true."""
 
-    def make(context: Any, builder: Any, signature: Any, given: Any) -> Any:
-        bits = builder.bitcast(given[0], ir.IntType(LANES))
+    def make(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        bits = builder.bitcast(values[0], ir.IntType(LANES))
         return builder.icmp_unsigned("!=", bits, ir.Constant(bits.type, 0))
 
     return types.boolean(TRUTHS), make
@@ -143,12 +139,11 @@ def any_lane(typing: Any, truths: Any) -> Any:
 
 @intrinsic
 def plus_product(typing: Any, total: Any, a: Any, b: Any) -> Any:
-    """total + a b, rounded once where the processor can."""
+    """Return total + a b, rounded once where the processor can."""
 
-    def make(context: Any, builder: Any, signature: Any, given: Any) -> Any:
-        return builder.fadd(
-            given[0], builder.fmul(given[1], given[2], flags=("contract",)), flags=("contract",)
-        )
+    def make(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        product = builder.fmul(values[1], values[2], flags=("contract",))
+        return builder.fadd(values[0], product, flags=("contract",))
 
     return FLOATS(FLOATS, FLOATS, FLOATS), make
 
@@ -156,10 +151,10 @@ def plus_product(typing: Any, total: Any, a: Any, b: Any) -> Any:
 def _by_lane(name: str) -> Callable[..., Any]:
     """What makes a call of one of LLVM's functions of one float."""
 
-    def make(context: Any, builder: Any, signature: Any, given: Any) -> Any:
+    def make(context: Any, builder: Any, signature: Any, values: Any) -> Any:
         kind = ir.FunctionType(_FLOATS, [_FLOATS])
         function = cgutils.get_or_insert_function(builder.module, kind, f"llvm.{name}.v{LANES}f64")
-        return builder.call(function, given)
+        return builder.call(function, values)
 
     return make
 
@@ -180,11 +175,11 @@ def absolute(typing: Any, x: Any) -> Any:
 def power_of_two(typing: Any, shifted: Any) -> Any:
     """2^k where k + 1.5 2^52 is given, for whole k from -1022 to 1023: k is in the last bits of that."""
 
-    def make(context: Any, builder: Any, signature: Any, given: Any) -> Any:
+    def make(context: Any, builder: Any, signature: Any, values: Any) -> Any:
         def each(number: int) -> Any:
             return ir.Constant(_WHOLE, [number] * LANES)
 
-        biased = builder.add(builder.bitcast(given[0], _WHOLE), each(1023))
+        biased = builder.add(builder.bitcast(values[0], _WHOLE), each(1023))
         return builder.bitcast(builder.shl(biased, each(52)), _FLOATS)
 
     return FLOATS(FLOATS), make

@@ -73,9 +73,9 @@ def from_text(text: str) -> Optimizer | None:
     if not text:
         return None
     try:
-        given = json.loads(text)
-        kind = RULES[given.pop("step")]
-        return kind(**{NAMES.get(name, name): value for name, value in given.items()})
+        fields = json.loads(text)
+        kind = RULES[fields.pop("step")]
+        return kind(**{NAMES.get(name, name): value for name, value in fields.items()})
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         raise ValueError(
             f"step must be an optimizer of hm.optim with its constants, got {text:.60}"

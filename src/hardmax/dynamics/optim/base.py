@@ -59,8 +59,8 @@ class Optimizer:
     @property
     def of_matrix(self) -> bool:
         """Whether the norm is one of matrices: then `update` sees matrices, in the shape of the problem."""
-        known = NORMS.get(self.norm)  # a rule of one's own may have a name that no norm has
-        return known is not None and known.of_matrix
+        ball = NORMS.get(self.norm)  # a rule of one's own may have a name that no norm has
+        return ball is not None and ball.of_matrix
 
     @property
     def normalized(self) -> bool:
@@ -108,8 +108,8 @@ class Optimizer:
     @property
     def constants(self) -> tuple[float, ...]:
         """The numbers other than the rate, which the kernel receives."""
-        own = (each.name for each in fields(self) if each.name not in ("lr", "decay"))
-        return tuple(float(getattr(self, name)) for name in own)
+        names = (field.name for field in fields(self) if field.name not in ("lr", "decay"))
+        return tuple(float(getattr(self, name)) for name in names)
 
     def begin(self, x: np.ndarray) -> np.ndarray:
         """The state before the first step, from the start x: (memory, d), or (memory, d_x, d_z)."""
@@ -144,10 +144,10 @@ def need_optimizer(step: Any, name: str = "optimizer") -> Optimizer:
 
 def settings(step: Optimizer) -> dict[str, Any]:
     """Name and constants of a rule, its rate apart, as a checkpoint keeps them."""
-    kept = {name: x for name, x in written(step).items() if name != "rate"}
-    if not kept["decay"]:
-        del kept["decay"]
-    return {"step": type(step).__name__, **kept}
+    constants = {name: x for name, x in written(step).items() if name != "rate"}
+    if not constants["decay"]:
+        del constants["decay"]
+    return {"step": type(step).__name__, **constants}
 
 
 # Files keep the names that the constants had in 0.2.
