@@ -429,7 +429,8 @@ class Program(NamedTuple):
             turned = R.transpose(0, 2, 1)
             images = Xa @ R @ Vb + Va @ R @ Xb + Xm @ turned @ Vm + Vm @ turned @ Xm
             K = self.rows.A @ images.reshape(len(R), -1).T
-        return np.pad((K + K.T) / 2, (0, 0 if self.nuclear else 1))
+        K = (K + K.T) / 2
+        return K if self.nuclear else np.pad(K, (0, 1))
 
 
 def by_interior(rows: Rows, norm: Singular) -> Pair | None:

@@ -325,9 +325,9 @@ def _near(best: MaxMargin, ball: Smooth) -> np.ndarray:
     with np.errstate(all="ignore"):
         share = 16 * len(p) * EPS + (upper - lower) / upper
         loss = -math.expm1(max(r, 2.0) * math.log1p(-min(share, 1 - EPS)))
-        apart = 2 * loss ** (1 / r) if r >= 2 else 2 * math.sqrt(loss / (r - 1))
+        off = 2 * loss ** (1 / r) if r >= 2 else 2 * math.sqrt(loss / (r - 1))
         rows = c.rows()
         lengths = ball.dual.of_rows(rows) * (1 + ball.dual.rounding(len(p)))
-        reach = rows @ (p / ball.value(p)) - lengths * (apart + 2 * rounding(len(p)) + ball.rounding(len(p)))
+        reach = rows @ (p / ball.value(p)) - lengths * (off + 2 * rounding(len(p)) + ball.rounding(len(p)))
         loose: np.ndarray = reach > c.h * upper
     return ~loose

@@ -71,9 +71,9 @@ def solve_by(own: Norm, constraints: Constraints, optimum: Optimum, exact: bool 
     Args:
         own: the norm.
         constraints: the problem.
-        optimum: a function of a problem with rows ``A``, bounds ``h`` and equalities ``equal`` near 1, and of p and
-            multipliers of its l2 solution. It returns a p near the optimum and multipliers near those of the
-            optimum, of any length, or None. The proof is measured: a wrong optimum is not certified.
+        optimum: a function of a problem with rows ``A``, bounds ``h`` and equalities ``equal`` near 1, and of
+            the p and multipliers of its l2 solution. It returns a p near the optimum and multipliers near
+            those of the optimum, of any length, or None. A wrong optimum is measured and not certified.
         exact: refused, as its solutions are not rational.
 
     >>> import hardmax as hm
