@@ -174,12 +174,11 @@ def minimize(
         then = expand(trial)
         new = _model(trial, then, radius)
         size = 1.0 + abs(at.value)
-        if fall <= SETTLED * size:
-            if np.linalg.norm(new[0]) >= np.linalg.norm(slope) or then.value > at.value + NOISE * size:
-                break
-            p, at, (slope, bend, frame) = trial, then, new
-            continue
-        gain = (at.value - then.value) / fall
+        gain = 0.5  # by the gradient, where the promised fall cannot be seen in the value
+        if fall > SETTLED * size:
+            gain = (at.value - then.value) / fall
+        elif np.linalg.norm(new[0]) >= np.linalg.norm(slope) or then.value > at.value + NOISE * size:
+            break
         if gain > 1e-3:
             p, at, (slope, bend, frame) = trial, then, new
         if gain < 0.25 or not math.isfinite(gain):
@@ -245,13 +244,13 @@ LOOKED_AT = 1000
 
 def attracting_directions(problem: Problem, count: int) -> list[np.ndarray]:
     """Directions of feasible p_mm, locally optimal ones first, and among equals the larger margin first."""
-    found = [each for each in selections(problem, limit=LOOKED_AT) if each.direction is not None]
-    found.sort(key=lambda each: (not each.attracts.verdict, -each.max_margin.margin))
-    return [each.direction for each in found[:count] if each.direction is not None]
+    feasible = [s for s in selections(problem, limit=LOOKED_AT) if s.direction is not None]
+    feasible.sort(key=lambda s: (not s.attracts.verdict, -s.max_margin.margin))
+    return [s.direction for s in feasible[:count] if s.direction is not None]
 
 
 def random_directions(d: int, pairs: int, rng: int | np.random.Generator) -> list[np.ndarray]:
     """Unit vectors in opposite pairs."""
-    drawn = expect.generator(rng).normal(size=(pairs, d))
-    drawn /= np.linalg.norm(drawn, axis=1, keepdims=True)
-    return [sign * q for q in drawn for sign in (1.0, -1.0)]
+    units = expect.generator(rng).normal(size=(pairs, d))
+    units /= np.linalg.norm(units, axis=1, keepdims=True)
+    return [sign * q for q in units for sign in (1.0, -1.0)]

@@ -162,15 +162,12 @@ class _ActiveSet:
         basis = self.independent(rows)
         for j in (j for j in rows if j not in basis):
             r, rest = self.express(basis, j)
-            signed = all(self.equal[i] or c <= 0 for i, c in zip(basis, r, strict=True))
             gain = self.bounds[j] - sum((c * self.bounds[i] for i, c in zip(basis, r, strict=True)), fmpq(0))
-            if rest == 0 and signed and gain > 0:
-                self.infeasible = True
-                return self.spread([*basis, j], [*(-c for c in r), fmpq(1)])
-            signed = self.equal[j] and all(self.equal[i] or c >= 0 for i, c in zip(basis, r, strict=True))
-            if rest == 0 and signed and gain < 0:  # the same with the other sign of an equality
-                self.infeasible = True
-                return self.spread([*basis, j], [*r, fmpq(-1)])
+            for sign in (1, -1) if self.equal[j] else (1,):
+                signed = all(self.equal[i] or sign * c <= 0 for i, c in zip(basis, r, strict=True))
+                if rest == 0 and signed and sign * gain > 0:
+                    self.infeasible = True
+                    return self.spread([*basis, j], [*(-sign * c for c in r), fmpq(sign)])
         return None
 
     def spread(self, rows: Sequence[int], weights: Sequence[Any]) -> list[Any]:

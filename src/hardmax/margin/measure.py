@@ -192,7 +192,8 @@ def enclose_many(solutions: Sequence[MaxMargin]) -> None:
             values = c.rows(), c.h, c.equal, best.multipliers, np.ravel(np.asarray(best.p))
             for column, value in zip(columns, values, strict=True):
                 column.append(value)
-        tight = enclose(*map(np.stack, columns))
+        rows, h, equal, weights, p = map(np.stack, columns)
+        tight = enclose(rows, h, equal, weights, p)
         for best, certain, possible in zip(members, tight.certain, tight.possible, strict=True):
             best.__dict__["enclosure"] = Tight(certain, possible)  # where cached_property looks
 

@@ -404,8 +404,8 @@ class Euclidean(Norm):
         rows, p = (c.rows(), best.p) if few is None else (few.rows, few.inside(best.p))
         if few is not None:  # by how much inner products of rows are off in coordinates
             blur = 64 * EPS * sum(c.shape) * float(np.square(rows).sum(axis=1).max())
-        tight = enclose(rows[None], c.h[None], c.equal[None], weights[None], p[None], blur)
-        return Tight(tight.certain[0], tight.possible[0])
+        rows_of = enclose(rows[None], c.h[None], c.equal[None], weights[None], p[None], blur)
+        return Tight(rows_of.certain[0], rows_of.possible[0])
 
     def decide(self, best: MaxMargin) -> MaxMargin:
         """The rational solution, up to 200 rows, if this one leaves open which rows are tight."""

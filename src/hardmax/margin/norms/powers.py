@@ -225,7 +225,7 @@ def _stage(A: Floats, h: Floats, equal: Bools, r: float, p: Floats, weights: Flo
             if r > 2:
                 p, weights = _towards(lambda q: _energy(q, r), p, x), target
             else:
-                weights = _towards(lambda w: _energy(A.T @ w, r / (r - 1)) - h @ w, weights, target)
+                weights = _towards(lambda w: _energy(A.T @ w, r / (r - 1)) - float(h @ w), weights, target)
                 p = _point(A, r, weights)
             pairs = [scored(A, h, equal, Smooth(r), q, weights, p.shape) for q in (p, x)]
             pair = min(pairs, key=lambda pair: max(pair.width, GOOD))
