@@ -111,26 +111,22 @@ class Geometry:
         self.keys: Floats = np.ldexp(keys[slots], -self.exponent)
         entries, power = integers(keys)
         self.power = power - self.exponent
-        table = fmpz_mat(len(keys), problem.d, entries)
-        lines = [
-            [table[s, j] - table[f, j] for j in range(problem.d)]
-            for s, f in zip(slots.tolist(), firsts.tolist(), strict=True)
-        ]
-        self.differences = fmpz_mat(lines)
-        self.gram = self.differences * self.differences.transpose()
+        table = np.array(entries, dtype=object).reshape(keys.shape)
+        self.differences = table[slots] - table[firsts]  # whole numbers, as all exact tables here
+        self.gram = self.differences @ self.differences.T
 
     @cached_property
     def rank(self) -> int:
         """Dimension of the span of the key differences."""
-        return int(self.differences.rank())
+        return int(fmpz_mat(self.differences.tolist()).rank())
 
     @cached_property
     def coordinates(self) -> Any:
         """Integer coordinates of the differences, for linear conditions on a q in their span."""
         if self.rank == self.problem.d:
             return self.differences
-        self.basis = independent_columns(self.differences.transpose())
-        return fmpz_mat([[self.gram[s, b] for b in self.basis] for s in range(len(self.tokens))])
+        self.basis = independent_columns(fmpz_mat(self.differences.T.tolist()))
+        return self.gram[:, self.basis]
 
     @cached_property
     def rows(self) -> Ints:
@@ -201,74 +197,55 @@ class Geometry:
         return possible
 
     def _corner(self, chosen: list[int]) -> Corner | None:
-        pairs = self.rows[chosen].tolist()
-        gram, k = self.gram, len(chosen)
-        G = [[gram[a, c] - gram[a, e] - gram[b, c] + gram[b, e] for c, e in pairs] for a, b in pairs]
+        tops, others = self.rows[chosen].T
+        inner = self.gram[tops] - self.gram[others]  # products of the rows with all differences
         try:
-            solved: Any = fmpz_mat(G).solve(fmpz_mat(k, 1, [1] * k))
+            weights: Any = fmpz_mat((inner[:, tops] - inner[:, others]).tolist())
+            weights, one = weights.solve(fmpz_mat([[1]] * len(chosen))).numer_denom()
         except ZeroDivisionError:
             return None
-        weights, denominator = solved.numer_denom()
-        sign = 1 if denominator > 0 else -1
-        one, weights = sign * denominator, [sign * w for w in weights.entries()]
-        q = list(zip(weights, pairs, strict=True))
-        logits = [
-            sum((w * (gram[a, s] - gram[b, s]) for w, (a, b) in q), 0 * one) for s in range(len(self.tokens))
-        ]
-        tops, also, rest = [], [], []
-        inside = {b for _, b in pairs}
-        for slots in self.members:
-            top = max(slots.tolist(), key=lambda s: logits[s])
-            tops.append(top)
-            gaps = {s: logits[top] - logits[s] - one for s in slots.tolist() if s != top}
-            if any(gap < 0 for gap in gaps.values()):
-                return None
-            also += [self.tokens[s] for s, gap in gaps.items() if gap == 0 and s not in inside]
-            rest += [gap for gap in gaps.values() if gap > 0]
-        if any(a != tops[self.input[a]] for a, _ in pairs):
+        sign = 1 if one > 0 else -1
+        one, numerators = int(sign * one), [int(sign * w) for w in weights.entries()]
+        logits = np.array(numerators, dtype=object) @ inner
+        best = np.array([slots[np.argmax(logits[slots])] for slots in self.members])
+        rivals = np.delete(np.arange(len(self.tokens)), best)
+        gaps = logits[best[self.input[rivals]]] - logits[rivals] - one
+        if (best[self.input[tops]] != tops).any() or (gaps < 0).any():
             return None
-        scale = Fraction(2) ** (-2 * self.power)
-        multipliers = tuple(Fraction(int(w), int(one)) * scale for w in weights)
+        multipliers = [Fraction(w, one) * Fraction(2) ** (-2 * self.power) for w in numerators]
+        q = np.array(multipliers, dtype=object) @ (self.differences[tops] - self.differences[others])
         return Corner(
-            tuple(self.tokens[s][1] for s in tops),
-            tuple(self.tokens[b] for _, b in pairs),
-            tuple(also),
-            multipliers,
-            np.array([float(x * Fraction(2) ** self.power) for x in self._combined(pairs, multipliers)]),
-            Fraction(int(min(rest)), int(one)) if rest else None,
+            tuple(self.tokens[s][1] for s in best),
+            tuple(self.tokens[s] for s in others),
+            tuple(self.tokens[s] for s in rivals[gaps == 0].tolist() if s not in others),
+            tuple(multipliers),
+            np.array([float(x * Fraction(2) ** self.power) for x in q]),
+            Fraction(gaps[gaps > 0].min(), one) if (gaps > 0).any() else None,
         )
-
-    def _combined(self, pairs: list[list[int]], weights: tuple[Fraction, ...]) -> list[Fraction]:
-        """Return the sum of weight times row, exactly."""
-        rows, d = self.differences, self.problem.d
-        terms = list(zip(pairs, weights, strict=True))
-        return [sum((w * int(rows[a, j] - rows[b, j]) for (a, b), w in terms), Fraction(0)) for j in range(d)]
 
     def ties(self, chosen: tuple[Pair, ...]) -> Iterator[Tie]:
         """Directions in the span at which these r-1 rows tie, if they are independent."""
-        r, y = self.rank, self.coordinates
-        c = [1]  # an integer vector orthogonal to the rows
+        c = np.ones(1, dtype=object)  # an integer vector orthogonal to the rows
         if chosen:
-            null, nullity = fmpz_mat([[y[a, j] - y[b, j] for j in range(r)] for a, b in chosen]).nullspace()
+            rows = [(self.coordinates[a] - self.coordinates[b]).tolist() for a, b in chosen]
+            null, nullity = fmpz_mat(rows).nullspace()
             if nullity != 1:
                 return
-            c = [int(null[j, 0]) for j in range(r)]
-        logits = [sum((int(y[s, j]) * c[j] for j in range(r)), 0) for s in range(len(self.tokens))]
-        for sign in (1, -1):
-            tie = self._tie([sign * x for x in logits], chosen, [sign * x for x in c])
+            c = np.array([int(null[j, 0]) for j in range(self.rank)], dtype=object)
+        for direction in (c, -c):
+            tie = self._tie(self.coordinates @ direction, chosen, direction)
             if tie is not None:
                 yield tie
 
-    def _tie(self, logits: list[int], chosen: tuple[Pair, ...], c: list[int]) -> Tie | None:
-        best = [max(logits[s] for s in slots.tolist()) for slots in self.members]
-        if any(logits[a] != logits[b] or logits[a] != best[self.input[a]] for a, b in chosen):
+    def _tie(self, logits: Any, chosen: tuple[Pair, ...], c: Any) -> Tie | None:
+        best = np.array([logits[slots].max() for slots in self.members], dtype=object)[self.input]
+        if any(logits[a] != logits[b] or logits[a] != best[a] for a, b in chosen):
             return None
         tops = tuple(
-            tuple(self.tokens[s][1] for s in slots.tolist() if logits[s] == best[i])
-            for i, slots in enumerate(self.members)
+            tuple(self.tokens[s][1] for s in slots if logits[s] == best[s]) for slots in self.members
         )
-        behind = [best[self.input[s]] - x for s, x in enumerate(logits) if x < best[self.input[s]]]
-        largest = max(map(abs, c))
+        behind = [gap for gap in best - logits if gap > 0]
+        largest = np.abs(c).max()
         q = np.array([float(Fraction(x, largest)) for x in c])
         if self.rank < self.problem.d:
             firsts = [self.members[self.input[b]][0] for b in self.basis]

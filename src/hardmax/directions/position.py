@@ -85,20 +85,13 @@ def _dependent(
     lengths = np.linalg.norm(M, axis=2, keepdims=True)
     values = np.linalg.svd(M / np.where(lengths > 0, lengths, 1.0), compute_uv=False)
     doubtful = np.any(lengths == 0, axis=(1, 2)) | (values[:, -1] <= CLEAR * values[:, 0])
-    return next(
-        (batch[b] for b in np.flatnonzero(doubtful) if _rank_is_short(keys, batch[b], with_ones)), None
-    )
-
-
-def _rank_is_short(keys: list[np.ndarray], rows: tuple[Row, ...], with_ones: bool) -> bool:
-    """Whether the rows, each with a 1 behind it if asked, are dependent, in whole numbers."""
-    entries, _ = integers([[keys[i][a], keys[i][t]] for i, a, t in rows])
-    table = fmpz_mat(2 * len(rows), keys[0].shape[1], entries).table()
-    ends = [1] if with_ones else []
-    lines = [
-        [x - y for x, y in zip(table[j], table[j + 1], strict=True)] + ends for j in range(0, len(table), 2)
-    ]
-    return int(fmpz_mat(lines).rank()) < len(rows)
+    for rows in (batch[b] for b in np.flatnonzero(doubtful)):  # the rank decides, in whole numbers
+        entries, _ = integers([[keys[i][a], keys[i][t]] for i, a, t in rows])
+        tokens = np.array(entries, dtype=object).reshape(len(rows), 2, -1)
+        lines = (tokens[:, 0] - tokens[:, 1]).tolist()
+        if fmpz_mat([line + [1] * with_ones for line in lines]).rank() < len(rows):
+            return rows
+    return None
 
 
 def _count(sizes: list[int], total: int) -> int:

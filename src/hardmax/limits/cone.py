@@ -13,7 +13,7 @@ from hardmax._lib import expect
 from hardmax._lib.arguments import check_arguments
 from hardmax._lib.arrays import cosine_distance, lengths
 from hardmax.dynamics.gradient import pull_of, settle_at
-from hardmax.limits.searching import Landscape, minimize
+from hardmax.limits.searching import Landscape, angles, minimize
 from hardmax.problem import Problem
 from hardmax.problem.coordinates import scaled
 from hardmax.problem.selection import selected_tokens
@@ -61,7 +61,7 @@ class LocalPath:
     @property
     def angles(self) -> np.ndarray:
         """Angle of p(R) to q in radians."""
-        return np.array([_angle(cosine_distance(p, self.q)) for p in self.points])
+        return angles(self.points, self.q)
 
     @property
     def is_bounded(self) -> bool:

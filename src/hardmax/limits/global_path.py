@@ -24,6 +24,7 @@ from hardmax.limits.searching import (
     Expanded,
     Landscape,
     Minimum,
+    angles,
     attracting_directions,
     minimize,
     random_directions,
@@ -313,11 +314,11 @@ class JointPath:
 
     def angle(self, other: Any) -> np.ndarray:
         """Angle in radians of p to a direction, at every radius."""
-        return _angles(self.points, other)
+        return angles(self.points, other)
 
     def head_angle(self, other: Any) -> np.ndarray:
         """Angle in radians of v to a direction, at every radius."""
-        return _angles(self.v_points, other)
+        return angles(self.v_points, other)
 
 
 @check_arguments
@@ -439,7 +440,3 @@ def _head_risk(problem: Problem, features: np.ndarray) -> Expand:
         return Expanded(value, slope, bend - np.outer(slope, slope))
 
     return expand
-
-
-def _angles(points: np.ndarray, other: Any) -> np.ndarray:
-    return np.array([2.0 * math.asin(math.sqrt(cosine_distance(p, other) / 2.0)) for p in points])

@@ -227,12 +227,11 @@ def circulation(above: Ints, below: Ints, component: Ints) -> list[int]:
     y = [int(edge) for edge in (above == below)]  # a loop balances itself
     out: dict[int, list[int]] = {}
     back: dict[int, list[int]] = {}
-    for edge in inside.tolist():
-        out.setdefault(int(above[edge]), []).append(edge)
-        back.setdefault(int(below[edge]), []).append(edge)
     roots: dict[int, int] = {}
     for edge in inside.tolist():
         roots.setdefault(int(component[above[edge]]), int(above[edge]))
+        out.setdefault(int(above[edge]), []).append(edge)
+        back.setdefault(int(below[edge]), []).append(edge)
     from_root = _tree(roots.values(), out, below)
     to_root = _tree(roots.values(), back, above)
     for edge in inside.tolist():

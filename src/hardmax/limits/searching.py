@@ -12,10 +12,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from hardmax._lib import expect
+from hardmax._lib.arrays import cosine_distance
 from hardmax.directions.enumerate import selections
 from hardmax.dynamics.gradient import expand, settle_at
 from hardmax.problem import Problem
@@ -236,6 +238,11 @@ def scan_circle(landscape: Landscape, radius: float) -> np.ndarray:
         best = int(np.argmin(landscape.excess(circle)[1]))
         middle, half = float(angles[best]), 3.0 * half / (POINTS - 1)
     return circle[best]
+
+
+def angles(points: np.ndarray, other: Any) -> np.ndarray:
+    """The angle in radians of every point to a direction."""
+    return np.array([2.0 * math.asin(math.sqrt(cosine_distance(p, other) / 2.0)) for p in points])
 
 
 # Feasible selections looked at before the starts are chosen from them; there may be T^n in all.
