@@ -11,8 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import hardmax as hm
-from hardmax.limits.cycles import ends, strong_components
-from hardmax.limits.partition import partition
+from hardmax.limits.partition import ends, partition, strong_components
 from hardmax.margin.exact import decide
 from hardmax.problem.keys import OneHot
 

@@ -87,11 +87,11 @@ def assumption_c(
         raise ValueError("problem must have values and labels; make it with from_values or from_tokens")
     tokens = tuple(selection)
     chosen_slots(problem, tokens)
-    kept = sorted(range(problem.n) if inputs is None else inputs)
-    if not kept or not 0 <= kept[0] <= kept[-1] < problem.n:
+    chosen = sorted(range(problem.n) if inputs is None else inputs)
+    if not chosen or not 0 <= chosen[0] <= chosen[-1] < problem.n:
         raise ValueError(f"inputs must be some of 0 to {problem.n - 1}, got {inputs!r:.60}")
     values = [labels[i] * v for i, v in enumerate(problem.split(table[problem.tokens]))]
-    mixing = _Mixing([values[i] for i in kept], [tokens[i] for i in kept])
+    mixing = _Mixing([values[i] for i in chosen], [tokens[i] for i in chosen])
     Gamma = float(mixing.margins(np.zeros((1, mixing.width)))[0])
     if Gamma == 0 or mixing.width == 0:  # nothing to mix with: nothing is lost
         return AssumptionC(Gamma > 0, Gamma, Gamma, mixing.weights(np.zeros(mixing.width)))
@@ -99,15 +99,15 @@ def assumption_c(
     ratios = mixing.ratios(points, Gamma)
     best, nu = points[int(np.argmin(ratios))], float(ratios.min())
     for start in points[np.argsort(ratios)[:3]]:
-        found = minimize(
+        result = minimize(
             lambda x: float(mixing.ratios(x[None], Gamma)[0]),
             start,
             method="Nelder-Mead",
             bounds=[(0.0, 1.0)] * mixing.width,
             options={"maxfev": 60 * mixing.width},
         )
-        if found.fun < nu:
-            best, nu = found.x, float(found.fun)
+        if result.fun < nu:
+            best, nu = result.x, float(result.fun)
     nu = max(nu, 0.0)
     # nu is where a local search stopped, right to a few digits: no exact zero is to be expected of it.
     return AssumptionC(nu > 1e-6 * Gamma, Gamma, nu, mixing.weights(best))
@@ -126,15 +126,10 @@ class _Mixing:
         """Attention on one token of every input, in few another than selected: a search may miss these."""
         ends = np.cumsum([0, *self.sizes]).tolist()
         others = [range(first, last) for first, last in pairwise(ends)]
-        moved = (
-            places
-            for many in range(1, len(others) + 1)
-            for inputs in combinations(others, many)
-            for places in product(*inputs)
-        )
-        first = list(islice(moved, CORNERS))
-        points = np.zeros((len(first), self.width))
-        for point, places in zip(points, first, strict=True):
+        choices = (inputs for many in range(1, len(others) + 1) for inputs in combinations(others, many))
+        moved = list(islice((places for inputs in choices for places in product(*inputs)), CORNERS))
+        points = np.zeros((len(moved), self.width))
+        for point, places in zip(points, moved, strict=True):
             point[list(places)] = 1.0
         return points
 
@@ -151,11 +146,11 @@ class _Mixing:
         return np.array([best.margin for best in solve_batch(rows, workers=1)])
 
     def ratios(self, x: Floats, Gamma: float) -> Floats:
-        lost = np.max([part.sum(axis=-1) for part in self.parts(x)], axis=0)
-        far = lost > 1e-9  # nearer by, the ratio is all rounding
+        attention = np.max([part.sum(axis=-1) for part in self.parts(x)], axis=0)
+        far = attention > 1e-9  # nearer by, the ratio is all rounding
         ratios = np.full(len(x), np.inf)
         if far.any():
-            ratios[far] = (Gamma - self.margins(x[far])) / lost[far]
+            ratios[far] = (Gamma - self.margins(x[far])) / attention[far]
         return ratios
 
     def draw(self, count: int, rng: np.random.Generator) -> Floats:
@@ -200,7 +195,7 @@ def assumption_d(problem: Problem, sets: Selection | None = None) -> AssumptionD
     groups = problem.split(problem.groups - np.repeat(problem.offsets[:-1], problem.sizes))
     nu = tuple(float(g[o[0]]) for g, o in zip(scores, inside, strict=True))
     # Copies of a token of the set belong to it.
-    rest = [g[~np.isin(own, own[list(o)])] for g, o, own in zip(scores, inside, groups, strict=True)]
+    rest = [g[~np.isin(group, group[list(o)])] for g, o, group in zip(scores, inside, groups, strict=True)]
     epsilon, C = math.inf, 0.0
     for i, outside in enumerate(rest):
         room = 1 - outside.max() / nu[i] if len(outside) and nu[i] > 0 else math.inf

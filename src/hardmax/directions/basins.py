@@ -53,27 +53,18 @@ def plot_basins(problem: Problem, ax: Any = None, *, reach: float = 4.0, cells: 
         for y in sides
         for x in sides
     ]
-    names = sorted({end for end in ends if end.is_unique}) + sorted(
-        {end for end in ends if not end.is_unique}, key=str
-    )
+    several = sorted({end for end in ends if not end.is_unique}, key=str)
+    names = sorted({end for end in ends if end.is_unique}) + several
     colors = [INPUTS[k % len(INPUTS)][0] for k in range(len(names))]
     from matplotlib.colors import ListedColormap
     from matplotlib.patches import Patch
 
-    drawn = np.array([names.index(end) for end in ends]).reshape(cells, cells)
-    extent = (-reach, reach, -reach, reach)
-    ax.imshow(
-        drawn,
-        ListedColormap(colors),
-        vmin=-0.5,
-        vmax=len(names) - 0.5,
-        origin="lower",
-        extent=extent,
-        alpha=0.55,
-    )
-    for found in attractors(problem):
-        if found.direction is not None and found.attracts.verdict:
-            ax.plot(*np.outer(found.direction, [0.0, reach]), color="black", linewidth=1.2)
+    numbers = np.array([names.index(end) for end in ends]).reshape(cells, cells)
+    extent, limits = (-reach, reach, -reach, reach), {"vmin": -0.5, "vmax": len(names) - 0.5}
+    ax.imshow(numbers, ListedColormap(colors), origin="lower", extent=extent, alpha=0.55, **limits)
+    for attractor in attractors(problem):
+        if attractor.direction is not None and attractor.attracts.verdict:
+            ax.plot(*np.outer(attractor.direction, [0.0, reach]), color="black", linewidth=1.2)
     legend = [
         Patch(color=color, alpha=0.55, label=f"tokens {name}")
         for color, name in zip(colors, names, strict=True)

@@ -12,10 +12,10 @@ from __future__ import annotations
 import itertools
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -54,6 +54,15 @@ class Corner:
         """|q|, one over the margin of its direction."""
         return float(np.linalg.norm(self.q))
 
+    @property
+    def degeneracy(self) -> str:
+        """The row that the index theorem excludes; empty if there is none."""
+        if not self.also:
+            return ""
+        (i, t), rows = self.also[0], ", ".join(map(str, self.rows))
+        along = _shown(self.q / self.p_norm)
+        return f"row ({i}, {t}) is as near as {rows} along {along}, without a multiplier"
+
 
 @dataclass(frozen=True, eq=False)
 class Tie:
@@ -67,6 +76,20 @@ class Tie:
     def count(self) -> int:
         """Number of rows that tie."""
         return sum(len(tokens) - 1 for tokens in self.tops)
+
+    @property
+    def degeneracy(self) -> str:
+        """The tied tokens, where they are more than the index theorem allows."""
+        ties = [
+            f"tokens {', '.join(map(str, top))} of input {i}"
+            for i, top in enumerate(self.tops)
+            if len(top) > 1
+        ]
+        return f"dependent rows tie along {_shown(self.q)}: {'; '.join(ties)}"
+
+
+def _shown(q: Floats) -> str:
+    return "(" + ", ".join(f"{x:.4g}" for x in q[:6]) + (", ..." if len(q) > 6 else "") + ")"
 
 
 class Geometry:
@@ -88,34 +111,39 @@ class Geometry:
         self.keys: Floats = np.ldexp(keys[slots], -self.exponent)
         entries, power = integers(keys)
         self.power = power - self.exponent
-        table = fmpz_mat(len(keys), problem.d, entries)
-        lines = [
-            [table[s, j] - table[f, j] for j in range(problem.d)]
-            for s, f in zip(slots.tolist(), firsts.tolist(), strict=True)
-        ]
-        self.differences = fmpz_mat(lines)
-        self.gram = self.differences * self.differences.transpose()
+        table = np.array(entries, dtype=object).reshape(keys.shape)
+        self.differences = table[slots] - table[firsts]  # whole numbers, as all exact tables here
+        self.gram = self.differences @ self.differences.T
 
     @cached_property
     def rank(self) -> int:
         """Dimension of the span of the key differences."""
-        return int(self.differences.rank())
+        return int(fmpz_mat(self.differences.tolist()).rank())
 
     @cached_property
     def coordinates(self) -> Any:
         """Integer coordinates of the differences, for linear conditions on a q in their span."""
         if self.rank == self.problem.d:
             return self.differences
-        self.basis = independent_columns(self.differences.transpose())
-        return fmpz_mat([[self.gram[s, b] for b in self.basis] for s in range(len(self.tokens))])
+        self.basis = independent_columns(fmpz_mat(self.differences.T.tolist()))
+        return self.gram[:, self.basis]
 
     @cached_property
     def rows(self) -> Ints:
         """All rows as (top, other) pairs of kept slots, (m, 2)."""
-        pairs = [pair for each in self.members for pair in itertools.permutations(each.tolist(), 2)]
+        pairs = [pair for slots in self.members for pair in itertools.permutations(slots.tolist(), 2)]
         return np.array(pairs, dtype=np.int64).reshape(len(pairs), 2)
 
-    # -- corners ------------------------------------------------------------------------------------------
+    def trials(self) -> Iterator[tuple[int, Callable[[], Iterable[Corner | Tie]]]]:
+        """All that is to be tried: how many sets of rows, and a function that returns what they give.
+
+        Sets for corners come first, in blocks, then those for ties.
+        """
+        for block in self.active_sets():
+            yield len(block), partial(self.corners, block)
+        pairs = [pair for slots in self.members for pair in itertools.combinations(slots.tolist(), 2)]
+        for chosen in itertools.combinations(pairs, self.rank - 1):
+            yield 1, partial(self.ties, chosen)
 
     def active_sets(self) -> Iterator[Ints]:
         """Sets of 1 to r rows that one selection can have, in blocks (count, size)."""
@@ -138,9 +166,8 @@ class Geometry:
     def corners(self, sets: Ints) -> Iterator[Corner]:
         """Those of the sets, (count, size), that are independent and have the least margin at their q."""
         for chosen in sets[self._possible(sets)].tolist():
-            found = self._corner(chosen)
-            if found is not None:
-                yield found
+            if (corner := self._corner(chosen)) is not None:
+                yield corner
 
     def _possible(self, sets: Ints) -> Bools:
         """False where floats prove that some row has a smaller margin.
@@ -158,100 +185,67 @@ class Geometry:
             error = 64 * k * d * EPS * (1 + values[:, 0]) / values[:, -1]
             doubt = 4 * np.sqrt(d) * error * np.linalg.norm(q, axis=1)
             certain = (values[:, -1] > 0) & (error < 1e-3) & (doubt < 0.1)
-        left = np.flatnonzero(certain)
+        rest = np.flatnonzero(certain)
         possible: Bools = ~certain
-        for i, each in enumerate(self.members):
-            if len(each) > 1 and len(left):  # most sets fall at the first inputs
-                second, top = np.partition(q[left] @ self.keys[each].T, -2, axis=1)[:, -2:].T
-                own = np.einsum("cd,ckd->ck", q[left], self.keys[tops[left]]) + doubt[left, None]
-                beaten = (own < top[:, None]) & (self.input[tops[left]] == i)
-                left = left[(top - second >= 1 - doubt[left]) & ~beaten.any(axis=1)]
-        possible[left] = True
+        for i, slots in enumerate(self.members):
+            if len(slots) > 1 and len(rest):  # most sets fall at the first inputs
+                second, top = np.partition(q[rest] @ self.keys[slots].T, -2, axis=1)[:, -2:].T
+                logits = np.einsum("cd,ckd->ck", q[rest], self.keys[tops[rest]]) + doubt[rest, None]
+                beaten = (logits < top[:, None]) & (self.input[tops[rest]] == i)
+                rest = rest[(top - second >= 1 - doubt[rest]) & ~beaten.any(axis=1)]
+        possible[rest] = True
         return possible
 
     def _corner(self, chosen: list[int]) -> Corner | None:
-        pairs = self.rows[chosen].tolist()
-        gram, k = self.gram, len(chosen)
-        G = [[gram[a, c] - gram[a, e] - gram[b, c] + gram[b, e] for c, e in pairs] for a, b in pairs]
-        ones: Any = fmpz_mat(k, 1, [1] * k)
+        tops, others = self.rows[chosen].T
+        inner = self.gram[tops] - self.gram[others]  # products of the rows with all differences
         try:
-            solved: Any = fmpz_mat(G).solve(ones)
+            weights: Any = fmpz_mat((inner[:, tops] - inner[:, others]).tolist())
+            weights, one = weights.solve(fmpz_mat([[1]] * len(chosen))).numer_denom()
         except ZeroDivisionError:
             return None
-        weights, denominator = solved.numer_denom()
-        sign = 1 if denominator > 0 else -1
-        one, weights = sign * denominator, [sign * w for w in weights.entries()]
-        q = list(zip(weights, pairs, strict=True))
-        logits = [
-            sum((w * (gram[a, s] - gram[b, s]) for w, (a, b) in q), 0 * one) for s in range(len(self.tokens))
-        ]
-        tops, also, least = [], [], None
-        inside = {b for _, b in pairs}
-        for each in self.members:
-            top = max(each.tolist(), key=lambda s: logits[s])
-            tops.append(top)
-            for s in each.tolist():
-                if s == top:
-                    continue
-                gap = logits[top] - logits[s] - one
-                if gap < 0:
-                    return None
-                if gap == 0 and s not in inside:
-                    also.append(self.tokens[s])
-                elif gap > 0 and (least is None or gap < least):
-                    least = gap
-        if any(a != tops[self.input[a]] for a, _ in pairs):
+        sign = 1 if one > 0 else -1
+        one, numerators = int(sign * one), [int(sign * w) for w in weights.entries()]
+        logits = np.array(numerators, dtype=object) @ inner
+        best = np.array([slots[np.argmax(logits[slots])] for slots in self.members])
+        rivals = np.delete(np.arange(len(self.tokens)), best)
+        gaps = logits[best[self.input[rivals]]] - logits[rivals] - one
+        if (best[self.input[tops]] != tops).any() or (gaps < 0).any():
             return None
-        scale = Fraction(2) ** (-2 * self.power)
-        multipliers = tuple(Fraction(int(w), int(one)) * scale for w in weights)
+        multipliers = [Fraction(w, one) * Fraction(2) ** (-2 * self.power) for w in numerators]
+        q = np.array(multipliers, dtype=object) @ (self.differences[tops] - self.differences[others])
         return Corner(
-            tuple(self.tokens[s][1] for s in tops),
-            tuple(self.tokens[b] for _, b in pairs),
-            tuple(also),
-            multipliers,
-            self._combine(
-                [(a, m) for (a, _), m in zip(pairs, multipliers, strict=True)]
-                + [(b, -m) for (_, b), m in zip(pairs, multipliers, strict=True)]
-            ),
-            None if least is None else Fraction(int(least), int(one)),
+            tuple(self.tokens[s][1] for s in best),
+            tuple(self.tokens[s] for s in others),
+            tuple(self.tokens[s] for s in rivals[gaps == 0].tolist() if s not in others),
+            tuple(multipliers),
+            np.array([float(x * Fraction(2) ** self.power) for x in q]),
+            Fraction(gaps[gaps > 0].min(), one) if (gaps > 0).any() else None,
         )
 
-    def _combine(self, weights: list[tuple[int, Fraction]]) -> Floats:
-        """Return the sum of weight times difference, rounded once."""
-        scale = Fraction(2) ** self.power
-        d = self.problem.d
-        total = [sum((w * int(self.differences[s, j]) for s, w in weights), Fraction(0)) for j in range(d)]
-        return np.array([float(x * scale) for x in total])
+    def ties(self, chosen: tuple[Pair, ...]) -> Iterator[Tie]:
+        """Directions in the span at which these r-1 rows tie, if they are independent."""
+        c = np.ones(1, dtype=object)  # an integer vector orthogonal to the rows
+        if chosen:
+            rows = [(self.coordinates[a] - self.coordinates[b]).tolist() for a, b in chosen]
+            null, nullity = fmpz_mat(rows).nullspace()
+            if nullity != 1:
+                return
+            c = np.array([int(null[j, 0]) for j in range(self.rank)], dtype=object)
+        for direction in (c, -c):
+            tie = self._tie(self.coordinates @ direction, chosen, direction)
+            if tie is not None:
+                yield tie
 
-    # -- ties ---------------------------------------------------------------------------------------------
-
-    def ties(self) -> Iterator[Tie | None]:
-        """Directions in the span with r-1 independent tied rows, once each; a None for every set tried."""
-        r, y = self.rank, self.coordinates
-        pairs = [pair for each in self.members for pair in itertools.combinations(each.tolist(), 2)]
-        seen = set()
-        for chosen in itertools.combinations(pairs, r - 1):
-            yield None
-            c = _across([[y[a, j] - y[b, j] for j in range(r)] for a, b in chosen], r)
-            if c is None:
-                continue
-            logits = [sum((int(y[s, j]) * c[j] for j in range(r)), 0) for s in range(len(self.tokens))]
-            for sign in (1, -1):
-                found = self._tie([sign * x for x in logits], chosen, [sign * x for x in c])
-                if found is not None and found.tops not in seen:
-                    seen.add(found.tops)
-                    yield found
-
-    def _tie(self, logits: list[int], chosen: tuple[Pair, ...], c: list[int]) -> Tie | None:
-        best = [max(logits[s] for s in each.tolist()) for each in self.members]
-        if any(logits[a] != logits[b] or logits[a] != best[self.input[a]] for a, b in chosen):
+    def _tie(self, logits: Any, chosen: tuple[Pair, ...], c: Any) -> Tie | None:
+        best = np.array([logits[slots].max() for slots in self.members], dtype=object)[self.input]
+        if any(logits[a] != logits[b] or logits[a] != best[a] for a, b in chosen):
             return None
         tops = tuple(
-            tuple(self.tokens[s][1] for s in each.tolist() if logits[s] == best[i])
-            for i, each in enumerate(self.members)
+            tuple(self.tokens[s][1] for s in slots if logits[s] == best[s]) for slots in self.members
         )
-        behind = [best[self.input[s]] - x for s, x in enumerate(logits) if x < best[self.input[s]]]
-        largest = max(map(abs, c))
+        behind = [gap for gap in best - logits if gap > 0]
+        largest = np.abs(c).max()
         q = np.array([float(Fraction(x, largest)) for x in c])
         if self.rank < self.problem.d:
             firsts = [self.members[self.input[b]][0] for b in self.basis]
@@ -260,14 +254,6 @@ class Geometry:
         unit = Fraction(2) ** self.power / largest
         gap = float(min(behind) * unit) / size if behind else float("inf")
         return Tie(tops, q / size, gap)
-
-
-def _across(rows: list[list[Any]], r: int) -> list[int] | None:
-    """An integer vector orthogonal to r-1 rows; None if they are dependent."""
-    if r == 1:
-        return [1]
-    null, nullity = fmpz_mat(rows).nullspace()
-    return [int(null[j, 0]) for j in range(r)] if nullity == 1 else None
 
 
 LIMIT = 2_000_000
@@ -307,7 +293,7 @@ class CriticalDirections:
 
     >>> import hardmax as hm
     >>> found = hm.critical_directions(hm.data.example("B-FIG-1b"))
-    >>> [each.index for each in found.directions], found.sum, found.degenerate
+    >>> [q.index for q in found.directions], found.sum, found.degenerate
     ([0, 0, 1], 1, ())
     """
 
@@ -326,7 +312,7 @@ class CriticalDirections:
     @property
     def sum(self) -> int:
         """Sum of (-1)^index: 1 minus the sum of the indices of the finite stationary points."""
-        return sum((-1) ** each.index for each in self.directions)
+        return sum((-1) ** q.index for q in self.directions)
 
 
 @check_arguments
@@ -339,147 +325,82 @@ def critical_directions(
     (n T^2)^d of them. Tokens with equal key and score count as one.
 
     >>> import hardmax as hm
-    >>> for each in hm.critical_directions(hm.data.example("B-FIG-1b")).directions:
-    ...     each.index, each.direction.round(4).tolist(), each.selection
+    >>> for q in hm.critical_directions(hm.data.example("B-FIG-1b")).directions:
+    ...     q.index, q.direction.round(4).tolist(), q.selection
     (0, [-0.0995, 0.995], (0,))
     (0, [1.0, 0.0], (1,))
     (1, [0.995, 0.0995], (1,))
     """
     geometry = Geometry(problem)
-    search = _CriticalSearch(geometry, expect.whole("limit", limit, 1), seconds)
-    tied = _tied_scores(geometry)
+    limit, end = expect.whole("limit", limit, 1), math.inf
+    if seconds is not None:
+        end = time.monotonic() + expect.positive("seconds", seconds)
+    members = [(i, *pair) for i, m in enumerate(geometry.members) for pair in itertools.combinations(m, 2)]
+    degenerate = [
+        f"input {i}: tokens {geometry.tokens[a][1]} and {geometry.tokens[b][1]} have one score"
+        for i, a, b in members
+        if geometry.scores[a] == geometry.scores[b]
+    ]
     if geometry.rank == 0:
-        return CriticalDirections(
-            (),
-            "complete",
-            (*tied, "no key differs from another of its input: p does not matter"),
-            0,
-            math.inf,
-            1.0,
-            np.zeros((0, problem.d)),
-            0,
-        )
-    corners, ties = search.corners(), search.ties()
-    dependent = [_dependent(each) for each in ties if each.count >= geometry.rank]
-    degenerate = [*tied, *dependent, *map(_also, corners)]
-    score = {token: float(s) for token, s in zip(geometry.tokens, geometry.scores, strict=True)}
-    critical = [_critical(each, geometry.exponent) for each in corners if _signs_agree(each, score)]
-    critical.sort(key=lambda each: (each.index, -each.margin))
-    full = [each for each in corners if len(each.rows) == geometry.rank]
-    extreme: list[Corner | Tie] = [*full, *ties]
+        degenerate.append("no key differs from another of its input: p does not matter")
+        nowhere = np.zeros((0, problem.d))
+        return CriticalDirections((), "complete", tuple(degenerate), 0, math.inf, 1.0, nowhere, 0)
+    corners: list[Corner] = []
+    ties: dict[tuple[tuple[int, ...], ...], Tie] = {}
+    sets, status = 0, "complete"
+    for count, search in geometry.trials():
+        if sets + count > limit or time.monotonic() > end:
+            status = "truncated"
+            break
+        sets += count
+        for result in search():
+            if isinstance(result, Corner):
+                corners.append(result)
+            else:
+                ties.setdefault(result.tops, result)
+    degenerate += [tie.degeneracy for tie in ties.values() if tie.count >= geometry.rank]
+    degenerate += [corner.degeneracy for corner in corners]
+    critical = [_critical(corner, geometry.exponent) for corner in corners if _is_critical(corner, geometry)]
+    critical.sort(key=lambda q: (q.index, -q.margin))
+    full = [corner for corner in corners if len(corner.rows) == geometry.rank]
+    # the least gap between rows that count and rows that do not, along the unit direction
+    gaps = [*(float(min(1, c.gap or 1)) / c.p_norm for c in full), *(tie.gap for tie in ties.values())]
+    extreme: list[Corner | Tie] = [*full, *ties.values()]
     return CriticalDirections(
         tuple(critical),
-        "complete" if search.is_whole else "truncated",
-        tuple(dict.fromkeys(x for x in degenerate if x)),
+        status,
+        tuple(dict.fromkeys(text for text in degenerate if text)),
         geometry.rank,
-        math.ldexp(min(map(_least, extreme), default=math.inf), geometry.exponent),
-        _spread(geometry, full, ties),
-        np.array([each.q / np.linalg.norm(each.q) for each in extreme]).reshape(-1, problem.d),
-        search.sets,
+        math.ldexp(min(gaps, default=math.inf), geometry.exponent),
+        _spread(geometry, full, list(ties.values())),
+        np.array([x.q / np.linalg.norm(x.q) for x in extreme]).reshape(-1, problem.d),
+        sets,
     )
 
 
-class _CriticalSearch:
-    """Corners and ties within a budget."""
-
-    def __init__(self, geometry: Geometry, limit: int, seconds: float | None) -> None:
-        self.geometry, self.limit, self.sets, self.is_whole = geometry, limit, 0, True
-        self.end = math.inf if seconds is None else time.monotonic() + expect.positive("seconds", seconds)
-
-    def _spend(self, sets: int) -> bool:
-        self.is_whole = self.sets + sets <= self.limit and time.monotonic() <= self.end
-        self.sets += sets if self.is_whole else 0
-        return self.is_whole
-
-    def corners(self) -> list[Corner]:
-        found: list[Corner] = []
-        for block in self.geometry.active_sets():
-            if not self._spend(len(block)):
-                break
-            found += self.geometry.corners(block)
-        return found
-
-    def ties(self) -> list[Tie]:
-        found: list[Tie] = []
-        if self.is_whole:
-            for tie in self.geometry.ties():
-                if tie is not None:
-                    found.append(tie)
-                elif not self._spend(1):
-                    break
-        return found
-
-
-def _signs_agree(corner: Corner, score: dict[Pair, float]) -> bool:
-    return not corner.also and all(
-        (m > 0) - (m < 0) == _sign(score[i, corner.selection[i]], score[i, t])
-        for (i, t), m in zip(corner.rows, corner.multipliers, strict=True)
-    )
-
-
-def _sign(selected: float, other: float) -> int:
-    return (selected > other) - (selected < other)
+def _is_critical(corner: Corner, geometry: Geometry) -> bool:
+    """Whether every multiplier has the sign of its row's score gap, and no further row is as near."""
+    score = dict(zip(geometry.tokens, geometry.scores.tolist(), strict=True))
+    rows = zip(corner.rows, corner.multipliers, strict=True)
+    gaps = ((score[i, corner.selection[i]] - score[i, t], m) for (i, t), m in rows)
+    return not corner.also and all((gap > 0) == (m > 0) and (gap < 0) == (m < 0) for gap, m in gaps)
 
 
 def _critical(corner: Corner, exponent: int) -> CriticalDirection:
-    norm = corner.p_norm
-    return CriticalDirection(
-        corner.selection,
-        corner.q / norm,
-        math.ldexp(1.0 / norm, exponent),
-        corner.rows,
-        tuple(m / Fraction(4) ** exponent for m in corner.multipliers),
-    )
-
-
-def _tied_scores(geometry: Geometry) -> list[str]:
-    said = []
-    for i, each in enumerate(geometry.members):
-        for a, b in itertools.combinations(each.tolist(), 2):
-            if geometry.scores[a] == geometry.scores[b]:
-                said.append(
-                    f"input {i}: tokens {geometry.tokens[a][1]} and {geometry.tokens[b][1]} have one score"
-                )
-    return said
-
-
-def _dependent(tie: Tie) -> str:
-    several = "; ".join(
-        f"tokens {', '.join(map(str, tops))} of input {i}" for i, tops in enumerate(tie.tops) if len(tops) > 1
-    )
-    return f"dependent rows tie along {_shown(tie.q)}: {several}"
-
-
-def _also(corner: Corner) -> str:
-    if not corner.also:
-        return ""
-    (i, t), rows = corner.also[0], ", ".join(map(str, corner.rows))
-    return (
-        f"row ({i}, {t}) is as near as {rows} along {_shown(corner.q / corner.p_norm)}, without a multiplier"
-    )
-
-
-def _shown(q: Floats) -> str:
-    return "(" + ", ".join(f"{x:.4g}" for x in q[:6]) + (", ..." if len(q) > 6 else "") + ")"
-
-
-def _least(each: Corner | Tie) -> float:
-    """The least gap between rows that count and rows that do not, along the unit direction."""
-    if isinstance(each, Tie):
-        return each.gap
-    return float(min(1, each.gap or 1)) / each.p_norm
+    margin = math.ldexp(1.0 / corner.p_norm, exponent)
+    multipliers = tuple(m / Fraction(4) ** exponent for m in corner.multipliers)
+    return CriticalDirection(corner.selection, corner.q / corner.p_norm, margin, corner.rows, multipliers)
 
 
 def _spread(geometry: Geometry, corners: list[Corner], ties: list[Tie]) -> float:
     """Longest row over the least singular value of rows that count together; inf if they are dependent."""
     key = dict(zip(geometry.tokens, geometry.keys, strict=True))
-    together = [[key[i, each.selection[i]] - key[i, t] for i, t in each.rows] for each in corners]
+    together = [[key[i, c.selection[i]] - key[i, t] for i, t in c.rows] for c in corners]
     for tie in ties:
-        together.append([key[i, a] - key[i, t] for i, (a, *tied) in enumerate(tie.tops) for t in tied])
+        together.append([key[i, a] - key[i, t] for i, (a, *others) in enumerate(tie.tops) for t in others])
     least = math.inf
-    for rows in together:
-        if rows:
-            values = np.linalg.svd(np.array(rows), compute_uv=False)
-            least = min(least, float(values[-1]) if len(rows) == len(values) else 0.0)
+    for rows in filter(None, together):
+        values = np.linalg.svd(np.array(rows), compute_uv=False)
+        least = min(least, float(values[-1]) if len(rows) == len(values) else 0.0)
     longest = max(float(np.linalg.norm(geometry.keys[a] - geometry.keys[b])) for a, b in geometry.rows)
     return longest / least if least > 0 else math.inf

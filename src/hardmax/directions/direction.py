@@ -52,8 +52,8 @@ def directional_margin(problem: Problem, q: Any, tolerance: float = RESOLVED) ->
     direction, right up to rounding. Copies of a token are one token.
 
     >>> import hardmax as hm
-    >>> found = hm.directions.directional_margin(hm.data.example("B-FIG-1b"), [0.6, 0.8])
-    >>> round(found.Gamma, 12), found.neighbors, found.neighbor_optimal, round(found.delta, 12)
+    >>> result = hm.directions.directional_margin(hm.data.example("B-FIG-1b"), [0.6, 0.8])
+    >>> round(result.Gamma, 12), result.neighbors, result.neighbor_optimal, round(result.delta, 12)
     (0.14, ((0, 1),), True, 0.6)
     """
     q = problem.vector("q", q)
@@ -144,13 +144,15 @@ def local_constants(problem: Problem, chosen: Chosen) -> LocalConstants:
     gaps = row_gaps(problem, best)[near]
     keys = problem.split(problem.keys[problem.tokens])
     spread = max(float(np.linalg.norm(k[:, None] - k[None], axis=-1).max()) for k in keys)
-    ranges = [float(np.ptp(g)) for g in problem.split(problem.scores)]
     Theta = best.margin
     A = float(np.linalg.norm(problem.keys[problem.tokens], axis=1).max()) / Theta
     delta = 0.5 * float(slack[~near].min(initial=np.inf))
     least, most = float(gaps.min()), float(gaps.max())
     slope_least, slope_most = slope_range(problem.loss, float(np.abs(problem.scores).max()))
-    T, Gamma = int(problem.sizes.max()), max(ranges)
+    T, Gamma = (
+        int(problem.sizes.max()),
+        max(float(np.ptp(scores)) for scores in problem.split(problem.scores)),
+    )
     return LocalConstants(
         Theta=Theta,
         A=A,

@@ -41,7 +41,7 @@ class PlaneDisplay(Pictured):
     Several paths show which starts go where:
 
     >>> starts = [0.0, 2.0], [2.0, -2.0]
-    >>> paths = [hm.train(problem, hm.optim.Normalized(0.1), steps=300, start=each) for each in starts]
+    >>> paths = [hm.train(problem, hm.optim.Normalized(0.1), steps=300, start=p) for p in starts]
     >>> len(hm.directions.PlaneDisplay.of(problem, list(hm.attractors(problem)), paths).paths)
     2
     """
@@ -54,11 +54,11 @@ class PlaneDisplay(Pictured):
     def of(
         cls, problem: Problem, found: Sequence[FeasibleSelection], paths: Run | Sequence[Run] | None = None
     ) -> PlaneDisplay:
-        """What there is to draw: selections with their directions and, if given, paths of a dynamic."""
+        """Collect all that is drawn: selections with their directions and, if given, paths of a dynamic."""
         if problem.d != 2:
             raise ValueError(f"a picture needs keys in 2 dimensions, got {problem.d}; leave the plot out")
-        given = [] if paths is None else list(paths) if isinstance(paths, Sequence) else [paths]
-        disc = tuple(path.points / (1 + path.p_norms[:, None]) for path in given)
+        runs = [] if paths is None else list(paths) if isinstance(paths, Sequence) else [paths]
+        disc = tuple(run.points / (1 + run.p_norms[:, None]) for run in runs)
 
         def rank(f: FeasibleSelection) -> tuple[bool, bool, float]:
             return not f.attracts.verdict, not f.is_best, -f.max_margin.margin
@@ -75,8 +75,8 @@ class PlaneDisplay(Pictured):
         figure.set_layout_engine("constrained", w_pad=0.06, h_pad=0.12)
         panels = figure.subplots(lines, columns, squeeze=False).ravel()
         self._disc(panels[0])
-        for letter, panel, each in zip("bcdef", panels[1:], self.found, strict=False):
-            self._tokens(panel, each, letter)
+        for letter, panel, selection in zip("bcdef", panels[1:], self.found, strict=False):
+            self._tokens(panel, selection, letter)
         for panel in panels[count:]:
             panel.remove()
         if len(self.found):

@@ -9,8 +9,8 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, cmp_to_key
-from typing import TYPE_CHECKING, Literal, NamedTuple, overload
+from functools import cmp_to_key
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, overload
 
 import numpy as np
 
@@ -20,154 +20,19 @@ from hardmax._lib.notebook import table
 from hardmax._lib.plotting import axes_of, draw_directions
 from hardmax._lib.progress import Progress, by_share
 from hardmax.directions.neighbors import Attraction, known_gap, row_gaps
-from hardmax.directions.search import NodeBlock, Tree
-from hardmax.margin.att_svm import RESOLUTION, best_max_margins
-from hardmax.margin.batch import measured_each
-from hardmax.margin.constraints import Floats, Ints
-from hardmax.margin.measure import Tight, enclose
+from hardmax.directions.search import Leaf, NodeBlock, Tree
+from hardmax.margin.att_svm import best_max_margins
+from hardmax.margin.constraints import Floats
 from hardmax.margin.norms import Norm
 from hardmax.margin.norms import norm as norm_of
 from hardmax.margin.rationals import integers
 from hardmax.margin.solution import MaxMargin
-from hardmax.margin.solve import L2, kept, proves, shifted_outwards
+from hardmax.margin.solve import L2
 from hardmax.problem import Problem
-from hardmax.problem.selection import best_tokens, slot_gaps
+from hardmax.problem.selection import best_tokens
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-
-@dataclass(frozen=True, eq=False)
-class Leaf:
-    """A feasible selection with its certified solution, and the score gap of every row of it."""
-
-    tokens: tuple[int, ...]
-    best: MaxMargin
-    gaps: Floats
-    known: float | None = None  # the least gap over its tight rows, where there is no doubt
-
-    @property
-    def gap(self) -> float:
-        """The least gap over its tight rows."""
-        return known_gap(self.best, self.gaps) if self.known is None else self.known
-
-
-class Leaves:
-    """Full selections at the end of a search tree, certified block by block."""
-
-    def __init__(self, tree: Tree) -> None:
-        self.tree = tree
-        self._own_gaps: dict[tuple[int, int], Floats] = {}
-        self._every_gap: dict[int, list[Floats]] = {}  # of all inputs that select this token
-
-    @cached_property
-    def inputs(self) -> list[int]:
-        """Inputs with a choice, as the problem orders them; their rows are in this order."""
-        return sorted(self.tree.order)
-
-    def of(self, block: NodeBlock) -> Iterator[Leaf]:
-        """Full selections of a block that are feasible, each certified on its own rows."""
-        if not len(block):
-            return
-        tree, inputs = self.tree, self.inputs
-        tokens = block.tokens[:, np.argsort(tree.order)]
-        A = np.concatenate([tree.rows_of(i, tokens[:, j]) for j, i in enumerate(inputs)], axis=1)
-        weights = block.weights[:, self._row_order()]
-        norms = np.sqrt(np.einsum("bmd,bmd->bm", A, A))
-        h, equal = np.ones_like(norms), np.zeros(norms.shape, dtype=bool)
-        measured = measured_each(A, h, equal, norms, block.p, weights)
-        good = proves(measured)
-        if tree.problem.gram is not None:
-            good &= measured.lower > RESOLUTION * norms.max(axis=1)
-        # Slacks are enclosed here, for a block at once; the rows of a Gram matrix carry its rounding, too.
-        tight = enclose(A, h, equal, weights, block.p) if tree.problem.gram is None else None
-        with np.errstate(over="ignore", under="ignore"):
-            p, multipliers = np.ldexp(block.p, -tree.power), np.ldexp(weights, -2 * tree.power)
-        ends = shifted_outwards(measured.lower, measured.upper, tree.power)
-        lower, upper = (end.tolist() for end in ends)
-        good &= kept(block.p, p) & kept(weights, multipliers)
-        residuals = measured.kkt.tolist()
-        gaps = np.concatenate([self._gaps(i, tokens[:, j]) for j, i in enumerate(inputs)], axis=1)
-        known = _least(gaps, tight)
-        selections = map(tuple, self._named(tokens).tolist())
-        every = zip(selections, tree.rows.each(inputs, tokens), good.tolist(), strict=True)
-        for b, (selection, constraints, is_good) in enumerate(every):
-            if is_good:
-                best = MaxMargin(
-                    constraints,
-                    "certified",
-                    "float",
-                    p[b],
-                    multipliers[b],
-                    (lower[b], upper[b]),
-                    residuals[b],
-                    selection=selection,
-                )
-                if tight is not None:
-                    best.__dict__["enclosure"] = Tight(tight.certain[b], tight.possible[b])
-                yield Leaf(selection, best, gaps[b], known[b])
-                continue
-            best = replace(tree.decide(inputs, tokens[b]), selection=selection)
-            if best.is_certified and best.slack is not None:
-                yield Leaf(selection, best, gaps[b])
-            elif not best.is_certified and best.is_feasible is not False:
-                tree.undecided.append(selection)
-
-    def in_norm(self, leaves: Iterator[Leaf], norm: Norm, goes_on: Callable[[], bool]) -> Iterator[Leaf]:
-        """Solve the selections of leaves in another norm; feasibility does not depend on the norm."""
-        for leaf in leaves:
-            if not goes_on():
-                return
-            self.tree.qps += 1
-            best = norm.solve(leaf.best.constraints)
-            if best.is_certified:
-                yield Leaf(leaf.tokens, best.selecting(leaf.tokens), leaf.gaps)
-            else:
-                self.tree.undecided.append(leaf.tokens)
-
-    def nothing_to_select(self) -> Leaf:
-        """The one selection of a problem whose inputs have one token each: p is zero."""
-        tokens = (0,) * self.tree.problem.n
-        return Leaf(tokens, replace(self.tree.rows.solve([]), selection=tokens), np.zeros(0))
-
-    def _named(self, tokens: Ints) -> Ints:
-        """Selections by the numbers of the problem, inputs without a choice included."""
-        named = np.zeros((len(tokens), self.tree.problem.n), dtype=np.int64)
-        for j, i in enumerate(self.inputs):
-            named[:, i] = self.tree.rows.names[i][tokens[:, j]]
-        return named
-
-    def _gaps(self, i: int, chosen: Ints) -> Floats:
-        """Score gaps of the rows of one input, for each of these tokens of it."""
-        used = sorted(set(chosen.tolist()))
-        return np.stack([self._gaps_to_rivals(i, t) for t in used])[np.searchsorted(used, chosen)]
-
-    def _gaps_to_rivals(self, i: int, t: int) -> Floats:
-        """Of one token; kept, because thousands of selections share them."""
-        if (i, t) not in self._own_gaps:
-            problem, names = self.tree.problem, self.tree.rows.names[i]
-            token = int(names[t])
-            if token not in self._every_gap:
-                same = np.minimum(token, problem.sizes - 1)
-                self._every_gap[token] = problem.split(slot_gaps(problem, same))
-            self._own_gaps[i, t] = self._every_gap[token][i][names[names != token]]
-        return self._own_gaps[i, t]
-
-    def _row_order(self) -> Ints:
-        """Where the rows of each input, in the problem's order, are in the order of the search."""
-        order = self.tree.order
-        sizes = {i: len(self.tree.others[i]) - 1 for i in order}
-        first = dict(zip(order, np.cumsum([0, *(sizes[i] for i in order)]).tolist(), strict=False))
-        return np.concatenate([first[i] + np.arange(sizes[i]) for i in self.inputs])
-
-
-def _least(gaps: Floats, tight: Tight | None) -> list[float | None]:
-    """The least gap over the tight rows of each leaf; None where rows in doubt matter to it."""
-    if tight is None:
-        return [None] * len(gaps)
-    least, most = (np.where(rows, gaps, np.inf).min(axis=1) for rows in (tight.possible, tight.certain))
-    same = (least == most).tolist()
-    return [gap if sure else None for gap, sure in zip(least.tolist(), same, strict=True)]
 
 
 Point = tuple[int, int]
@@ -185,7 +50,7 @@ class Turn(NamedTuple):
 def sweep(keys: list[Floats], goes_on: Callable[[], bool] = lambda: True) -> Iterator[tuple[int, ...]]:
     """Every selection that some direction makes strictly, once each; inputs have two tokens or more.
 
-    ``goes_on`` is asked before each input; its no ends the search.
+    ``goes_on`` is called before each input; the search ends when it returns False.
     """
     turns: list[Turn] = []
     twins: list[set[int]] = []
@@ -206,9 +71,9 @@ def sweep(keys: list[Floats], goes_on: Callable[[], bool] = lambda: True) -> Ite
     current = [-1] * len(keys)
     for turn in reversed(turns):
         current[turn.input] = turn.before
-    for turn, after in zip(turns, turns[1:] + turns[:1], strict=True):
+    for turn, following in zip(turns, turns[1:] + turns[:1], strict=True):
         current[turn.input] = turn.after
-        is_last_here = _compare(turn.edge, after.edge) != 0  # several inputs may turn at once
+        is_last_here = _compare(turn.edge, following.edge) != 0  # several inputs may turn at once
         if is_last_here and not any(t in twins[i] for i, t in enumerate(current)):
             yield tuple(current)
 
@@ -217,22 +82,19 @@ def _hull(points: list[Point]) -> list[Point]:
     """Strict vertices of the convex hull of sorted points, counter-clockwise (Andrew's monotone chain)."""
 
     def chain(along: list[Point]) -> list[Point]:
-        kept: list[Point] = []
+        corners: list[Point] = []
         for point in along:
-            while len(kept) > 1 and _cross(_from(kept[-2], kept[-1]), _from(kept[-2], point)) <= 0:
-                kept.pop()
-            kept.append(point)
-        return kept[:-1]
+            while len(corners) > 1 and _cross(corners[-2], corners[-1], point) <= 0:
+                corners.pop()
+            corners.append(point)
+        return corners[:-1]
 
     return chain(points) + chain(points[::-1])
 
 
-def _from(a: Point, b: Point) -> Point:
-    return b[0] - a[0], b[1] - a[1]
-
-
-def _cross(a: Point, b: Point) -> int:
-    return a[0] * b[1] - a[1] * b[0]
+def _cross(o: Point, a: Point, b: Point) -> int:
+    """The cross product of a - o and b - o: positive where the way from a to b is counter-clockwise."""
+    return (a[0] - o[0]) * (b[1] - o[1]) - (a[1] - o[1]) * (b[0] - o[0])
 
 
 def _compare(a: Point, b: Point) -> int:
@@ -240,7 +102,7 @@ def _compare(a: Point, b: Point) -> int:
     half_a, half_b = a < (0, 0) if a[1] == 0 else a[1] < 0, b < (0, 0) if b[1] == 0 else b[1] < 0
     if half_a != half_b:
         return 1 if half_a else -1
-    cross = _cross(a, b)
+    cross = _cross((0, 0), a, b)
     return -1 if cross > 0 else int(cross < 0)
 
 
@@ -289,35 +151,16 @@ class FeasibleSelection:
         rows = [
             ("tokens", " ".join(map(str, self.selection))),
             ("margin", f"{best.margin:.6g} ({best.status}, {best.arithmetic})"),
-            ("attracts", _said(self)),
+            ("attracts", self._word),
             ("best scores", "yes" if self.is_best else "no"),
             ("direction", "none: p is zero" if self.direction is None else str(self.direction.round(6))),
         ]
         return table("FeasibleSelection", ["", ""], rows)
 
-
-def _said(found: FeasibleSelection) -> str:
-    """Whether it attracts, in a word."""
-    return "yes" if found.attracts is Attraction.STRONG else found.attracts.value
-
-
-@dataclass(frozen=True)
-class SearchBudget:
-    """How much of the search to do; None is all of it."""
-
-    limit: int | None
-    seconds: float | None
-    min_margin: float
-    top: int | None
-
-    def __post_init__(self) -> None:
-        for name in ("limit", "top"):
-            if getattr(self, name) is not None:
-                expect.whole(name, getattr(self, name), 1)
-        if self.seconds is not None:
-            expect.positive("seconds", self.seconds)
-        if not (self.min_margin >= 0 and np.isfinite(self.min_margin)):
-            raise ValueError(f"min_margin must be a number of at least 0, got {self.min_margin}")
+    @property
+    def _word(self) -> str:
+        """Whether it attracts, in a word."""
+        return "yes" if self.attracts is Attraction.STRONG else self.attracts.value
 
 
 HEAD = ("#", "tokens", "margin", "attracts", "best", "direction")
@@ -328,10 +171,11 @@ MOMENT = 2.0  # seconds of search to show a list without a limit of time
 class SelectionList(Sequence[FeasibleSelection]):
     """Selections as a list that fills while it is iterated.
 
-    ``len`` and indices from the end complete the search, within ``limit`` and ``seconds``. ``repr``, printing
-    and a notebook do the same where ``seconds`` is set, and else search for two seconds. ``status`` is
-    "running", "complete" or "truncated", ``reason`` what ended it early;
-    ``feasible`` counts the feasible selections met so far, ``problems_solved`` the problems solved for them.
+    ``limit``, ``seconds``, ``min_margin`` and ``top`` are those of `selections`. ``len`` and indices from the
+    end complete the search, within ``limit`` and ``seconds``. ``repr``, printing and a notebook do the same
+    where ``seconds`` is set, and else search for two seconds. ``status`` is "running", "complete" or
+    "truncated", ``reason`` is the limit that ended the search early; ``feasible`` counts the feasible
+    selections so far, ``problems_solved`` the problems solved for them.
 
     >>> import hardmax as hm
     >>> found = hm.attractors(hm.data.example("B-FIG-8"))
@@ -344,25 +188,34 @@ class SelectionList(Sequence[FeasibleSelection]):
     def __init__(
         self,
         problem: Problem,
-        budget: SearchBudget,
+        limit: int | None,
+        seconds: float | None,
+        min_margin: float,
+        top: int | None,
         *,
         only_local: bool,
-        progress: Progress | None,
+        progress: Progress | None = None,
         norm: Norm | str | float = "l2",
         among: str = "all",
     ) -> None:
+        for name, count in (("limit", limit), ("top", top)):
+            if count is not None:
+                expect.whole(name, count, 1)
+        if seconds is not None:
+            expect.positive("seconds", seconds)
+        if not (min_margin >= 0 and np.isfinite(min_margin)):
+            raise ValueError(f"min_margin must be a number of at least 0, got {min_margin}")
         self.status: Literal["running", "complete", "truncated"] = "running"
         self.reason: str | None = None
         self.feasible = 0
         self.problem = problem
-        self._budget, self._only_local, self._report = budget, only_local, by_share(progress)
-        self._best = [frozenset(tokens) for tokens in best_tokens(problem).sets]
+        self._only_local, self._report = only_local, by_share(progress)
         self._norm, self._among = norm_of(norm), among
+        self._limit, self._seconds, self._min_margin, self._top = limit, seconds, min_margin, top
         self._is_l2 = self._norm == L2
-        self._tree = Tree(problem, budget.min_margin if self._is_l2 else 0.0)
+        self._tree = Tree(problem, min_margin if self._is_l2 else 0.0)
         self._norm.refuse(self._tree.rows.constraints([]))
-        self._leaves = Leaves(self._tree)
-        self._known: list[FeasibleSelection] = []
+        self._selections: list[FeasibleSelection] = []
         self._failure: Exception | None = None
         self._results = self._run() if among == "all" else self._run_best()
 
@@ -381,8 +234,8 @@ class SelectionList(Sequence[FeasibleSelection]):
         if self._failure is not None:  # list() ignores a TypeError of len(), and would then miss the rest
             raise self._failure
         try:
-            for each in self._results:
-                self._known.append(each)
+            for selection in self._results:
+                self._selections.append(selection)
                 return True
         except Exception as failure:
             self._failure = failure
@@ -392,19 +245,19 @@ class SelectionList(Sequence[FeasibleSelection]):
     def _complete(self) -> list[FeasibleSelection]:
         while self._advance():
             pass
-        return self._known
+        return self._selections
 
     def __iter__(self) -> Iterator[FeasibleSelection]:
         k = 0
-        while k < len(self._known) or self._advance():
-            yield self._known[k]
+        while k < len(self._selections) or self._advance():
+            yield self._selections[k]
             k += 1
 
     def __len__(self) -> int:
         return len(self._complete())
 
     def __bool__(self) -> bool:
-        return bool(self._known) or self._advance()
+        return bool(self._selections) or self._advance()
 
     @overload
     def __getitem__(self, at: int) -> FeasibleSelection: ...
@@ -415,29 +268,23 @@ class SelectionList(Sequence[FeasibleSelection]):
     def __getitem__(self, at: int | slice) -> FeasibleSelection | list[FeasibleSelection]:
         if isinstance(at, slice) or at < 0:
             return self._complete()[at]
-        while len(self._known) <= at and self._advance():
+        while len(self._selections) <= at and self._advance():
             pass
-        return self._known[at]
+        return self._selections[at]
 
     def _to_show(self) -> SelectionList:
         """Return this list, complete; or what a moment finds, where the search has no limit of time."""
-        if self.status != "running" or self._budget.seconds is not None:
+        if self.status != "running" or self._seconds is not None:
             self._complete()
             return self
-        budget = replace(self._budget, seconds=MOMENT)
-        brief = SelectionList(
-            self.problem,
-            budget,
-            only_local=self._only_local,
-            progress=None,
-            norm=self._norm,
-            among=self._among,
-        )
+        budget = self._limit, MOMENT, self._min_margin, self._top
+        scope: dict[str, Any] = {"only_local": self._only_local, "norm": self._norm, "among": self._among}
+        brief = SelectionList(self.problem, *budget, **scope)
         brief._complete()
         if brief.reason == "seconds":
             brief.reason = "len() completes the search"
             return brief
-        self._known, self._results, self._tree = brief._known, iter(()), brief._tree
+        self._selections, self._results, self._tree = brief._selections, iter(()), brief._tree
         self.status, self.reason, self.feasible = brief.status, brief.reason, brief.feasible
         return self
 
@@ -452,11 +299,11 @@ class SelectionList(Sequence[FeasibleSelection]):
 
     def _rows(self) -> list[tuple[str, ...]]:
         rows: list[tuple[str, ...]] = []
-        for k, each in enumerate(self[:SHOWN]):
-            along = "none" if each.direction is None else " ".join(f"{x:+.4f}" for x in each.direction[:6])
-            more = "" if each.direction is None or len(each.direction) <= 6 else " ..."
-            tokens, best = " ".join(map(str, each.selection)), "yes" if each.is_best else "no"
-            rows.append((str(k), tokens, f"{each.margin:.6g}", _said(each), best, along + more))
+        for k, row in enumerate(self[:SHOWN]):
+            q = row.direction
+            along = "none" if q is None else " ".join([*(f"{x:+.4f}" for x in q[:6]), *["..."][: len(q) > 6]])
+            tokens, best = " ".join(map(str, row.selection)), "yes" if row.is_best else "no"
+            rows.append((str(k), tokens, f"{row.margin:.6g}", row._word, best, along))
         return rows
 
     def __str__(self) -> str:
@@ -481,30 +328,35 @@ class SelectionList(Sequence[FeasibleSelection]):
 
     def _run(self) -> Iterator[FeasibleSelection]:
         self._set_end()
-        if not self._tree.order:
-            leaves: Iterator[Leaf] = iter([self._leaves.nothing_to_select()])
+        leaves: Iterator[Leaf]
+        if not self._tree.order:  # inputs have one token each: p is zero
+            tokens = (0,) * self.problem.n
+            best = replace(self._tree.rows.solve([]), selection=tokens)
+            leaves = iter([Leaf(tokens, best, np.zeros(0))])
         elif self.problem.shape == (2,):
             leaves = self._around()
         else:
-            in_order = self._budget.top is not None and self._is_l2
+            in_order = self._top is not None and self._is_l2
             leaves = self._best_first() if in_order else self._depth_first()
         if not self._is_l2:
-            leaves = self._leaves.in_norm(leaves, self._norm, self._has_time)
-            if self._budget.top is not None:
+            leaves = self._in_norm(leaves)
+            if self._top is not None:
                 leaves = iter(sorted(leaves, key=lambda leaf: -leaf.best.margin))
+        top_sets = [frozenset(tokens) for tokens in best_tokens(self.problem).sets]
         yielded = 0
         for leaf in leaves:
-            if leaf.best.margin_interval[1] < self._budget.min_margin:
+            if leaf.best.margin_interval[1] < self._min_margin:
                 continue
-            if self.feasible == self._budget.limit:
+            if self.feasible == self._limit:
                 self._stop("limit")
                 break
             self.feasible += 1
-            result = self._judge(leaf)
+            is_best = all(t in top for t, top in zip(leaf.tokens, top_sets, strict=True))
+            result = FeasibleSelection(leaf.tokens, leaf.best, leaf.gap, is_best)
             if result.attracts is not Attraction.NO or not self._only_local:
                 yielded += 1
                 yield result
-            if yielded == self._budget.top:
+            if yielded == self._top:
                 break
         if self.status == "running":
             self.status = "complete"
@@ -515,28 +367,35 @@ class SelectionList(Sequence[FeasibleSelection]):
         """Every combination of best-scoring tokens, the infeasible ones with their Farkas vector."""
         self._set_end()
         for tokens, best in best_max_margins(self.problem, norm=self._norm):
-            if self.feasible == self._budget.limit:
+            if self.feasible == self._limit:
                 self._stop("limit")
                 return
             if not self._has_time():
                 return
             feasible = best.is_feasible is not False
             self.feasible += feasible
-            known = feasible and best.slack is not None
-            gap = known_gap(best, row_gaps(self.problem, best)) if known else math.nan
+            has_p = feasible and best.slack is not None
+            gap = known_gap(best, row_gaps(self.problem, best)) if has_p else math.nan
             yield FeasibleSelection(tokens, best, gap, True)
         self.status = "complete"
 
-    def _judge(self, leaf: Leaf) -> FeasibleSelection:
-        best = all(t in tokens for t, tokens in zip(leaf.tokens, self._best, strict=True))
-        return FeasibleSelection(leaf.tokens, leaf.best, leaf.gap, best)
+    def _in_norm(self, leaves: Iterator[Leaf]) -> Iterator[Leaf]:
+        """Solve the selections of leaves in another norm; feasibility does not depend on the norm."""
+        for leaf in leaves:
+            if not self._has_time():
+                return
+            self._tree.qps += 1
+            best = self._norm.solve(leaf.best.constraints)
+            if best.is_certified:
+                yield Leaf(leaf.tokens, best.selecting(leaf.tokens), leaf.gaps)
+            else:
+                self._tree.undecided.append(leaf.tokens)
 
     def _stop(self, reason: str) -> None:
         self.status, self.reason = "truncated", reason
 
     def _set_end(self) -> None:
-        seconds = self._budget.seconds
-        self._end = None if seconds is None else time.monotonic() + seconds
+        self._end = None if self._seconds is None else time.monotonic() + self._seconds
 
     def _in_time(self, left: float) -> bool:
         """Report progress; False, once and for all, when the time is over."""
@@ -563,7 +422,7 @@ class SelectionList(Sequence[FeasibleSelection]):
                 block = block.take(slice(0, room))
             children = tree.expand(block)
             if children.depth == tree.depth:
-                yield from self._leaves.of(children)
+                yield from tree.leaves(children)
             else:
                 stack.append(children)
 
@@ -599,7 +458,7 @@ class SelectionList(Sequence[FeasibleSelection]):
                 push(children)
                 continue
             left -= float(block.share.sum())
-            for leaf in self._leaves.of(children):
+            for leaf in tree.leaves(children):
                 scaled = float(np.ldexp(leaf.best.margin_interval[1], -tree.power))
                 heapq.heappush(heap, (-scaled, next(counter), leaf))
 
@@ -607,16 +466,16 @@ class SelectionList(Sequence[FeasibleSelection]):
         """The plane: the sweep names the feasible selections, each needs one solution."""
         tree = self._tree
         keys = self.problem.split(self.problem.keys[tree.rows.slots])
-        named = sweep([keys[i][tree.rows.names[i]] for i in tree.order], self._has_time)
+        turns = sweep([keys[i][tree.rows.names[i]] for i in tree.order], self._has_time)
         room, most = tree.room(tree.depth - 1), sum(len(tree.others[i]) for i in tree.order)
         leaves: list[Leaf] = []
         done = 0
-        while some := list(itertools.islice(named, room)):
+        while some := list(itertools.islice(turns, room)):
             if not self._in_time(max(0.0, 1 - done / most)):
                 break
             done += len(some)
-            block = self._leaves.of(tree.solve(np.array(some, dtype=np.int64)))
-            if self._budget.top is None:
+            block = tree.leaves(tree.solve(np.array(some, dtype=np.int64)))
+            if self._top is None:
                 yield from block
             else:
                 leaves += block
@@ -657,8 +516,9 @@ def selections(
     >>> [each.margin for each in hm.selections(hm.data.example("B-FIG-1b"), among="best")]
     [1.0049875621120892]
     """
-    budget = SearchBudget(limit, seconds, min_margin, top)
-    return SelectionList(problem, budget, only_local=False, progress=progress, norm=norm, among=among)
+    return SelectionList(
+        problem, limit, seconds, min_margin, top, only_local=False, progress=progress, norm=norm, among=among
+    )
 
 
 @check_arguments
@@ -699,5 +559,6 @@ def attractors(
     1  0 0     0.316228  yes       yes   +0.3162 +0.9487
     2 attract of 4 feasible, complete
     """
-    budget = SearchBudget(limit, seconds, min_margin, top)
-    return SelectionList(problem, budget, only_local=True, progress=progress, norm=norm)
+    return SelectionList(
+        problem, limit, seconds, min_margin, top, only_local=True, progress=progress, norm=norm
+    )

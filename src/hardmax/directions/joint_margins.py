@@ -102,9 +102,9 @@ def interpolated_max_margin(
 def largest_label_margins(problem: Problem) -> dict[tuple[int, ...], MaxMargin]:
     """The feasible selections whose values have the largest label margin, each with its label SVM."""
     labels = {
-        found.selection: label_max_margin(problem, found.selection)
-        for found in selections(problem)
-        if found.direction is not None
+        feasible.selection: label_max_margin(problem, feasible.selection)
+        for feasible in selections(problem)
+        if feasible.direction is not None
     }
     separable = {tokens: label for tokens, label in labels.items() if label.is_certified}
     if not separable:
@@ -112,8 +112,8 @@ def largest_label_margins(problem: Problem) -> dict[tuple[int, ...], MaxMargin]:
     largest = max(label.margin for label in separable.values())
     # Nearly equal margins are compared as rational numbers; what is too large for that counts as equal.
     near = {t: exactly(label) for t, label in separable.items() if label.margin >= (1 - 1e-8) * largest}
-    shortest = min((found.norm_squared for found in near.values() if found), default=None)
-    return {t: separable[t] for t, found in near.items() if found is None or found.norm_squared == shortest}
+    shortest = min((exact.norm_squared for exact in near.values() if exact), default=None)
+    return {t: separable[t] for t, exact in near.items() if exact is None or exact.norm_squared == shortest}
 
 
 def _interpolate(problem: Problem, tokens: tuple[int, ...], rho: float) -> InterpolatedMaxMargin:
@@ -124,12 +124,10 @@ def _interpolate(problem: Problem, tokens: tuple[int, ...], rho: float) -> Inter
     rows = AttentionRows(problem)
     blocks = [rows.constraints([pair]).rows() for pair in enumerate(tokens)]
     nu = np.array([0.0 if i in support else slack for i, slack in enumerate(label.slack.tolist())])
-    found = rho_svm(blocks, nu, support, label.margin, rho, _gains(problem, tokens, label, rows))
+    best = rho_svm(blocks, nu, support, label.margin, rho, _gains(problem, tokens, label, rows))
     delays = [rho * label.margin * x if x else 0.0 for x in nu.tolist()]
-    exponents = tuple(sorted([*delays, found.margin]))
-    return replace(
-        found, solution=replace(found.solution, selection=tokens), label=label, exponents=exponents
-    )
+    solution, exponents = replace(best.solution, selection=tokens), tuple(sorted([*delays, best.margin]))
+    return replace(best, solution=solution, label=label, exponents=exponents)
 
 
 def _gains(
@@ -140,20 +138,20 @@ def _gains(
     assert table is not None
     assert labels is not None
     v = exactly(label)
-    values = problem.split(table[problem.tokens])
-    found = []
-    for i, token in enumerate(tokens):
+    gains = []
+    for i, (token, values) in enumerate(zip(tokens, problem.split(table[problem.tokens]), strict=True)):
         for row, (_, t) in enumerate(rows.constraints([(i, token)]).labels or ()):
-            ahead = labels[i] * (values[i][cast(int, t)] - values[i][token])
+            rival = values[cast(int, t)]
+            ahead = labels[i] * (rival - values[token])
             gain = float(ahead @ np.asarray(label.direction))
             # Near zero the sign is taken in fractions, which only more than 200 inputs do without.
             if abs(gain) <= 1e-6 * np.linalg.norm(ahead) and v is not None and v.p is not None:
-                pairs = zip(values[i][cast(int, t)].tolist(), values[i][token].tolist(), v.p, strict=True)
+                pairs = zip(rival.tolist(), values[token].tolist(), v.p, strict=True)
                 exact = sum((Fraction(a) - Fraction(b)) * x for a, b, x in pairs) * int(labels[i])
                 gain = float((exact > 0) - (exact < 0))
             if gain > 0:
-                found.append((i, row))
-    return found
+                gains.append((i, row))
+    return gains
 
 
 def _support(label: MaxMargin) -> set[int]:

@@ -80,8 +80,7 @@ def score_gap(problem: Problem, chosen: Chosen) -> float:
     0.9
     """
     best = solution(problem, chosen)
-    if best.slack is None:
-        raise ValueError(f"max_margin has no p, so there are no neighbors: it is {best.status}")
+    _need_slack(best)
     return known_gap(best, row_gaps(problem, best))
 
 
@@ -182,29 +181,25 @@ def solution(problem: Problem, chosen: Chosen, norm: Norm | str | float | None =
 def selection_of(problem: Problem, best: MaxMargin) -> tuple[int, ...]:
     """The selection that a solution of this problem belongs to.
 
-    A solution of `Constraints` does not say what it selects, so it is refused; its rows are compared, too.
+    A solution of `Constraints`, which has no selection, is refused; the rows of others are compared.
     """
     wrong = "max_margin must be a solution of this problem, as max_margin(problem, selection) gives it"
     if not isinstance(best, MaxMargin):
         raise ValueError(f"{wrong}, got {type(best).__name__}")
-    given = best.constraints
-    tokens = best.selection
-    if tokens is None or given.labels is None:
+    rows = best.constraints
+    if best.selection is None or rows.labels is None:
         raise ValueError(f"{wrong}; this one does not say what it selects: give the tokens instead")
     try:
-        chosen = leaders(problem, tokens)
-        own = AttentionRows(problem).constraints(enumerate(chosen))
+        chosen = leaders(problem, best.selection)
+        expected = AttentionRows(problem).constraints(enumerate(chosen))
     except ValueError:
         raise ValueError(f"{wrong}; this one's selection does not fit") from None
-    same = given.table is own.table and given.right is own.right
-    same = same and all(
-        np.array_equal(getattr(given, name), getattr(own, name))
-        for name in ("plus", "minus", "h", "right_of")
-    )
-    if not same:
-        same = given.table is not None and given.shape == own.shape and given.count == own.count
-        same = same and np.array_equal(given.h, own.h) and not given.equal.any()
-        if not (same and np.array_equal(given.rows(), own.rows())):
+    pairs = [(getattr(rows, name), getattr(expected, name)) for name in ("plus", "minus", "h", "right_of")]
+    same_tokens = rows.table is expected.table and rows.right is expected.right
+    if not (same_tokens and all(np.array_equal(*pair) for pair in pairs)):
+        same = rows.table is not None and rows.shape == expected.shape and rows.count == expected.count
+        same = same and np.array_equal(rows.h, expected.h) and not rows.equal.any()
+        if not (same and np.array_equal(rows.rows(), expected.rows())):
             raise ValueError(f"{wrong}; this one has other rows")
     return chosen
 
@@ -231,6 +226,10 @@ def tight_rows(best: MaxMargin) -> np.ndarray:
 
 
 def _tight(best: MaxMargin) -> Tight:
+    _need_slack(best)
+    return best.decided.enclosure
+
+
+def _need_slack(best: MaxMargin) -> None:
     if best.slack is None:
         raise ValueError(f"max_margin has no p, so there are no neighbors: it is {best.status}")
-    return best.decided.enclosure

@@ -44,13 +44,13 @@ def general_position(
     one, above that a sample of as many, for which ``rng`` must be given. Where singular values leave a doubt
     the rank is taken in fractions, so the answer is exact for the floats given. Copies of a token are one.
     """
-    named = problem.split(problem.groups == np.arange(len(problem.tokens)))
-    names = [np.flatnonzero(own).tolist() for own in named]
-    every = problem.split(problem.keys[problem.tokens])
-    keys = [k[own] for k, own in zip(every, names, strict=True)]
-    rows = sum(len(k) - 1 for k in keys)
+    firsts = problem.split(problem.groups == np.arange(len(problem.tokens)))
+    names = [np.flatnonzero(first).tolist() for first in firsts]
+    keys = [k[n] for k, n in zip(problem.split(problem.keys[problem.tokens]), names, strict=True)]
+    counts = [len(k) for k in keys]
+    rows = sum(counts) - len(counts)
     sizes = [min(problem.d, rows), *([problem.d + 1] if rows > problem.d else [])]
-    total = sum(_count([len(k) for k in keys], size) for size in sizes)
+    total = sum(_count(counts, size) for size in sizes)
     if total > limit and rng is None:
         raise ValueError(
             f"too many sets to test all of them ({total:,}, limit {limit:,}); pass rng to sample"
@@ -58,17 +58,17 @@ def general_position(
     checked = 0
     for size in sizes:
         if total <= limit:
-            sets = _every([len(k) for k in keys], size)
+            sets = _every(counts, size)
         else:
             assert rng is not None
             rng = generator(rng)
-            sets = _sample([len(k) for k in keys], size, limit // len(sizes), rng)
+            sets = _sample(counts, size, limit // len(sizes), rng)
         while batch := list(itertools.islice(sets, 4096)):
             checked += len(batch)
             witness = _dependent(keys, batch, size > problem.d)
             if witness is not None:
-                found = tuple((i, names[i][a], names[i][t]) for i, a, t in witness)
-                return GeneralPosition(False, total <= limit, checked, found)
+                named = tuple((i, names[i][a], names[i][t]) for i, a, t in witness)
+                return GeneralPosition(False, total <= limit, checked, named)
     return GeneralPosition(True, total <= limit, checked, None)
 
 
@@ -85,28 +85,21 @@ def _dependent(
     lengths = np.linalg.norm(M, axis=2, keepdims=True)
     values = np.linalg.svd(M / np.where(lengths > 0, lengths, 1.0), compute_uv=False)
     doubtful = np.any(lengths == 0, axis=(1, 2)) | (values[:, -1] <= CLEAR * values[:, 0])
-    return next(
-        (batch[b] for b in np.flatnonzero(doubtful) if _rank_is_short(keys, batch[b], with_ones)), None
-    )
-
-
-def _rank_is_short(keys: list[np.ndarray], rows: tuple[Row, ...], with_ones: bool) -> bool:
-    """Whether the rows, each with a 1 behind it if asked, are dependent, in whole numbers."""
-    entries, _ = integers([[keys[i][a], keys[i][t]] for i, a, t in rows])
-    table = fmpz_mat(2 * len(rows), keys[0].shape[1], entries).table()
-    ends = [1] if with_ones else []
-    lines = [
-        [x - y for x, y in zip(table[j], table[j + 1], strict=True)] + ends for j in range(0, len(table), 2)
-    ]
-    return int(fmpz_mat(lines).rank()) < len(rows)
+    for rows in (batch[b] for b in np.flatnonzero(doubtful)):  # the rank decides, in whole numbers
+        entries, _ = integers([[keys[i][a], keys[i][t]] for i, a, t in rows])
+        tokens = np.array(entries, dtype=object).reshape(len(rows), 2, -1)
+        lines = (tokens[:, 0] - tokens[:, 1]).tolist()
+        if fmpz_mat([line + [1] * with_ones for line in lines]).rank() < len(rows):
+            return rows
+    return None
 
 
 def _count(sizes: list[int], total: int) -> int:
     """Sets of ``total`` rows: in each input no row, or a selected token and some of the others."""
     ways = [1] + [0] * total
     for T in sizes:
-        own = [1, *(T * math.comb(T - 1, k) for k in range(1, T))]
-        ways = [sum(ways[s - k] * own[k] for k in range(min(s, T - 1) + 1)) for s in range(total + 1)]
+        here = [1, *(T * math.comb(T - 1, k) for k in range(1, T))]
+        ways = [sum(ways[s - k] * here[k] for k in range(min(s, T - 1) + 1)) for s in range(total + 1)]
     return ways[total]
 
 
@@ -120,9 +113,9 @@ def _every(sizes: list[int], total: int, i: int = 0) -> Iterator[tuple[Row, ...]
         for selected in range(T if k else 1):
             others = [t for t in range(T) if t != selected]
             for chosen in itertools.combinations(others, k):
-                own = tuple((i, selected, t) for t in chosen)
+                rows = tuple((i, selected, t) for t in chosen)
                 for rest in _every(sizes, total - k, i + 1):
-                    yield own + rest
+                    yield rows + rest
 
 
 def _sample(sizes: list[int], total: int, count: int, rng: np.random.Generator) -> Iterator[tuple[Row, ...]]:

@@ -8,18 +8,24 @@ by mistake only costs time, because every leaf is certified by itself.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
 from hardmax._lib.arrays import exponent
-from hardmax.margin.att_svm import AttentionRows
+from hardmax.directions.neighbors import known_gap
+from hardmax.margin.att_svm import RESOLUTION, AttentionRows
+from hardmax.margin.batch import measured_each
 from hardmax.margin.constraints import Bools, Floats, Ints
 from hardmax.margin.kernel import CONTRADICTION, FOUND, active_sets
-from hardmax.margin.measure import EPS, rounding
+from hardmax.margin.measure import EPS, Tight, enclose, rounding
 from hardmax.margin.solution import MaxMargin
+from hardmax.margin.solve import kept, proves, shifted_outwards
 from hardmax.problem import Problem
+from hardmax.problem.selection import slot_gaps
 
 _TINY = 1e-30  # rows shorter than this, keys being near 1, are left to `solve`, which scales each row
 _NUMBERS = 2_000_000  # in the rows of one block
@@ -36,9 +42,9 @@ def contradicts(A: Floats, y: Floats) -> Bools:
     with np.errstate(all="ignore"), contextlib.suppress(np.linalg.LinAlgError):
         # any X will do; this one costs a sixth of the pseudo-inverse, and is as good for most rows
         proved = _cancels(At, y, A @ np.linalg.inv(At @ A))
-    left = np.flatnonzero(~proved)
-    if len(left):
-        proved[left] = _cancels(At[left], y[left], np.linalg.pinv(At[left]))
+    rest = np.flatnonzero(~proved)
+    if len(rest):
+        proved[rest] = _cancels(At[rest], y[rest], np.linalg.pinv(At[rest]))
     return proved
 
 
@@ -86,6 +92,20 @@ class NodeBlock:
         return NodeBlock(*(np.concatenate(column) for column in columns))
 
 
+class Leaf(NamedTuple):
+    """A feasible selection with its certified solution, and the score gap of every row of it."""
+
+    tokens: tuple[int, ...]
+    best: MaxMargin
+    gaps: Floats
+    least: float | None = None  # the least gap over its tight rows, where there is no doubt
+
+    @property
+    def gap(self) -> float:
+        """The least gap over its tight rows."""
+        return known_gap(self.best, self.gaps) if self.least is None else self.least
+
+
 class Tree:
     """The inputs in the order of the search, with the tokens that can be selected at all.
 
@@ -98,18 +118,27 @@ class Tree:
         self.problem = problem
         self.qps = 0
         self.undecided: list[tuple[int, ...]] = []
-        every = problem.split(self.rows.slots)
+        slots = problem.split(self.rows.slots)
         # rows of the key table of the tokens of every input
-        self.places = [slots[names] for slots, names in zip(every, self.rows.names, strict=True)]
-        sizes = np.abs(problem.keys[self.rows.slots])
-        self.power = exponent(sizes)
+        self.places = [rows[names] for rows, names in zip(slots, self.rows.names, strict=True)]
+        entries = np.abs(problem.keys[self.rows.slots])
+        self.power = exponent(entries)
         # A power of two changes no digit unless small entries underflow; then `solve` decides everything.
-        self.is_faithful = bool((np.ldexp(sizes[sizes > 0], -self.power) > 1e-290).all())
+        self.is_faithful = bool((np.ldexp(entries[entries > 0], -self.power) > 1e-290).all())
         self.table = problem.table.over(self.power)
         self.least = float(np.ldexp(min_margin, -self.power))
-        self.others = [_others(len(each)) for each in self.places]
-        self.options = [np.arange(len(each)) for each in self.places]
-        self.order = [i for i, each in enumerate(self.places) if len(each) > 1]
+        sizes = [len(places) for places in self.places]
+        # for each token the other ones, (T, T-1)
+        self.others = [np.nonzero(~np.eye(T, dtype=bool))[1].reshape(T, T - 1) for T in sizes]
+        self.options = [np.arange(T) for T in sizes]
+        self.order = [i for i, T in enumerate(sizes) if T > 1]
+        self._gaps: dict[tuple[int, int], Floats] = {}
+        self._gaps_by_token: dict[int, list[Floats]] = {}  # of all inputs that select this token
+
+    @cached_property
+    def inputs(self) -> list[int]:
+        """Inputs with a choice, as the problem orders them; the rows of leaves are in this order."""
+        return sorted(self.order)
 
     @property
     def depth(self) -> int:
@@ -121,21 +150,16 @@ class Tree:
 
         ``goes_on`` is asked before each input; its no leaves nothing to search.
         """
-        every = 1.0
+        complete = True
         for i in self.order:
-            if not goes_on():
-                every = 0.0
+            complete = goes_on()
+            if not complete:
                 break
-            alone = self._solve(self.options[i][:, None], [i])
-            self.options[i] = alone.tokens[:, 0]
+            self.options[i] = self._solve(self.options[i][:, None], [i]).tokens[:, 0]
         self.order.sort(key=lambda i: len(self.options[i]))
-        every = every if all(len(self.options[i]) for i in self.order) else 0.0
-        d = self.problem.d
-        none = np.zeros((1, 0))
-        block = NodeBlock(
-            none.astype(np.int64), np.zeros((1, d)), none, np.full(1, np.inf), np.full(1, every)
-        )
-        return block if every else block.take(slice(0, 0))
+        count = int(complete and all(len(self.options[i]) for i in self.order))
+        none, one = np.zeros((count, 0)), np.ones(count)
+        return NodeBlock(none.astype(np.int64), np.zeros((count, self.problem.d)), none, one * np.inf, one)
 
     def room(self, depth: int) -> int:
         """How many nodes of a depth to expand at once."""
@@ -161,8 +185,7 @@ class Tree:
         A = np.concatenate([self.rows_of(i, tokens[:, j]) for j, i in enumerate(inputs)], axis=1)
         norms = np.sqrt(np.einsum("bmd,bmd->bm", A, A))
         p, weights = np.zeros((C, d)), np.zeros((C, A.shape[1]))
-        todo, kept = np.ones(C, dtype=bool), np.ones(C, dtype=bool)
-        share = np.full(C, 1.0)
+        todo, possible, share = np.ones(C, dtype=bool), np.ones(C, dtype=bool), np.ones(C)
         if above is not None and parents is not None:
             # If the parent's p separates the new input as well, it is the child's solution too.
             p, old = above.p[parents], above.weights.shape[1]
@@ -173,26 +196,37 @@ class Tree:
         tiny = norms < _TINY
         if self.is_faithful:
             short, row = np.nonzero(tiny)
-            kept[short[~A[short, row].any(axis=1)]] = False  # a twin of the selected key asks for 0 >= 1
-        doubtful = todo & kept & (tiny.any(axis=1) | (not self.is_faithful))
-        run = np.flatnonzero(todo & kept & ~doubtful)
+            possible[short[~A[short, row].any(axis=1)]] = False  # a twin of the selected key requires 0 >= 1
+        doubtful = todo & possible & (tiny.any(axis=1) | (not self.is_faithful))
+        run = np.flatnonzero(todo & possible & ~doubtful)
         if len(run):
             verdicts, ones = np.full(len(run), FOUND), np.ones((len(run), A.shape[1]))
-            found_p, found_weights = np.empty((len(run), d)), np.empty((len(run), A.shape[1]))
-            active_sets(A[run], ones, ones < 0, norms[run], found_p, found_weights, verdicts)
-            p[run] = np.where((verdicts == FOUND)[:, None], found_p, 0.0)
-            weights[run] = np.where((verdicts == FOUND)[:, None], found_weights, 0.0)
-            proved = self._proved(A[run], found_weights, verdicts == CONTRADICTION)
-            kept[run[proved]] = False
+            ends, multipliers = np.empty((len(run), d)), np.empty((len(run), A.shape[1]))
+            active_sets(A[run], ones, ones < 0, norms[run], ends, multipliers, verdicts)
+            p[run] = np.where((verdicts == FOUND)[:, None], ends, 0.0)
+            weights[run] = np.where((verdicts == FOUND)[:, None], multipliers, 0.0)
+            # d+1 rows may prove a contradiction in floats; fewer rows are a case for exact numbers
+            proved = (verdicts == CONTRADICTION) & ((multipliers > 0).sum(axis=1) == d + 1)
+            full = np.flatnonzero(proved)
+            if len(full):
+                used = np.nonzero(multipliers[full] > 0)[1].reshape(len(full), d + 1)
+                y = np.take_along_axis(multipliers[full], used, axis=1)
+                proved[full] = contradicts(np.take_along_axis(A[run][full], used[..., None], axis=1), y)
+            possible[run[proved]] = False
             doubtful[run[(verdicts != FOUND) & ~proved]] = True
         self.qps += len(run)
         for b in np.flatnonzero(doubtful):
             p[b], weights[b] = 0.0, 0.0
-            kept[b] = self.decide(inputs, tokens[b]).is_feasible is not False
-        A, p, weights = A[kept], p[kept], weights[kept]
-        upper = _upper(A, norms[kept], weights)
-        fine = upper >= self.least
-        return NodeBlock(tokens[kept][fine], p[fine], weights[fine], upper[fine], share[kept][fine])
+            possible[b] = self.decide(inputs, tokens[b]).is_feasible is not False
+        A, norms, weights = A[possible], norms[possible], weights[possible]
+        # the margin from above by the multipliers, |sum l row| / sum l; infinite without any
+        u, total = np.einsum("bmd,bm->bd", A, weights), weights.sum(axis=1)
+        waste = 4 * rounding(weights.shape[1]) * np.einsum("bm,bm->b", norms, weights)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            bound = (np.sqrt(np.einsum("bd,bd->b", u, u)) + waste) / total * (1 + 64 * EPS)
+        upper = np.where(total > 0, bound, np.inf)
+        block = NodeBlock(tokens[possible], p[possible], weights, upper, share[possible])
+        return block.take(upper >= self.least)
 
     def rows_of(self, i: int, tokens: Ints) -> Floats:
         """Rows of one input for each of these tokens of it, (C, T - 1, d)."""
@@ -201,34 +235,67 @@ class Tree:
         rows = self.table.differences(plus, places[others].reshape(-1))
         return rows.reshape(*others.shape, self.problem.d)
 
-    def _proved(self, A: Floats, weights: Floats, contradiction: Bools) -> Bools:
-        """Contradictions that d+1 rows prove in floats; fewer rows are a case for exact numbers."""
-        d = A.shape[2]
-        proved = np.zeros(len(A), dtype=bool)
-        full = np.flatnonzero(contradiction & ((weights > 0).sum(axis=1) == d + 1))
-        if len(full):
-            used = np.nonzero(weights[full] > 0)[1].reshape(len(full), d + 1)
-            y = np.take_along_axis(weights[full], used, axis=1)
-            proved[full] = contradicts(np.take_along_axis(A[full], used[..., None], axis=1), y)
-        return proved
-
     def decide(self, inputs: list[int], tokens: Ints) -> MaxMargin:
         """One partial selection by the solver with the last word, which may take milliseconds."""
         self.qps += 1
         pairs = zip(inputs, tokens.tolist(), strict=True)
         return self.rows.solve(sorted((i, int(self.rows.names[i][t])) for i, t in pairs))
 
+    def leaves(self, block: NodeBlock) -> Iterator[Leaf]:
+        """Full selections of a block that are feasible, each certified on its own rows."""
+        if not len(block):
+            return
+        inputs = self.inputs
+        tokens = block.tokens[:, np.argsort(self.order)]
+        A = np.concatenate([self.rows_of(i, tokens[:, j]) for j, i in enumerate(inputs)], axis=1)
+        # the rows of each input, in the problem's order, among those in the order of the search
+        spans = np.split(np.arange(A.shape[1]), np.cumsum([len(self.others[i]) - 1 for i in self.order])[:-1])
+        weights = block.weights[:, np.concatenate([spans[self.order.index(i)] for i in inputs])]
+        norms = np.sqrt(np.einsum("bmd,bmd->bm", A, A))
+        h, equal = np.ones_like(norms), np.zeros(norms.shape, dtype=bool)
+        measured = measured_each(A, h, equal, norms, block.p, weights)
+        good = proves(measured)
+        gaps = np.concatenate([self._gaps_of(i, tokens[:, j]) for j, i in enumerate(inputs)], axis=1)
+        least: list[float | None] = [None] * len(block)
+        if self.problem.gram is None:  # slacks are enclosed here, for a block at once
+            tight = enclose(A, h, equal, weights, block.p)
+            low, high = (np.where(rows, gaps, np.inf).min(axis=1) for rows in (tight.possible, tight.certain))
+            least = [a if a == b else None for a, b in zip(low.tolist(), high.tolist(), strict=True)]
+        else:  # the rows of a Gram matrix carry its rounding, too
+            good &= measured.lower > RESOLUTION * norms.max(axis=1)
+        with np.errstate(over="ignore", under="ignore"):
+            p, y = np.ldexp(block.p, -self.power), np.ldexp(weights, -2 * self.power)
+        good &= kept(block.p, p) & kept(weights, y)
+        lower, upper = shifted_outwards(measured.lower, measured.upper, self.power)
+        intervals, residuals = zip(lower.tolist(), upper.tolist(), strict=True), measured.kkt.tolist()
+        named = np.zeros((len(tokens), self.problem.n), dtype=np.int64)  # inputs without a choice included
+        for j, i in enumerate(inputs):
+            named[:, i] = self.rows.names[i][tokens[:, j]]
+        leaves = zip(map(tuple, named.tolist()), self.rows.each(inputs, tokens), intervals, strict=True)
+        for b, (selection, constraints, interval) in enumerate(leaves):
+            if good[b]:
+                best = MaxMargin(
+                    constraints, "certified", "float", p[b], y[b], interval, residuals[b], selection=selection
+                )
+                if self.problem.gram is None:
+                    best.__dict__["enclosure"] = Tight(tight.certain[b], tight.possible[b])
+                yield Leaf(selection, best, gaps[b], least[b])
+                continue
+            best = replace(self.decide(inputs, tokens[b]), selection=selection)
+            if best.is_certified and best.slack is not None:
+                yield Leaf(selection, best, gaps[b])
+            elif not best.is_certified and best.is_feasible is not False:
+                self.undecided.append(selection)
 
-def _others(T: int) -> Ints:
-    """For each token the other ones, (T, T-1)."""
-    return np.array([[t for t in range(T) if t != a] for a in range(T)], dtype=np.int64).reshape(T, T - 1)
-
-
-def _upper(A: Floats, norms: Floats, weights: Floats) -> Floats:
-    """The margin from above by the multipliers, |sum l row| / sum l; infinite without any."""
-    u = np.einsum("bmd,bm->bd", A, weights)
-    total = weights.sum(axis=1)
-    waste = 4 * rounding(weights.shape[1]) * np.einsum("bm,bm->b", norms, weights)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        bound: Floats = (np.sqrt(np.einsum("bd,bd->b", u, u)) + waste) / total * (1 + 64 * EPS)
-    return np.where(total > 0, bound, np.inf)
+    def _gaps_of(self, i: int, chosen: Ints) -> Floats:
+        """Score gaps of the rows of one input, for each of these tokens; thousands of leaves share them."""
+        used = sorted(set(chosen.tolist()))
+        problem, names = self.problem, self.rows.names[i]
+        for t in used:
+            if (i, t) not in self._gaps:
+                token = int(names[t])
+                if token not in self._gaps_by_token:
+                    same = np.minimum(token, problem.sizes - 1)
+                    self._gaps_by_token[token] = problem.split(slot_gaps(problem, same))
+                self._gaps[i, t] = self._gaps_by_token[token][i][names[names != token]]
+        return np.stack([self._gaps[i, t] for t in used])[np.searchsorted(used, chosen)]

@@ -3,6 +3,8 @@
 from .cone import LocalPath as LocalPath
 from .cone import local_path as local_path
 from .decomposition import Decomposition as Decomposition
+from .decomposition import Survivors as Survivors
+from .decomposition import survivors as survivors
 from .global_path import JointPath as JointPath
 from .global_path import RegularizationPath as RegularizationPath
 from .global_path import joint_path as joint_path
@@ -22,5 +24,3 @@ from .laws import freezing_rate as freezing_rate
 from .laws import mirror_onset as mirror_onset
 from .laws import runaway_rate as runaway_rate
 from .stationary import basin_boundary as basin_boundary
-from .surviving import Survivors as Survivors
-from .surviving import survivors as survivors

@@ -13,7 +13,7 @@ from hardmax._lib import expect
 from hardmax._lib.arguments import check_arguments
 from hardmax._lib.arrays import cosine_distance, lengths
 from hardmax.dynamics.gradient import pull_of, settle_at
-from hardmax.limits.searching import Landscape, minimize
+from hardmax.limits.searching import Landscape, angles, minimize
 from hardmax.problem import Problem
 from hardmax.problem.coordinates import scaled
 from hardmax.problem.selection import selected_tokens
@@ -61,7 +61,7 @@ class LocalPath:
     @property
     def angles(self) -> np.ndarray:
         """Angle of p(R) to q in radians."""
-        return np.array([_angle(cosine_distance(p, self.q)) for p in self.points])
+        return angles(self.points, self.q)
 
     @property
     def is_bounded(self) -> bool:
@@ -115,14 +115,13 @@ def local_path(
     if not wanted.size or wanted[0] < inner:
         raise ValueError(f"radii must hold numbers of at least R0 = {inner:g}, got {wanted.tolist()}")
     scale = scaled(problem, to_one=True)
-    seen = scale.point(wanted, "radii")
     cone = _Cone(scale.problem, axis, _angle(mu), float(scale.point(np.array(inner), "R0")))
     generator = expect.generator(rng)
     points: list[np.ndarray] = []
-    for R in seen.tolist():
-        # What was best in a smaller ball still competes.
-        found = [*points[-1:], *(cone.scan(R) if problem.d == 2 else cone.search(R, points, generator))]
-        points.append(found[cone.landscape.least(np.array(found))])
+    for R in scale.point(wanted, "radii").tolist():
+        # The best point of a smaller ball still competes.
+        ends = [*points[-1:], *(cone.scan(R) if problem.d == 2 else cone.search(R, points, generator))]
+        points.append(ends[cone.landscape.least(np.array(ends))])
     sign, log = cone.landscape.excess(np.array(points))
     return LocalPath(problem, axis, mu, inner, wanted, scale.back(np.array(points)), sign, log)
 
@@ -164,14 +163,14 @@ class _Cone:
         rim = [self.project(self.q + 10.0 * side, R) for side in sides]
         rays = [p / np.linalg.norm(p) for p in [self.q, *rim, *before[-1:]]]
         radii = sorted({self.R0, math.sqrt(self.R0 * R), R})
-        found = [self.descend(r * ray, R, SCOUT) for ray in rays for r in radii]
-        best = self.descend(found[self.landscape.least(np.array(found))], R, STEPS)
-        found.append(best)
+        ends = [self.descend(r * ray, R, SCOUT) for ray in rays for r in radii]
+        best = self.descend(ends[self.landscape.least(np.array(ends))], R, STEPS)
+        ends.append(best)
         if self.landscape.excess(best[None])[0][0] > 0.0:
             polished = minimize(self.landscape.expanded, best, R).p
             if cosine_distance(polished, self.q) <= 2.0 * math.sin(0.5 * self.half) ** 2:
-                found.append(polished)
-        return found
+                ends.append(polished)
+        return ends
 
     def descend(self, p: np.ndarray, R: float, steps: int) -> np.ndarray:
         """Steps along the normalized gradient, projected; the step grows with success and shrinks without."""
@@ -179,13 +178,11 @@ class _Cone:
         step = 0.1 * float(np.linalg.norm(p))
         for _ in range(steps):
             pull = pull_of(settle_at(problem, p, slots), slots.table, problem.total)
-            trial = self.project(p + step * pull.direction, R)
-            while self.landscape.least(np.array([p, trial])) == 0:
+            while not self.landscape.least(np.array([p, self.project(p + step * pull.direction, R)])):
                 step *= 0.25
                 if step < 1e-9 * R:
                     return p
-                trial = self.project(p + step * pull.direction, R)
-            p, step = trial, 2.0 * step
+            p, step = self.project(p + step * pull.direction, R), 2.0 * step
         return p
 
     def project(self, p: np.ndarray, R: float) -> np.ndarray:

@@ -1,4 +1,7 @@
-"""Data that do not separate: what of p stays finite, and where the rest goes (D-THM-11, D-THM-12)."""
+"""Data that do not separate: the finite part of p, the direction of the rest, and the tokens that survive.
+
+See D-THM-11 and D-THM-12, and for the survivors of a training D-CONJ-5.
+"""
 
 from __future__ import annotations
 
@@ -12,10 +15,11 @@ from typing import Any, cast
 import numpy as np
 
 from hardmax._lib.arguments import check_arguments
-from hardmax._lib.arrays import polar
+from hardmax._lib.arrays import cosine_distance, polar
 from hardmax._lib.notebook import table
 from hardmax.dynamics.flow import Remainder, flow
 from hardmax.dynamics.gradient import Expansion, expand, risk_of, settle_at
+from hardmax.dynamics.measures import attended, attention
 from hardmax.limits.partition import Partition, partition
 from hardmax.margin.att_svm import AttentionRows, max_margin
 from hardmax.margin.constraints import Label
@@ -26,7 +30,7 @@ from hardmax.problem.coordinates import scaled
 from hardmax.problem.keys import Dense, OneHot
 from hardmax.problem.problem import slots_of
 from hardmax.problem.readouts import Labels, Scores, has_one_label
-from hardmax.problem.selection import best_tokens, leaders
+from hardmax.problem.selection import Selection, best_tokens, leaders
 
 ROUNDS = 1_000
 ENOUGH = 1e-4  # of the fall that the slope promises
@@ -45,13 +49,14 @@ class Finite:
     radius: float | None
 
 
-def restricted(problem: Problem, kept: np.ndarray) -> Problem:
+def restricted(problem: Problem, slots: np.ndarray) -> Problem:
     """Return the problem with some of its slots, at least one of every input."""
+    sizes = np.add.reduceat(slots.astype(np.intp), problem.offsets[:-1])
     return problem._with(
-        tokens=problem.tokens[kept],
-        offsets=np.concatenate([[0], np.cumsum(np.add.reduceat(kept.astype(np.intp), problem.offsets[:-1]))]),
-        readout=problem.readout.restricted(kept),
-        counts=None if problem.counts is None else problem.counts[kept],
+        tokens=problem.tokens[slots],
+        offsets=np.concatenate([[0], np.cumsum(sizes)]),
+        readout=problem.readout.restricted(slots),
+        counts=None if problem.counts is None else problem.counts[slots],
     )
 
 
@@ -63,37 +68,33 @@ def convex_minimum(problem: Problem, S: np.ndarray) -> Finite:
     scale = scaled(problem, to_one=True)
     slots = slots_of(scale.problem)
     table = Dense(np.ascontiguousarray(scale.problem.keys @ S))
-    seen, slots = scale.problem._with(table=table, W=None), replace(slots, table=table)
+    inner, slots = scale.problem._with(table=table, W=None), replace(slots, table=table)
     inputs = np.split(slots.keys[slots.tokens], slots.offsets[1:-1])
     y, least = np.zeros(S.shape[1]), math.inf
-    settled = settle_at(seen, y, slots)
-    at = expand(seen, settled, settled.differences(slots.keys))
+    settled = settle_at(inner, y, slots)
+    at = expand(inner, settled, settled.differences(slots.keys))
     for _ in range(ROUNDS):
-        step, risk = _newton(at), risk_of(seen, settled)
+        try:  # the step to the minimum of the second-order expansion
+            step = np.linalg.solve(-at.H, at.V)
+        except np.linalg.LinAlgError:
+            step = np.linalg.lstsq(-at.H, at.V, rcond=None)[0]
+        risk = risk_of(inner, settled)
         fall = float(at.V @ step) * math.exp(at.common) / problem.total
         # While logits move by at most 1 the curvature keeps its size.
         t = 1.0 / max(1.0, *(float(np.ptp(keys @ step)) for keys in inputs))
         if resolved := fall > RESOLVED * risk:
-            while risk_of(seen, settle_at(seen, y + t * step, slots)) > risk - ENOUGH * t * fall:
+            while risk_of(inner, settle_at(inner, y + t * step, slots)) > risk - ENOUGH * t * fall:
                 t /= 2
         elif not fall < least:  # what is left to fall is rounding
             break
         least = math.inf if resolved else fall
         y = y + t * step
-        settled = settle_at(seen, y, slots)
-        at = expand(seen, settled, settled.differences(slots.keys))
+        settled = settle_at(inner, y, slots)
+        at = expand(inner, settled, settled.differences(slots.keys))
     p = scale.back(S @ y)
     weights = settled.weights * settled.per_slot(np.exp(settled.log_scale - at.common))
     pulls = weights[:, None] * settled.differences(slots.keys)
-    return Finite(p, risk_of(seen, settled), math.ldexp(_radius(at, pulls, inputs), -scale.exponent))
-
-
-def _newton(at: Expansion) -> np.ndarray:
-    """The step to the minimum of the second-order expansion."""
-    try:
-        return np.asarray(np.linalg.solve(-at.H, at.V))
-    except np.linalg.LinAlgError:
-        return np.linalg.lstsq(-at.H, at.V, rcond=None)[0]
+    return Finite(p, risk_of(inner, settled), math.ldexp(_radius(at, pulls, inputs), -scale.exponent))
 
 
 def _radius(at: Expansion, pulls: np.ndarray, inputs: list[np.ndarray]) -> float:
@@ -106,7 +107,8 @@ def _radius(at: Expansion, pulls: np.ndarray, inputs: list[np.ndarray]) -> float
         white = np.linalg.inv(np.linalg.cholesky(-at.H))
     except np.linalg.LinAlgError:
         return math.inf
-    R = max(_diameter(keys @ white.T) for keys in inputs)
+    seen = [keys @ white.T for keys in inputs]
+    R = max(float(np.linalg.norm(keys - key, axis=1).max()) for keys in seen for key in keys)
     rounding = np.finfo(float).eps * (len(white) + 8) * float(np.linalg.norm(pulls @ white.T, axis=1).sum())
     share = R * (float(np.linalg.norm(white @ at.V)) + rounding)
     return -math.log1p(-share) / R * float(np.linalg.norm(white, 2)) if share < 1 else math.inf
@@ -120,10 +122,6 @@ def local_minimum(problem: Problem, start: np.ndarray | None = None) -> Finite |
     if run.event not in ("stationary point", "no competing token"):
         return None
     return Finite(run.p, risk_of(problem, settle_at(problem, run.p)), None)
-
-
-def _diameter(keys: np.ndarray) -> float:
-    return max(float(np.linalg.norm(keys - key, axis=1).max()) for key in keys)
 
 
 SHOWN = 12  # rows in a notebook
@@ -145,10 +143,10 @@ class Decomposition:
     >>> a, b, c = [1.0, 0, 0], [0, 1.0, 0], [0, 0, 1.0]
     >>> problem = hm.Problem([[a, b], [a, b], [b, a], [a, b, c]],
     ...                                  [[1, 0], [1, 0], [1, 0], [1, 0, 0]], loss="log")
-    >>> found = hm.decompose(problem)
-    >>> found
+    >>> parts = hm.decompose(problem)
+    >>> parts
     Decomposition(mixed, certified: 4 constraints bound, 1 separable, inf risk 0.562335)
-    >>> found.separable, found.p_fin.round(4).tolist(), found.p_mm.round(4).tolist()
+    >>> parts.separable, parts.p_fin.round(4).tolist(), parts.p_mm.round(4).tolist()
     (((3, 2),), [0.5493, -0.5493, 0.0], [0.3333, 0.3333, -0.6667])
     """
 
@@ -192,13 +190,28 @@ class Decomposition:
     @cached_property
     def S(self) -> np.ndarray:
         """(d, k): orthonormal columns that span the bound rows."""
-        return _span(self.problem, self.partition)
+        rows = self.partition.constraints.subset(self.partition.basis)
+        if rows.token_gram is not None:
+            rows = replace(rows, table=self.problem.keys, token_gram=None)
+        dense = rows.rows()
+        longest = np.abs(dense).max(axis=1, initial=0.0, keepdims=True)
+        return np.ascontiguousarray(np.linalg.qr((dense / longest).T)[0])
 
     @cached_property
     def finite(self) -> Finite | None:
         """p_fin with the risk there and the radius that is proved to hold it; None if none was found."""
-        seen = restricted(self.problem, _survivors(self.problem, self.selection, self.partition))
-        return local_minimum(seen, self.start) if self.is_local else convex_minimum(seen, self.S)
+        problem = restricted(self.problem, self._survivors)
+        return local_minimum(problem, self.start) if self.is_local else convex_minimum(problem, self.S)
+
+    @cached_property
+    def _survivors(self) -> np.ndarray:
+        """Slots of the selected tokens and of those bound to them, copies included."""
+        problem = self.problem
+        slots = np.zeros(len(problem.tokens), dtype=bool)
+        slots[problem.offsets[:-1] + np.array(self.selection)] = True
+        for i, t in cast(tuple[tuple[int, int], ...], self.bound):
+            slots[problem.offsets[i] + t] = True
+        return slots[problem.groups]
 
     def _labels(self, chosen: np.ndarray) -> tuple[Label, ...]:
         rows = self.partition.constraints
@@ -256,8 +269,8 @@ class Decomposition:
 
         >>> import hardmax as hm
         >>> keys = [[[1.0, 0.0], [0.0, 0.0]], [[1.0, 0.0], [2.0, 0.0]], [[0.5, 1.0], [0.0, 0.0]]]
-        >>> found = hm.decompose(hm.Problem(keys, [[1, 0]] * 3, loss="log"))
-        >>> found.max_margin("linf").p.tolist()
+        >>> parts = hm.decompose(hm.Problem(keys, [[1, 0]] * 3, loss="log"))
+        >>> parts.max_margin("linf").p.tolist()
         [0.0, 1.0]
         """
         return max_margin(self.partition.best.constraints, norm=norm)
@@ -279,9 +292,9 @@ class Decomposition:
         """The model of what diverges, for `hm.train` and `hm.flow`: p_fin stays, the rest moves next to it.
 
         >>> import hardmax as hm
-        >>> found = hm.decompose(hm.data.example("cycle"))
-        >>> run = hm.flow(found.remainder, until_norm=1e6)
-        >>> run.cosine_distance(found.direction) < 1e-9
+        >>> parts = hm.decompose(hm.data.example("cycle"))
+        >>> run = hm.flow(parts.remainder, until_norm=1e6)
+        >>> run.cosine_distance(parts.direction) < 1e-9
         True
         """
         return Remainder(self)
@@ -296,8 +309,8 @@ class Decomposition:
 
         >>> import hardmax as hm
         >>> line = [[[1.0, 0.0], [0.0, 0.0]], [[0.0, 0.0], [1.0, 0.0]], [[0.0, 1.0], [0.0, 0.0]]]
-        >>> found = hm.decompose(hm.Problem(line, [[1, 0]] * 3, loss="log"))
-        >>> hm.flow(found.late, until_norm=1e6).direction.tolist()
+        >>> parts = hm.decompose(hm.Problem(line, [[1, 0]] * 3, loss="log"))
+        >>> hm.flow(parts.late, until_norm=1e6).direction.tolist()
         [0.0, 1.0]
         """
         return _late(self)
@@ -316,8 +329,8 @@ def decompose(problem: Problem, selection: Iterable[int] | None = None) -> Decom
 
     >>> import hardmax as hm
     >>> keys = [[[1.0, 0.0], [0.0, 0.0]], [[1.0, 0.0], [2.0, 0.0]], [[0.0, 1.0], [0.0, 0.0]]]
-    >>> found = hm.decompose(hm.Problem(keys, [[1, 0]] * 3, loss="log"))
-    >>> found.kind, found.bound, [str(y) for y in found.circulation]
+    >>> parts = hm.decompose(hm.Problem(keys, [[1, 0]] * 3, loss="log"))
+    >>> parts.kind, parts.bound, [str(y) for y in parts.circulation]
     ('mixed', ((0, 1), (1, 1)), ['1', '1'])
     """
     best = best_tokens(problem)
@@ -346,41 +359,21 @@ def _partition(problem: Problem, tokens: tuple[int, ...]) -> Partition:
         return partition(replace(rows, origin=None))
 
 
-def _span(problem: Problem, found: Partition) -> np.ndarray:
-    """Orthonormal columns that span the bound rows."""
-    rows = found.constraints.subset(found.basis)
-    if rows.token_gram is not None:
-        rows = replace(rows, table=problem.keys, token_gram=None)
-    dense = rows.rows()
-    longest = np.abs(dense).max(axis=1, initial=0.0, keepdims=True)
-    return np.ascontiguousarray(np.linalg.qr((dense / longest).T)[0])
-
-
-def _survivors(problem: Problem, tokens: tuple[int, ...], found: Partition) -> np.ndarray:
-    """Slots of the selected tokens and of those bound to them, copies included."""
-    kept = np.zeros(len(problem.tokens), dtype=bool)
-    kept[problem.offsets[:-1] + np.array(tokens)] = True
-    for j in np.flatnonzero(found.bound).tolist():
-        i, t = cast(tuple[int, int], found.constraints.label(j))
-        kept[problem.offsets[i] + t] = True
-    return kept[problem.groups]
-
-
-def _late(found: Decomposition) -> Problem:
-    problem, p = found.problem, found.p_fin
-    if not found.separable:
+def _late(parts: Decomposition) -> Problem:
+    problem, p = parts.problem, parts.p_fin
+    if not parts.separable:
         raise ValueError("problem must have a separable row to be trained beyond p_fin, got a bounded one")
     if p is None or problem.readout.moves:
         raise ValueError(
             "problem must have fixed scores and a p_fin that was found, got none; train the problem itself"
         )
-    kept = _survivors(problem, found.selection, found.partition)
-    keys = problem.keys - (problem.keys @ found.S) @ found.S.T
+    survives = parts._survivors
+    keys = problem.keys - (problem.keys @ parts.S) @ parts.S.T
     logits = problem.keys @ p
     counts = np.ones(len(problem.tokens)) if problem.counts is None else problem.counts
     weights = np.full(problem.n, 1.0 / problem.n) if problem.weights is None else problem.weights
     rows, scores, masses, sizes, inputs = [], [], [], [], []
-    for i, alpha in enumerate(found.selection):
+    for i, alpha in enumerate(parts.selection):
         slots = np.arange(problem.offsets[i], problem.offsets[i + 1])
         chosen = slots[alpha]
         gaps = logits[problem.tokens[slots]] - logits[problem.tokens[chosen]]
@@ -390,13 +383,13 @@ def _late(found: Decomposition) -> Problem:
                 f"{np.abs(gaps).max():.3g} in input {i}: its data nearly separate; train the problem itself"
             )
         mass = counts[slots] * np.exp(gaps)
-        own, rest = kept[slots], np.flatnonzero(~kept[slots])
+        alive, rest = survives[slots], np.flatnonzero(~survives[slots])
         if not rest.size:
             continue
-        mean = float(mass[own] @ problem.scores[slots[own]] / mass[own].sum())
+        mean = float(mass[alive] @ problem.scores[slots[alive]] / mass[alive].sum())
         rows.append(keys[problem.tokens[np.append(chosen, slots[rest])]])
         scores.append(np.append(mean, problem.scores[slots[rest]]))
-        masses.append(np.append(mass[own].sum(), mass[rest]))
+        masses.append(np.append(mass[alive].sum(), mass[rest]))
         sizes.append(1 + rest.size)
         inputs.append(i)
     flat = np.concatenate(scores)
@@ -414,3 +407,84 @@ def _late(found: Decomposition) -> Problem:
 def _shown(labels: tuple[Label, ...]) -> str:
     more = f" and {len(labels) - SHOWN} more" if len(labels) > SHOWN else ""
     return ", ".join(map(str, labels[:SHOWN])) + more if labels else "none"
+
+
+ALIVE, GONE = 1e-3, 1e-6  # attention above the first survives, below the second is as good as none
+
+
+@dataclass(frozen=True, eq=False)
+class Survivors:
+    """The tokens that p still attends to, and the verdict of the conjecture.
+
+    ``sets`` are the tokens with attention above 1e-3. If training keeps these, rows from the best of them to
+    the others inside a set are bound and rows to the outside separable, p tends to a minimum of the risk
+    among the survivors on the bound rows' span (``error`` is the distance to it, None if none is found) and
+    along ``decomposition.p_mm`` next to it (``cosine_distance``, 1 - cos; None if nothing diverges).
+
+    >>> import hardmax as hm
+    >>> result = hm.limits.survivors(hm.data.example("cycle"), [7.0, 6.0, -14.0])
+    >>> result.sets.sets, result.verdict, result.cosine_distance < 1e-3
+    (((0, 1), (0, 1), (0, 1), (0, 1)), 'consistent', True)
+    """
+
+    sets: Selection
+    decomposition: Decomposition
+    largest_between: float  # attention of a token that neither survives nor is gone; 0 if there is none
+    error: float | None
+    cosine_distance: float | None
+
+    @property
+    def verdict(self) -> str:
+        """Verdict: "finite" (every token survives, and is bound), "consistent" or "inconsistent"."""
+        if self.decomposition.kind == "bounded" and not self.reason:
+            return "finite"
+        return "consistent" if not self.reason else "inconsistent"
+
+    @property
+    def outside(self) -> frozenset[Any]:
+        """The rows to tokens that do not survive."""
+        rows: tuple[Any, ...] = (*self.decomposition.bound, *self.decomposition.separable)
+        return frozenset((i, t) for i, t in rows if t not in self.sets.sets[i])
+
+    @property
+    def reason(self) -> str:
+        """What contradicts the conjecture; empty if nothing does."""
+        if self.largest_between:
+            return (
+                f"too early: a token has attention {self.largest_between:.1e}, between {GONE:g} and {ALIVE:g}"
+            )
+        wrong = self.outside.symmetric_difference(self.decomposition.separable)
+        if wrong:
+            i, t = min(wrong)
+            state = "separable" if (i, t) in self.decomposition.separable else "bound"
+            return f"token {t} of input {i} is {'gone' if (i, t) in self.outside else 'alive'}, but {state}"
+        return ""
+
+    def _repr_html_(self) -> str:
+        rows: list[tuple[str, Any]] = [("survivors", self.sets), ("verdict", self.verdict)]
+        rows += [("because", self.reason or "-")]
+        rows += [("distance to p_fin", self.error), ("1 - cos to p_mm", self.cosine_distance)]
+        return table("Survivors", ["", ""], rows)
+
+
+@check_arguments
+def survivors(problem: Problem, p: Any) -> Survivors:
+    """Compare the tokens that p attends to with those that its rows bind (D-CONJ-5).
+
+    >>> import hardmax as hm
+    >>> opposed = hm.Problem([[[1.0], [0.0]], [[-1.0], [0.0]]], [[1, 0], [2, 0]])
+    >>> hm.limits.survivors(opposed, hm.flow(opposed).p).verdict
+    'finite'
+    """
+    p = problem.vector("p", p)
+    sets = attended(problem, p, ALIVE)
+    shares = np.bincount(problem.groups, np.concatenate(attention(problem, p)), len(problem.tokens))
+    between = shares[(shares > GONE) & (shares < ALIVE)]
+    scores = problem.split(problem.readout.vertex_predictions(problem.tokens, problem.offsets))
+    best = [max(alive, key=row.__getitem__) for alive, row in zip(sets.sets, scores, strict=True)]
+    parts = decompose(problem, best)
+    inside, rest = parts.parts(p)
+    parts = replace(parts, start=inside)
+    error = None if parts.p_fin is None else float(np.linalg.norm(inside - parts.p_fin))
+    off = None if parts.direction is None or not rest.any() else cosine_distance(rest, parts.direction)
+    return Survivors(sets, parts, float(between.max(initial=0.0)), error, off)

@@ -5,10 +5,11 @@ The first is B-ALG-1, B-THM-1 and B-THM-8; the second is B-ALG-3, B-THM-5, B-THM
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -23,6 +24,7 @@ from hardmax.limits.searching import (
     Expanded,
     Landscape,
     Minimum,
+    angles,
     attracting_directions,
     minimize,
     random_directions,
@@ -131,10 +133,11 @@ def regularization_path(
     if not wanted.size:
         raise ValueError("radii must hold at least one radius, got none")
     scale = scaled(problem, to_one=True)  # Newton's method measures its steps in such a p
-    seen = scale.point(wanted, "radii")
+    balls = scale.point(wanted, "radii")
     search = _PathSearch(scale.problem, expect.whole("starts", starts, 1), rng)
-    found = search.run(np.unique(seen))
-    picked = [found[float(R)] for R in seen]
+    winners = search.run(np.unique(balls))
+    columns = zip(*(winners[R] for R in balls.tolist()), strict=True)
+    points, values, interior, agreement, agreeing, ties = map(list, columns)
 
     def lift(p: np.ndarray) -> np.ndarray:
         return scale.back(search.landscape.lift(p))
@@ -142,18 +145,17 @@ def regularization_path(
     return RegularizationPath(
         problem,
         wanted,
-        np.array([lift(each.p) for each in picked]),
-        np.array([each.value for each in picked]),
-        np.array([each.interior for each in picked]),
-        np.array([each.agreement for each in picked]),
-        np.array([each.agreeing for each in picked]),
-        tuple(tuple(lift(p) for p in each.ties) for each in picked),
+        np.array([lift(p) for p in points]),
+        np.array(values),
+        np.array(interior),
+        np.array(agreement),
+        np.array(agreeing),
+        tuple(tuple(lift(p) for p in others) for others in ties),
         search.target if scale.exponent == 0 else set_max_margin(problem),
     )
 
 
-@dataclass(frozen=True, eq=False)
-class _Winner:
+class _Winner(NamedTuple):
     p: np.ndarray
     value: float
     interior: bool
@@ -170,27 +172,29 @@ class _PathSearch:
             raise ValueError("problem must have a token that scores below another of its input, got none")
         self.target = set_max_margin(problem)
         to_span = self.landscape.basis.T
-        self.offset = self._offset(problem)
-        goals = [p / np.linalg.norm(p) for p in self.target.minimizers if p.any()]
-        self.goals = [to_span @ q for q in goals]
+        self.offset = np.zeros(self.landscape.d)  # that of B-NEW-2 for the best tokens, zero without one
+        if len(self.target.solutions) == 1:
+            # without a direction, or where the hypotheses fail, the predictor is p_mm alone
+            with contextlib.suppress(ValueError):
+                self.offset = to_span @ path_offset(problem, self.target.solutions[0])
+        self.goals = [to_span @ (p / np.linalg.norm(p)) for p in self.target.minimizers if p.any()]
         self.attracting = [to_span @ q for q in attracting_directions(problem, starts)]
         self.random = random_directions(self.landscape.d, (starts + 1) // 2, rng)
         self.inwards: list[Minimum] = []  # ends on spheres at which the risk falls towards the origin
         self.finite: list[Minimum] = []
 
-    def _offset(self, problem: Problem) -> np.ndarray:
-        """Offset w of B-NEW-2 for the best-scoring tokens, zero where it does not exist."""
-        if len(self.target.solutions) == 1:
-            try:
-                return self.landscape.basis.T @ path_offset(problem, self.target.solutions[0])
-            except ValueError:  # no direction, or its hypotheses fail: the predictor is then p_mm alone
-                pass
-        return np.zeros(self.landscape.d)
-
     def run(self, radii: np.ndarray) -> dict[float, _Winner]:
         ends = self._forward(radii)
-        self._backward(radii, ends)
-        self._inside(float(radii[-1]))
+        for R, larger in zip(radii[-2::-1].tolist(), radii[:0:-1].tolist(), strict=True):  # and back
+            q = min(ends[larger], key=lambda end: end.value).p
+            for r in reversed(self._between(R, larger)):
+                q = self._slide([q], r)[0].p
+            ends[R] += self._slide([q], R)
+        # finite minima: below the ends at which the risk falls inwards, and below the origin
+        for start in [np.zeros(self.landscape.d), *(end.p for end in self.inwards)]:
+            end = minimize(self.landscape.expanded, start, within=float(radii[-1]))
+            if end.slope <= 1e-9:
+                self.finite.append(end)
         if not self.goals:
             for R in radii.tolist():
                 ends[R] += self._sharpen(R, min(ends[R], key=lambda end: end.value))
@@ -207,7 +211,12 @@ class _PathSearch:
             fresh = [R * q + self.offset for q in self.goals] + self.goals + self.attracting
             ends[R] = followed + self._slide(fresh, R)
             if self.landscape.d == 2:
-                ends[R].append(self._from_scan(R, ends[R]))
+                # the grid's own point, and Newton's method from it where no start reached that basin
+                p = scan_circle(self.landscape, R)
+                value = self.landscape.log_excess(p)
+                if value < min(end.value for end in ends[R]) - _noise(value):
+                    ends[R] += self._slide([p], R)
+                ends[R].append(Minimum(p, value, math.inf, 0.0))
             tracks, reached = [end.p for end in followed], R
         return ends
 
@@ -218,32 +227,18 @@ class _PathSearch:
         count = int(math.log(high / low) / math.log(STRIDE)) if high > low else 0
         return [high / STRIDE**k for k in range(count, 0, -1)]
 
-    def _backward(self, radii: np.ndarray, ends: dict[float, list[Minimum]]) -> None:
-        for R, larger in zip(radii[-2::-1].tolist(), radii[:0:-1].tolist(), strict=True):
-            q = min(ends[larger], key=lambda end: end.value).p
-            for r in reversed(self._between(R, larger)):
-                q = self._slide([q], r)[0].p
-            ends[R] += self._slide([q], R)
-
     def _slide(self, starts: list[np.ndarray], R: float) -> list[Minimum]:
-        """Minima on the sphere; starts that have met go on as one and are still counted each."""
+        """Minima on the sphere; equal starts go on as one, and every one of them counts."""
         done: list[tuple[np.ndarray, Minimum]] = []
         for start in starts:
             q = start / np.linalg.norm(start)
-            known = [end for other, end in done if np.linalg.norm(q - other) <= 1e-9]
-            if not known:
-                known = [minimize(self.landscape.expanded, start, R)]
-                if known[0].outward > 0.0:
-                    self.inwards.append(known[0])
-            done.append((q, known[0]))
+            end = next((end for other, end in done if np.linalg.norm(q - other) <= 1e-9), None)
+            if end is None:
+                end = minimize(self.landscape.expanded, start, R)
+                if end.outward > 0.0:
+                    self.inwards.append(end)
+            done.append((q, end))
         return [end for _, end in done]
-
-    def _inside(self, largest: float) -> None:
-        """Finite minima: below the ends at which the risk falls inwards, and below the origin."""
-        for start in [np.zeros(self.landscape.d), *(end.p for end in self.inwards)]:
-            end = minimize(self.landscape.expanded, start, within=largest)
-            if end.slope <= 1e-9:
-                self.finite.append(end)
 
     def _sharpen(self, R: float, winner: Minimum) -> list[Minimum]:
         """Ends seen from the floor of the winner's own selection.
@@ -256,51 +251,42 @@ class _PathSearch:
         best = max_margin(problem, chosen) if chosen.is_unique else None
         if best is None or best.direction is None:
             return []
-        if (
-            problem.readout.in_log is not None
-            and not problem.scores[chosen_slots(problem, chosen.tokens)].all()
-        ):
+        scores = problem.scores[chosen_slots(problem, chosen.tokens)]
+        if problem.readout.in_log is not None and not scores.all():
             return []  # without its label an input has no floor
-        own = Landscape(problem, chosen.tokens)
+        view = Landscape(problem, chosen.tokens)
         starts = [winner.p, self.landscape.basis.T @ best.direction * R]
-        if any(own.excess(p[None])[0][0] <= 0.0 for p in starts):
+        if any(view.excess(p[None])[0][0] <= 0.0 for p in starts):
             return []
-        ends = [minimize(own.expanded, p, R) for p in starts]
-        # The slope is relative to the smaller excess, so these stand before the blurred ends of equal value.
+        ends = [minimize(view.expanded, p, R) for p in starts]
+        # The slope is relative to the smaller excess, so these precede the blurred ends of equal value.
         return [replace(end, value=self.landscape.log_excess(end.p), slope=-1.0) for end in ends]
-
-    def _from_scan(self, R: float, ends: list[Minimum]) -> Minimum:
-        """The grid's own point, or what Newton's method makes of it where no start had found that basin."""
-        p = scan_circle(self.landscape, R)
-        value = self.landscape.log_excess(p)
-        if value < min(end.value for end in ends) - _noise(value):
-            ends += self._slide([p], R)
-        return Minimum(p, value, math.inf, 0.0)
 
     def _judge(self, R: float, ends: list[Minimum]) -> _Winner:
         inner = [end for end in self.finite if np.linalg.norm(end.p) < R * (1.0 - 1e-12)]
         least = min(end.value for end in ends + inner)
         as_good = [end for end in ends + inner if end.value <= least + _noise(least)]
         winner = min(as_good, key=lambda end: end.slope)
-        family = inner if any(winner is end for end in inner) else ends
-        # Starts that met share one end; each counts, and the first zero is the winner's distance to itself.
-        distances = sorted(float(np.linalg.norm(end.p - winner.p)) / R for end in family)[1:]
+        interior = any(winner is end for end in inner)
+        agreement, agreeing = _agreement(winner.p, [end.p for end in (inner if interior else ends)], R)
         ties: list[np.ndarray] = []
         for end in [end for end in as_good if winner.slope >= 0.0 or end.slope < 0.0]:
             if all(np.linalg.norm(end.p - p) > APART * R for p in [winner.p, *ties]):
                 ties.append(end.p)
-        return _Winner(
-            winner.p,
-            winner.value,
-            family is inner,
-            distances[0] if distances else math.inf,
-            1 + sum(x <= AGREE for x in distances),
-            tuple(ties),
-        )
+        return _Winner(winner.p, winner.value, interior, agreement, agreeing, tuple(ties))
 
 
 def _noise(value: float) -> float:
     return 10 * NOISE * (1.0 + abs(value))
+
+
+def _agreement(p: np.ndarray, ends: list[np.ndarray], R: float) -> tuple[float, int]:
+    """Distance of p, over R, to the nearest other end, and the number of ends that agree with p.
+
+    Starts that ended together share one end. Each counts, and the first zero is p's distance to itself.
+    """
+    distances = sorted(float(np.linalg.norm(end - p)) / R for end in ends)[1:]
+    return min(distances, default=math.inf), 1 + sum(x <= AGREE for x in distances)
 
 
 @dataclass(frozen=True, eq=False)
@@ -328,11 +314,11 @@ class JointPath:
 
     def angle(self, other: Any) -> np.ndarray:
         """Angle in radians of p to a direction, at every radius."""
-        return _angles(self.points, other)
+        return angles(self.points, other)
 
     def head_angle(self, other: Any) -> np.ndarray:
         """Angle in radians of v to a direction, at every radius."""
-        return _angles(self.v_points, other)
+        return angles(self.v_points, other)
 
 
 @check_arguments
@@ -383,45 +369,23 @@ def joint_path(
     if reach > LARGEST:
         raise ValueError(f"r times the longest value must be at most {LARGEST:g}, got {reach:.4g}")
     scale, (by_head, head) = scaled(problem, to_one=True), scaled_readout(problem, to_one=True)
-    seen = scale.problem._with(readout=head)
+    unit = scale.problem._with(readout=head)
     balls, bounds = scale.point(wanted, "radii"), by_head.point(budgets, "r")
     starts = expect.whole("starts", starts, 1)
-    directions = attracting_directions(seen, starts) + random_directions(problem.d, (starts + 1) // 2, rng)
-    rows: list[_End] = []
+    directions = attracting_directions(unit, starts) + random_directions(problem.d, (starts + 1) // 2, rng)
+    rows: list[tuple[np.ndarray, np.ndarray, float, float, int]] = []
     for R, budget in zip(balls.tolist(), bounds.tolist(), strict=True):
-        followed = [rows[-1].p / np.linalg.norm(rows[-1].p)] if rows and rows[-1].p.any() else []
-        rows.append(_best([_alternate(seen, R * q, R, budget) for q in followed + directions], R))
-    return JointPath(
-        problem,
-        wanted,
-        budgets,
-        scale.back(np.array([row.p for row in rows])),
-        by_head.back(np.array([row.v for row in rows])),
-        np.array([row.value for row in rows]),
-        np.array([row.agreement for row in rows]),
-        np.array([row.agreeing for row in rows]),
-    )
+        followed = [rows[-1][0] / np.linalg.norm(rows[-1][0])] if rows and rows[-1][0].any() else []
+        ends = [_alternate(unit, R * q, R, budget) for q in followed + directions]
+        least = min(value for _, _, value in ends)
+        winner = next(end for end in ends if end[2] <= least + 100 * NOISE * (1.0 + abs(least)))
+        rows.append((*winner, *_agreement(winner[0], [end[0] for end in ends], R)))
+    p, v, *columns = (np.array(column) for column in zip(*rows, strict=True))
+    return JointPath(problem, wanted, budgets, scale.back(p), by_head.back(v), *columns)
 
 
-@dataclass(frozen=True, eq=False)
-class _End:
-    p: np.ndarray
-    v: np.ndarray
-    value: float
-    agreement: float = math.inf
-    agreeing: int = 1
-
-
-def _best(ends: list[_End], R: float) -> _End:
-    least = min(end.value for end in ends)
-    winner = next(end for end in ends if end.value <= least + 100 * NOISE * (1.0 + abs(least)))
-    distances = sorted(float(np.linalg.norm(end.p - winner.p)) / R for end in ends)[1:]
-    agreeing = 1 + sum(x <= AGREE for x in distances)
-    return _End(winner.p, winner.v, winner.value, min(distances, default=math.inf), agreeing)
-
-
-def _alternate(problem: Problem, p: np.ndarray, R: float, r: float) -> _End:
-    """Best v for p, best p for v, until neither moves."""
+def _alternate(problem: Problem, p: np.ndarray, R: float, r: float) -> tuple[np.ndarray, np.ndarray, float]:
+    """Best v for p, best p for v, until neither moves: p, v and the log of the risk."""
     features = _features(problem, p)
     assert problem.readout.values is not None
     longest = problem.readout.values[np.linalg.norm(problem.readout.values, axis=1).argmax()]
@@ -437,7 +401,7 @@ def _alternate(problem: Problem, p: np.ndarray, R: float, r: float) -> _End:
         p, v, features = q, step, _features(problem, q)
         if still:
             break
-    return _End(p, v, _head_risk(problem, features)(v).value)
+    return p, v, _head_risk(problem, features)(v).value
 
 
 def _in_ball(expand: Expand, start: np.ndarray, radius: float) -> np.ndarray:
@@ -476,7 +440,3 @@ def _head_risk(problem: Problem, features: np.ndarray) -> Expand:
         return Expanded(value, slope, bend - np.outer(slope, slope))
 
     return expand
-
-
-def _angles(points: np.ndarray, other: Any) -> np.ndarray:
-    return np.array([2.0 * math.asin(math.sqrt(cosine_distance(p, other) / 2.0)) for p in points])

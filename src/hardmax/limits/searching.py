@@ -12,10 +12,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from hardmax._lib import expect
+from hardmax._lib.arrays import cosine_distance
 from hardmax.directions.enumerate import selections
 from hardmax.dynamics.gradient import expand, settle_at
 from hardmax.problem import Problem
@@ -174,12 +176,11 @@ def minimize(
         then = expand(trial)
         new = _model(trial, then, radius)
         size = 1.0 + abs(at.value)
-        if fall <= SETTLED * size:
-            if np.linalg.norm(new[0]) >= np.linalg.norm(slope) or then.value > at.value + NOISE * size:
-                break
-            p, at, (slope, bend, frame) = trial, then, new
-            continue
-        gain = (at.value - then.value) / fall
+        gain = 0.5  # by the gradient, where the promised fall cannot be seen in the value
+        if fall > SETTLED * size:
+            gain = (at.value - then.value) / fall
+        elif np.linalg.norm(new[0]) >= np.linalg.norm(slope) or then.value > at.value + NOISE * size:
+            break
         if gain > 1e-3:
             p, at, (slope, bend, frame) = trial, then, new
         if gain < 0.25 or not math.isfinite(gain):
@@ -239,19 +240,24 @@ def scan_circle(landscape: Landscape, radius: float) -> np.ndarray:
     return circle[best]
 
 
+def angles(points: np.ndarray, other: Any) -> np.ndarray:
+    """The angle in radians of every point to a direction."""
+    return np.array([2.0 * math.asin(math.sqrt(cosine_distance(p, other) / 2.0)) for p in points])
+
+
 # Feasible selections looked at before the starts are chosen from them; there may be T^n in all.
 LOOKED_AT = 1000
 
 
 def attracting_directions(problem: Problem, count: int) -> list[np.ndarray]:
     """Directions of feasible p_mm, locally optimal ones first, and among equals the larger margin first."""
-    found = [each for each in selections(problem, limit=LOOKED_AT) if each.direction is not None]
-    found.sort(key=lambda each: (not each.attracts.verdict, -each.max_margin.margin))
-    return [each.direction for each in found[:count] if each.direction is not None]
+    feasible = [s for s in selections(problem, limit=LOOKED_AT) if s.direction is not None]
+    feasible.sort(key=lambda s: (not s.attracts.verdict, -s.max_margin.margin))
+    return [s.direction for s in feasible[:count] if s.direction is not None]
 
 
 def random_directions(d: int, pairs: int, rng: int | np.random.Generator) -> list[np.ndarray]:
     """Unit vectors in opposite pairs."""
-    drawn = expect.generator(rng).normal(size=(pairs, d))
-    drawn /= np.linalg.norm(drawn, axis=1, keepdims=True)
-    return [sign * q for q in drawn for sign in (1.0, -1.0)]
+    units = expect.generator(rng).normal(size=(pairs, d))
+    units /= np.linalg.norm(units, axis=1, keepdims=True)
+    return [sign * q for q in units for sign in (1.0, -1.0)]

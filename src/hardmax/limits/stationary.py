@@ -48,19 +48,19 @@ def stationary_points(
     Far out they are near the directions ``corners`` of `CriticalDirections`: tubes around these get grids
     each. Grids get finer until (-1)^index sum to ``total``, if it is given.
     """
-    found: list[StationaryPoint] = []
+    points: list[StationaryPoint] = []
     corners = np.reshape(corners, (-1, field.basis.shape[0])) @ field.basis
     radius = radius * field.unit
     for finer in FINER:
         for grid in _grids(field.d, radius, corners, finer):
             for start in _zeros(field, grid):
                 point = _newton(field, start, radius)
-                if point is not None and all(np.linalg.norm(point.p - q.p) > 1e-6 for q in found):
-                    found.append(point)
-        if total is None or sum((-1) ** each.index for each in found if each.index is not None) == total:
+                if point is not None and all(np.linalg.norm(point.p - q.p) > 1e-6 for q in points):
+                    points.append(point)
+        if total is None or sum((-1) ** q.index for q in points if q.index is not None) == total:
             break
-    found.sort(key=lambda each: float(np.linalg.norm(each.p)))
-    return [StationaryPoint(field.basis @ each.p / field.unit, each.index) for each in found]
+    points.sort(key=lambda q: float(np.linalg.norm(q.p)))
+    return [StationaryPoint(field.basis @ q.p / field.unit, q.index) for q in points]
 
 
 def _grids(d: int, radius: float, corners: np.ndarray, finer: float) -> Iterator[np.ndarray]:

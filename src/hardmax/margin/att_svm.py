@@ -86,7 +86,7 @@ def max_margin(
     Fraction(1, 1)
     >>> hm.max_margin(problem, [0, 0], norm="l1")
     MaxMargin(certified, l1 margin=0.25, support=((0, 1), (1, 1)))
-    >>> [round(each.margin, 6) for each in hm.max_margin([problem, problem], [[0, 0], [0, 1]])]
+    >>> [round(best.margin, 6) for best in hm.max_margin([problem, problem], [[0, 0], [0, 1]])]
     [0.316228, 1.0]
     """
     if not isinstance(problem, Problem | Constraints):
@@ -98,30 +98,26 @@ def max_margin(
             raise ValueError("selection must be None with Constraints, whose rows say what is selected")
         return norm_of(norm).solve(problem, exact)
     if isinstance(selection, str) and selection == "best":
-        return max((best for _, best in best_max_margins(problem, exact=exact, norm=norm)), key=_margin)
+        solutions = (best for _, best in best_max_margins(problem, exact=exact, norm=norm))
+        # an undecided solution counts with the margin that is proved
+        return max(solutions, key=lambda best: best.margin_interval[0] if best.p_norm != 0 else math.inf)
     tokens = leaders(problem, best_tokens(problem) if selection is None else chosen_tokens(selection))
     return AttentionRows(problem).solve(list(enumerate(tokens)), exact, norm).selecting(tokens)
-
-
-def _margin(best: MaxMargin) -> float:
-    """The margin of a solution, where an undecided one counts with what is proved."""
-    return best.margin_interval[0] if best.p_norm != 0 else math.inf
 
 
 def _solve_list(
     problems: list[Any], selections: Any, exact: bool, norm: Norm | str | float, workers: int | None
 ) -> list[MaxMargin]:
-    given = [each for each in problems if isinstance(each, Constraints)]
-    if given:
-        if len(given) < len(problems) or selections is not None:
+    kinds = {type(problem) for problem in problems}
+    if Constraints in kinds:
+        if kinds != {Constraints} or selections is not None:
             raise ValueError(
                 "problem must be a list of Problems, or of Constraints without selections, got both"
             )
         if exact:
-            return [norm_of(norm).solve(each, exact) for each in given]
-        return solve_batch(given, workers=workers, norm=norm)
-    posed = [each for each in problems if isinstance(each, Problem)]
-    if len(posed) < len(problems):
+            return [norm_of(norm).solve(constraints, exact) for constraints in problems]
+        return solve_batch(problems, workers=workers, norm=norm)
+    if not all(issubclass(kind, Problem) for kind in kinds):
         raise WrongType("problem must be a list of Problem or of Constraints, got something else in it")
     is_array = isinstance(selections, np.ndarray) and selections.ndim > 0
     listed = is_array or (isinstance(selections, Sequence) and not isinstance(selections, str))
@@ -130,19 +126,16 @@ def _solve_list(
             f"selection must be {len(problems)} selections, one per problem, got {len(selections)}"
         )
     wanted = list(selections) if listed else [selections] * len(problems)
-    if exact or "best" in [each for each in wanted if isinstance(each, str)]:
-        pairs = zip(posed, wanted, strict=True)
-        return [max_margin(problem, each, exact=exact, norm=norm) for problem, each in pairs]
-    chosen = [
-        leaders(problem, best_tokens(problem) if each is None else chosen_tokens(each))
-        for problem, each in zip(posed, wanted, strict=True)
-    ]
-    rows = [AttentionRows(problem) for problem in posed]
-    dense = [k for k, problem in enumerate(posed) if problem.gram is None]
-    posed_rows = [rows[k].constraints(enumerate(chosen[k])) for k in dense]
-    found = dict(zip(dense, solve_batch(posed_rows, workers=workers, norm=norm), strict=True))
+    pairs = list(zip(problems, wanted, strict=True))
+    if exact or any(isinstance(selection, str) and selection == "best" for selection in wanted):
+        return [max_margin(problem, selection, exact=exact, norm=norm) for problem, selection in pairs]
+    chosen = [leaders(p, best_tokens(p) if s is None else chosen_tokens(s)) for p, s in pairs]
+    rows = [AttentionRows(problem) for problem in problems]
+    dense = [k for k, problem in enumerate(problems) if problem.gram is None]
+    stack = [rows[k].constraints(enumerate(chosen[k])) for k in dense]
+    solutions = dict(zip(dense, solve_batch(stack, workers=workers, norm=norm), strict=True))
     return [
-        (found[k] if k in found else rows[k].solve(enumerate(tokens), norm=norm)).selecting(tokens)
+        (solutions.get(k) or rows[k].solve(enumerate(tokens), norm=norm)).selecting(tokens)
         for k, tokens in enumerate(chosen)
     ]
 
@@ -159,12 +152,10 @@ def best_max_margins(
     There is one selection without ties, else one for every combination of tied tokens. Solutions in
     ``known``, by their selection, are not computed again.
     """
-    rows, known = AttentionRows(problem), known or {}
+    rows = AttentionRows(problem)
     for tokens in itertools.product(*best_tokens(problem).sets):
-        if tokens in known:
-            yield tokens, known[tokens]
-        else:
-            yield tokens, rows.solve(enumerate(tokens), exact, norm).selecting(tokens)
+        best = (known or {}).get(tokens)
+        yield tokens, best or rows.solve(enumerate(tokens), exact, norm).selecting(tokens)
 
 
 # The rows of no input, so that a selection of nothing has rows too.
@@ -180,8 +171,8 @@ class AttentionRows:
     def __init__(self, problem: Problem) -> None:
         self.problem = problem
         self.slots = distinct_tokens(problem)[problem.tokens]
-        named = problem.groups == np.arange(len(self.slots))
-        self.names = [np.flatnonzero(own) for own in problem.split(named)]
+        firsts = problem.groups == np.arange(len(self.slots))
+        self.names = [np.flatnonzero(first) for first in problem.split(firsts)]
         self._pieces: dict[tuple[int, int], tuple[Ints, Ints, tuple[Label, ...]]] = {}
 
     def constraints(self, chosen: Iterable[tuple[int, int]]) -> Constraints:
@@ -199,8 +190,8 @@ class AttentionRows:
         pluses, minuses, names = [], [], []
         for i, chosen in zip(inputs, tokens.T, strict=True):
             used = sorted(set(chosen.tolist()))
-            plus, minus, labels = zip(*(self._piece(i, int(self.names[i][t])) for t in used), strict=True)
             at = np.searchsorted(used, chosen)
+            plus, minus, labels = zip(*(self._piece(i, int(self.names[i][t])) for t in used), strict=True)
             pluses.append(np.stack(plus)[at])
             minuses.append(np.stack(minus)[at])
             names.append([labels[k] for k in at.tolist()])
@@ -211,25 +202,23 @@ class AttentionRows:
     ) -> Iterator[Constraints]:
         """Constraints with the rows plus - minus of each line; ``names`` are its labels, input by input."""
         h, equal, keys = np.ones(plus.shape), np.zeros(plus.shape, dtype=bool), self.problem.table
-        labels = (tuple(itertools.chain.from_iterable(each)) for each in names)
-        if isinstance(keys, Products):  # rows (x_selected - x_t) z', whose factors are kept apart
-            query, plus, minus = keys.query[plus], keys.token[plus], keys.token[minus]
-            for b, told in enumerate(labels):
-                yield Constraints(
-                    keys.left, plus[b], minus[b], h[b], equal[b], keys.right, query[b], labels=told
-                )
+        labels = (tuple(itertools.chain.from_iterable(pieces)) for pieces in names)
+        if isinstance(keys, Products):  # rows (x_selected - x_t) z', by their factors
+            query, plus, minus, right = keys.query[plus], keys.token[plus], keys.token[minus], keys.right
+            for b, row in enumerate(labels):
+                yield Constraints(keys.left, plus[b], minus[b], h[b], equal[b], right, query[b], labels=row)
             return
         table, origin = keys.dense(), keys.inner
-        for b, told in enumerate(labels):
-            yield Constraints(table, plus[b], minus[b], h[b], equal[b], labels=told, origin=origin)
+        for b, row in enumerate(labels):
+            yield Constraints(table, plus[b], minus[b], h[b], equal[b], labels=row, origin=origin)
 
     def solve(
         self, chosen: Iterable[tuple[int, int]], exact: bool = False, norm: Norm | str | float = "l2"
     ) -> MaxMargin:
         """Solve for a partial selection, in the coordinates of the keys.
 
-        Keys made from a Gram matrix are rounded, so what cannot be separated may seem to be, by a tiny
-        margin: then the Gram matrix is asked, too.
+        Keys made from a Gram matrix are rounded, so tokens that cannot be separated may seem to be, by a tiny
+        margin: then the Gram matrix decides.
         """
         constraints = self.constraints(chosen)
         answer = norm_of(norm).solve(constraints, exact)
@@ -246,15 +235,12 @@ class AttentionRows:
         return verdict if verdict.is_feasible is False else answer
 
     def _piece(self, i: int, token: int) -> tuple[Ints, Ints, tuple[Label, ...]]:
-        piece = self._pieces.get((i, token))
-        if piece is None:
-            problem = self.problem
-            slots = self.slots[problem.offsets[i] : problem.offsets[i + 1]]
+        if (i, token) not in self._pieces:
+            slots = self.slots[self.problem.offsets[i] : self.problem.offsets[i + 1]]
             others = self.names[i][self.names[i] != token]
-            labels: tuple[Label, ...] = tuple((i, t) for t in others.tolist())
-            piece = np.full(len(others), slots[token]), slots[others], labels
-            self._pieces[i, token] = piece
-        return piece
+            labels = tuple((i, t) for t in others.tolist())
+            self._pieces[i, token] = np.full(len(others), slots[token]), slots[others], labels
+        return self._pieces[i, token]
 
 
 def distinct_tokens(problem: Problem) -> Ints:
@@ -301,11 +287,11 @@ class SetMaxMargin:
     @property
     def minimizers(self) -> tuple[Floats, ...]:
         """Every distinct p of least length."""
-        found: list[MaxMargin] = []
+        distinct: list[MaxMargin] = []
         for best in self.solutions:
-            if not any(_same(best, other) for other in found):
-                found.append(best)
-        return tuple(best.need() for best in found)
+            if not any(_same(best, other) for other in distinct):
+                distinct.append(best)
+        return tuple(best.need() for best in distinct)
 
 
 @check_arguments
@@ -321,7 +307,17 @@ def set_max_margin(
     >>> hm.margin.set_max_margin(hm.data.example("B-FIG-1a"), sets=[[0, 1]]).solutions[0].selection.tokens
     (0,)
     """
-    search = _Search(problem, _checked(problem, sets), exact)
+    if sets is None:
+        sets = best_tokens(problem)
+    tokens = [[int(t) for t in inside] for inside in (sets.sets if isinstance(sets, Selection) else sets)]
+    if len(tokens) != problem.n:
+        raise ValueError(f"sets must have one set of tokens per input ({problem.n}), got {len(tokens)}")
+    for i, inside in enumerate(tokens):
+        if not inside or not all(0 <= t < problem.sizes[i] for t in inside):
+            raise ValueError(f"sets[{i}] must be tokens from 0 to {problem.sizes[i] - 1}, got {inside}")
+    groups = problem.split(problem.groups - np.repeat(problem.offsets[:-1], problem.sizes))
+    distinct = [tuple(dict.fromkeys(group[t].tolist())) for group, t in zip(groups, tokens, strict=True)]
+    search = _Search(problem, distinct, exact)
     search.extend([])
     return SetMaxMargin(tuple(search.best), search.qps, () if search.best else tuple(search.refuted))
 
@@ -340,8 +336,7 @@ class _Search:
 
     def extend(self, chosen: list[tuple[int, int]]) -> None:
         if len(chosen) == len(self.order):
-            self.close(chosen)
-            return
+            return self.close(chosen)
         i = self.order[len(chosen)]
         branches = [(self.solve([*chosen, (i, token)], exact=False), token) for token in self.sets[i]]
         self.refuted += [best for best, _ in branches if best.is_feasible is False]
@@ -359,14 +354,12 @@ class _Search:
             return
         tokens = dict(chosen)
         choice = Selection(tuple(s if i in self.free else (tokens[i],) for i, s in enumerate(self.sets)))
-        # All that are kept have one length, as far as it can be known: comparing with the first is enough.
-        if self.best:
-            shorter = _compare(best, self.best[0])
-            if shorter > 0:
-                return
-            if shorter < 0:
-                self.best = []
-        self.best.append(replace(best, selection=choice))
+        # All in the list have one length, as far as it can be known: comparing with the first is enough.
+        order = _compare(best, self.best[0]) if self.best else 0
+        if order < 0:
+            self.best = []
+        if order <= 0:
+            self.best.append(replace(best, selection=choice))
 
     def solve(self, chosen: list[tuple[int, int]], exact: bool) -> MaxMargin:
         """ATT-SVM of the choice, without the rows against tokens of the same set."""
@@ -399,20 +392,3 @@ def _same(a: MaxMargin, b: MaxMargin) -> bool:
     if first is not None and second is not None and first.p is not None:
         return bool(first.p == second.p)
     return bool(np.linalg.norm(a.need() - b.need()) <= SAME * a.p_norm)
-
-
-def _checked(problem: Problem, sets: Selection | Iterable[Iterable[int]] | None) -> list[tuple[int, ...]]:
-    if sets is None:
-        sets = best_tokens(problem)
-    given = sets.sets if isinstance(sets, Selection) else sets
-    made = [tuple(int(t) for t in tokens) for tokens in given]
-    if len(made) != problem.n:
-        raise ValueError(f"sets must have one set of tokens per input ({problem.n}), got {len(made)}")
-    for i, tokens in enumerate(made):
-        if not tokens or not all(0 <= t < problem.sizes[i] for t in tokens):
-            raise ValueError(f"sets[{i}] must be tokens from 0 to {problem.sizes[i] - 1}, got {list(tokens)}")
-    first = problem.offsets[:-1].tolist()
-    return [
-        tuple(dict.fromkeys(int(problem.groups[start + t]) - start for t in tokens))  # copies are one token
-        for start, tokens in zip(first, made, strict=True)
-    ]

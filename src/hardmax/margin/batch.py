@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -38,7 +39,7 @@ def solve_batch(
     """
     threads = cores() if workers is None else expect.whole("workers", workers, 1)
     if isinstance(problems, Sequence) and all(isinstance(c, Constraints) for c in problems):
-        return _solve_list([c for c in problems if isinstance(c, Constraints)], threads, norm_of(norm))
+        return _solve_list(cast(Sequence[Constraints], problems), threads, norm_of(norm))
     stacked = np.ascontiguousarray(problems, dtype=np.float64)
     if stacked.ndim != 3 or not np.isfinite(stacked).all():
         raise ValueError(f"problems must be finite rows of shape (B, m, d), got shape {stacked.shape}")
@@ -49,12 +50,12 @@ def solve_batch(
         raise ValueError(f"h must be bounds that broadcast to {(B, m)}, got shape {np.shape(h)}") from None
     if not np.isfinite(bounds).all() or bounds.min(initial=0.0) < 0:
         raise ValueError(f"h must be finite bounds >= 0, got a minimum of {bounds.min()}")
-    every, none, plain = np.arange(m), np.full(m, -1), np.zeros(m, dtype=bool)
-    made = [Constraints(stacked[b], every, none, bounds[b], plain) for b in range(B)]
-    return norm_of(norm).solve_many(made, stacked, bounds, np.zeros((B, m), dtype=bool), threads)
+    every, none, equal = np.arange(m), np.full(m, -1), np.zeros((B, m), dtype=bool)
+    rows = [Constraints(stacked[b], every, none, bounds[b], equal[b]) for b in range(B)]
+    return norm_of(norm).solve_many(rows, stacked, bounds, equal, threads)
 
 
-def _solve_list(problems: list[Constraints], workers: int, ball: Norm) -> list[MaxMargin]:
+def _solve_list(problems: Sequence[Constraints], workers: int, ball: Norm) -> list[MaxMargin]:
     """Group by shape; problems known by a Gram matrix only are solved one by one."""
     groups: dict[tuple[int, ...], list[int]] = {}
     for i, c in enumerate(problems):
@@ -63,10 +64,10 @@ def _solve_list(problems: list[Constraints], workers: int, ball: Norm) -> list[M
     for shape, members in groups.items():
         chosen = [problems[i] for i in members]
         if len(shape) == 1 or shape[0] == 0:
-            solved = [ball.solve(c) for c in chosen]
+            solutions = [ball.solve(c) for c in chosen]
         else:
             rows = np.stack([c.rows() for c in chosen])
             bounds, equal = np.stack([c.h for c in chosen]), np.stack([c.equal for c in chosen])
-            solved = ball.solve_many(chosen, rows, bounds, equal, workers)
-        answers.update(zip(members, solved, strict=True))
+            solutions = ball.solve_many(chosen, rows, bounds, equal, workers)
+        answers.update(zip(members, solutions, strict=True))
     return [answers[i] for i in range(len(problems))]

@@ -87,7 +87,7 @@ class PowerBall(Ball):
     @property
     def dual(self) -> Ball:
         """l_r' with 1/r + 1/r' = 1."""
-        if self.power == 1 or self.power == math.inf:
+        if self.rational:
             return PowerBall(self.name, math.inf if self.power == 1 else Fraction(1))
         return PowerBall(self.name, self.power / (self.power - 1))
 
@@ -101,7 +101,7 @@ class PowerBall(Ball):
         """Whether the norm of x is at most the bound: exactly, or by decimals rounded away from yes."""
         if self.power == 2:
             return inner(x, x) <= bound**2
-        if self.power in (1, math.inf):
+        if self.rational:
             return self.length(x) <= bound
         if any(abs(v) >= bound for v in x):
             return [abs(v) for v in x if v] == [bound]
@@ -158,20 +158,10 @@ class MatrixBall(Ball):
         unit = Fraction(2) ** (BITS - size // 2)
         K, Q = ([_whole(row, unit) for row in factor] for factor in self.factors or ())
         rows = [_whole(x[k * e : (k + 1) * e], unit**2) for k in range(d)]
-        room = (
-            math.floor(bound * unit**2)
-            - sum(v * v for row in (*K, *Q) for v in row) // 2
-            - 1
-            - max(d, e) ** 2
-        )
-        if room < 0:
-            return False
-        rest = sum(
-            (v - _times(k, q)) ** 2
-            for row, k in zip(rows, K, strict=True)
-            for v, q in zip(row, Q, strict=True)
-        )
-        return room**2 >= min(d, e) * rest
+        squares = sum(v * v for row in (*K, *Q) for v in row)
+        room = math.floor(bound * unit**2) - squares // 2 - 1 - max(d, e) ** 2
+        rest = sum((rows[i][j] - _times(k, q)) ** 2 for i, k in enumerate(K) for j, q in enumerate(Q))
+        return room >= 0 and room**2 >= min(d, e) * rest
 
 
 def _whole(values: Vector, unit: Fraction) -> list[int]:
@@ -215,16 +205,7 @@ MOST_ROUNDS = 10  # in as many rounds
 MOST_DIGITS = 4_300  # of a numerator or a denominator, which is also where Python stops
 LABELS = "labels: they name the rows for a reader; the proof is about the rows by their numbers"
 GRAM = "gram: that it is positive semidefinite"
-_UNREADABLE = (
-    OSError,
-    KeyError,
-    ValueError,
-    TypeError,
-    IndexError,
-    AttributeError,
-    ArithmeticError,
-    RecursionError,
-)
+_UNREADABLE = (OSError, LookupError, ValueError, TypeError, AttributeError, ArithmeticError, RecursionError)
 _KINDS = ("certified exact", "certified float", "infeasible exact", "undecided float")
 
 
@@ -245,8 +226,8 @@ def certify(certificate: Any) -> dict[str, Any]:
         trusted = [LABELS] if certificate["gram"] is None else [LABELS, GRAM]
     except _UNREADABLE as error:
         what, trusted = "", []
-        said = f"{error!s:.200}"
-        why = f"it has no {said}" if isinstance(error, KeyError) else f"{type(error).__name__}: {said}"
+        text = f"{error!s:.200}"
+        why = f"it has no {text}" if isinstance(error, KeyError) else f"{type(error).__name__}: {text}"
         violations = [f"not a readable certificate: {why}"]
     what = "nothing" if violations else what
     return {"valid": not violations, "what": what, "violations": violations, "trusted": trusted}
@@ -279,8 +260,8 @@ def _short(x: Fraction) -> Fraction:
 def _common(denominators: set[int]) -> int:
     """The least common denominator; one of many fractions, which grows without end, is refused."""
     scale = 1
-    for each in denominators:
-        scale = math.lcm(scale, each)
+    for denominator in denominators:
+        scale = math.lcm(scale, denominator)
         _short(Fraction(scale))
     return scale
 
@@ -387,11 +368,11 @@ class _Rows:
                 both = zip(other[k:], line[k:], strict=True)
                 other[k:] = [(pivot * x - factor * y) // before for x, y in both]
             before = pivot
-        found = [0] * len(whole)  # times the determinant, which is the last pivot
+        solution = [0] * len(whole)  # times the determinant, which is the last pivot
         for k in reversed(range(len(whole))):
-            rest = sum(x * y for x, y in zip(whole[k], found, strict=False))
-            found[k] = (before * whole[k][-1] - rest) // whole[k][k]
-        weight = {j: Fraction(x, before) for j, x in zip(chosen, found, strict=True)}
+            rest = sum(x * y for x, y in zip(whole[k], solution, strict=False))
+            solution[k] = (before * whole[k][-1] - rest) // whole[k][k]
+        weight = {j: Fraction(x, before) for j, x in zip(chosen, solution, strict=True)}
         return _minus(p, self.combine([weight.get(j, Fraction(0)) for j in range(len(self.ends))]))
 
 
@@ -429,43 +410,40 @@ def _check(c: dict[str, Any]) -> tuple[str, dict[str, bool]]:
     p = u if c["p"] is None else _vector(c["p"])
     if not (ball.euclidean or ball.rational):
         checks["certificate: expected float in this norm"] = not exact or not any(p)
-    if exact and not ball.euclidean:
-        size, other = ball.length(p), ball.dual.length(u)
-        slack = zip(_minus(space.reach(p), h), equal, strict=True)
-        checks["p violates a row"] = all(s == 0 or (s > 0 and not e) for s, e in slack)
-        # every p that meets the rows has gain <= u.p <= |u|* |p|
-        proved = size == 0 or (gain > 0 and size * other == gain)
-        checks["the multipliers do not prove that p is shortest"] = proved
-        checks["norm_squared is not |p|^2"] = _vector([c["norm_squared"]]) == [size**2]
-        checks["margin_interval misses 1/|p|"] = (
-            low * size**2 <= 1 and (high == math.inf or high * size**2 >= 1) if size else low == math.inf
-        )
-        return f"p is a solution of least {ball.name} norm, |p| = {_shown(size)}", checks
     if exact:
-        Mp, square, rest = space.reach(p), space.inner(p, p), _minus(p, u)
-        checks["p is not the combination of the rows"] = space.inner(rest, rest) == 0
-        slack = zip(_minus(Mp, h), equal, strict=True)
-        checks["p violates a row"] = all(s == 0 or (s > 0 and not e) for s, e in slack)
-        checks["a slack row has a multiplier"] = _dot(weights, _minus(Mp, h)) == 0
+        slack, rest = _minus(space.reach(p), h), _minus(p, u)
+        if ball.euclidean:
+            checks["p is not the combination of the rows"] = space.inner(rest, rest) == 0
+        checks["p violates a row"] = _meets(slack, equal)
+        if ball.euclidean:
+            square = space.inner(p, p)
+            checks["a slack row has a multiplier"] = _dot(weights, slack) == 0
+            what = f"p is the minimum-norm solution, |p|^2 = {_shown(square)}"
+        else:
+            size = ball.length(p)
+            square = size**2
+            # every p that meets the rows has gain <= u.p <= |u|* |p|
+            proved = size == 0 or (gain > 0 and size * ball.dual.length(u) == gain)
+            checks["the multipliers do not prove that p is shortest"] = proved
+            what = f"p is a solution of least {ball.name} norm, |p| = {_shown(size)}"
         checks["norm_squared is not |p|^2"] = _vector([c["norm_squared"]]) == [square]
         checks["margin_interval misses 1/|p|"] = (
             low * square <= 1 and (high == math.inf or high * square >= 1) if square else low == math.inf
         )
-        return f"p is the minimum-norm solution, |p|^2 = {_shown(square)}", checks
-    near, loose, again = p, [j for j, e in enumerate(equal) if e and any(space.row(j))], lower > 0
+        return what, checks
+    near, loose, rounds = p, [j for j, e in enumerate(equal) if e and any(space.row(j))], 0
     fixed = any(b for b, e in zip(h, equal, strict=True) if e)  # then p cannot be scaled, only moved
-    rounds = 0
-    while again:  # such rows are met to rounding only: move p onto them
+    broken = lower > 0
+    while broken:  # such rows are met to rounding only: move p onto them
         rounds += 1
         if rounds > MOST_ROUNDS:
             raise ValueError(f"expected p to meet its rows after {MOST_ROUNDS} corrections, it does not")
         p = space.correct(near, loose, h)
-        broken = [j for j, v in enumerate(space.reach(p)) if (h[j] == 0 or fixed) and v < h[j]]
-        loose, again = loose + broken, bool(broken)
+        more = [j for j, v in enumerate(space.reach(p)) if (h[j] == 0 or fixed) and v < h[j]]
+        loose, broken = loose + more, bool(more)
     reach = min((v / b for v, b in zip(space.reach(p), h, strict=True) if b > 0), default=0)
     if fixed:
-        left = zip(_minus(space.reach(p), h), equal, strict=True)
-        reach = int(all(s == 0 or (s > 0 and not e) for s, e in left))
+        reach = int(_meets(_minus(space.reach(p), h), equal))
     proved = 0 < lower < math.inf and reach > 0 and ball.at_most(p, reach / Fraction(lower), space.inner)
     checks["margin_interval: p does not prove the lower end"] = lower == 0 or proved
     proved = upper == math.inf or (
@@ -474,8 +452,12 @@ def _check(c: dict[str, Any]) -> tuple[str, dict[str, bool]]:
     checks["margin_interval: the multipliers do not prove the upper end"] = proved
     narrow = lower > 0 and upper - lower <= 1e-8 * upper
     checks["status: too wide an interval to be certified"] = narrow or c["status"] == "undecided"
-    named = "margin" if ball.euclidean else f"{ball.name} margin"
-    return f"the {named} lies in [{lower!r}, {upper!r}]", checks
+    margin = "margin" if ball.euclidean else f"{ball.name} margin"
+    return f"the {margin} lies in [{lower!r}, {upper!r}]", checks
+
+
+def _meets(slack: Vector, equal: list[bool]) -> bool:
+    return all(s == 0 or (s > 0 and not e) for s, e in zip(slack, equal, strict=True))
 
 
 MOST_NUMBERS = 10_000_000  # of all rows together
@@ -509,7 +491,14 @@ def check_layout(c: Any) -> None:
         raise ValueError(f"expected rows of at most {MOST_NUMBERS:,} numbers together, got more")
     if c["p"] is not None:
         _list("p", c["p"], str, width)
-    _check_matrix(c)
+    if "shape" in c:
+        _list("shape", c["shape"], int, 2)
+    factors = c.get("factors")
+    if factors is not None:
+        whole = type(factors) is dict and {*factors} == {"left", "right"}
+        _expect(whole, "factors", "left and right", factors)
+        for side in ("left", "right"):
+            _table(f"factors, {side}", factors[side])
 
 
 def _width(c: dict[str, Any]) -> int:
@@ -525,24 +514,12 @@ def _width(c: dict[str, Any]) -> int:
     return side
 
 
-def _check_matrix(c: dict[str, Any]) -> None:
-    """The fields of a norm of matrices."""
-    if "shape" in c:
-        _list("shape", c["shape"], int, 2)
-    factors = c.get("factors")
-    if factors is None:
-        return
-    _expect(type(factors) is dict and {*factors} == {"left", "right"}, "factors", "left and right", factors)
-    for side in ("left", "right"):
-        _table(f"factors, {side}", factors[side])
-
-
 def _list(name: str, values: Any, kind: type, count: int | None = None) -> list[Any]:
     words = {str: "texts", int: "whole numbers", bool: "true or false"}[kind]
     _expect(type(values) is list, name, f"a list of {words}", values)
-    wrong = next((x for x in values if type(x) is not kind), None)
-    if any(type(x) is not kind for x in values):
-        raise ValueError(f"{name}: expected a list of {words}, got {wrong!r:.40}")
+    for x in values:
+        if type(x) is not kind:
+            raise ValueError(f"{name}: expected a list of {words}, got {x!r:.40}")
     if count is not None and len(values) != count:
         raise ValueError(f"{name}: expected {count} entries, got {len(values)}")
     return list(values)

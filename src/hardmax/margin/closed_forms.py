@@ -51,12 +51,8 @@ def ov_star(collocation: Sequence[int]) -> MaxMargin:
         raise ValueError(f"collocation must be tokens in 0..{V - 1}, got {list(collocation)}")
     wins = [(x, y, v) for x, y in enumerate(collocation) for v in range(V) if v != y]
     p = [Fraction(v == y) - Fraction(1, V) for v in range(V) for y in collocation]
-    constraints = Constraints.between_entries(
-        (V, V),
-        [y * V + x for x, y, _ in wins],
-        [v * V + x for x, _, v in wins],
-        labels=[(x, v) for x, _, v in wins],
-    )
+    plus, minus = [y * V + x for x, y, _ in wins], [v * V + x for x, _, v in wins]
+    constraints = Constraints.between_entries((V, V), plus, minus, labels=[(x, v) for x, _, v in wins])
     return proved(constraints, p, [Fraction(1, V)] * len(wins))
 
 
@@ -69,18 +65,17 @@ def kq_star(edges_by_query: Mapping[int, Iterable[tuple[int, int]]], V: int) -> 
     p, weights = [Fraction(0)] * (V * V), []
     labels: list[tuple[int, int, int]] = []
     for q, edges in edges_by_query.items():
-        own = list(dict.fromkeys(edges))
-        for token, value in kq_column(own).items():
+        pairs = list(dict.fromkeys(edges))
+        for token, value in kq_column(pairs).items():
             if not (0 <= token < V and 0 <= q < V):
                 raise ValueError(
                     f"edges_by_query must have tokens in 0..{V - 1}, got {token} under query {q}"
                 )
             p[token * V + q] = value
-        weights += kq_multipliers(own)
-        labels += [(q, o, x) for o, x in own]
-    plus, minus = ([label[side] * V + label[0] for label in labels] for side in (1, 2))
-    made = Constraints.between_entries((V, V), np.array(plus, int), np.array(minus, int), labels=labels)
-    return proved(made, p, weights)
+        weights += kq_multipliers(pairs)
+        labels += [(q, o, x) for o, x in pairs]
+    plus, minus = (np.array([label[side] * V + label[0] for label in labels], int) for side in (1, 2))
+    return proved(Constraints.between_entries((V, V), plus, minus, labels=labels), p, weights)
 
 
 def proved(constraints: Constraints, p: Sequence[Fraction], multipliers: Sequence[Fraction]) -> MaxMargin:
@@ -117,23 +112,23 @@ def kq_multipliers(edges: Sequence[Edge]) -> list[Fraction]:
     transport, which exists because no part of the block is tighter than the whole (C-THM-BLOCK).
     """
     weights = [Fraction(0)] * len(edges)
-    found = blocks(edges)
-    home = {token: b for b, block in enumerate(found) for token in (*block.optimal, *block.non_optimal)}
-    inside: list[list[int]] = [[] for _ in found]
+    parts = blocks(edges)
+    home = {token: b for b, block in enumerate(parts) for token in (*block.optimal, *block.non_optimal)}
+    inside: list[list[int]] = [[] for _ in parts]
     for e, (o, x) in enumerate(edges):
         if home[o] == home[x]:
             inside[home[o]].append(e)
-    for block, own in zip(found, inside, strict=True):
+    for block, members in zip(parts, inside, strict=True):
         k, m = len(block.optimal), len(block.non_optimal)
         at = {token: 1 + i for i, token in enumerate((*block.optimal, *block.non_optimal))}
         if min(k, m) == 1:  # each edge is the only one of its token
-            carried = [1] * len(own)
+            carried = [1] * len(members)
         else:
             arcs = [(0, at[o], m) for o in block.optimal] + [(at[x], k + m + 1, k) for x in block.non_optimal]
-            ends = [(at[edges[e][0]], at[edges[e][1]]) for e in own]
+            ends = [(at[edges[e][0]], at[edges[e][1]]) for e in members]
             flow = _maximum_flow([*arcs, *((a, b, k * m) for a, b in ends)], k + m + 1)[1].flow
             carried = [int(flow[a, b]) for a, b in ends]
-        for e, amount in zip(own, carried, strict=True):
+        for e, amount in zip(members, carried, strict=True):
             weights[e] = Fraction(amount, k + m)
     return weights
 
@@ -147,27 +142,17 @@ def blocks(edges: Iterable[Edge]) -> list[Block]:
         raise ValueError(
             "edges must have no token both optimal and non-optimal, got a confused one, which has no block"
         )
-    found = []
+    parts = []
     while neighbors:
-        inside = _tightest(neighbors)
+        # the largest S that minimizes |N(S)|/|S|: Dinkelbach's iteration, each step one minimum cut
+        inside, value = list(neighbors), -int(len(neighbors) > 1)
+        while value != 0:
+            inside, value = _cut(neighbors, len({x for o in inside for x in neighbors[o]}), len(inside))
         used = dict.fromkeys(x for o in inside for x in neighbors[o])
-        found.append(Block(tuple(inside), tuple(used)))
-        neighbors = {
-            o: {x: None for x in near if x not in used} for o, near in neighbors.items() if o not in inside
-        }
-    return found
-
-
-def _tightest(neighbors: dict[Any, dict[Any, None]]) -> list[Any]:
-    """The largest S that minimizes |N(S)|/|S|: Dinkelbach's iteration, each step one minimum cut."""
-    inside = list(neighbors)
-    if len(inside) == 1:
-        return inside
-    while True:
-        a, b = len({x for o in inside for x in neighbors[o]}), len(inside)
-        inside, value = _cut(neighbors, a, b)
-        if value == 0:
-            return inside
+        parts.append(Block(tuple(inside), tuple(used)))
+        rest = ((o, near) for o, near in neighbors.items() if o not in inside)
+        neighbors = {o: {x: None for x in near if x not in used} for o, near in rest}
+    return parts
 
 
 def _cut(neighbors: dict[Any, dict[Any, None]], a: int, b: int) -> tuple[list[Any], int]:
@@ -303,24 +288,18 @@ def important_only(sequences: Sequence[Sequence[int]], important: Sequence[int])
     p = [Fraction(0)] * (1 + max((s for tokens in sequences for s in tokens), default=-1))
     witness: tuple[int, ...] | None = None
     for component in dict.fromkeys(forest[s] for s, _ in edges):
-        own = [(s, j) for s, j in edges if forest[s] == component]
-        tops, rest = sorted({s for s, _ in own}), sorted({j for _, j in own})
+        members = [(s, j) for s, j in edges if forest[s] == component]
+        tops, rest = sorted({s for s, _ in members}), sorted({j for _, j in members})
         n_c, n_r = len(tops), len(rest)
         for tokens, value in ((tops, Fraction(n_r, n_c + n_r)), (rest, Fraction(-n_c, n_c + n_r))):
             for s in tokens:
                 p[s] = value
-        first = blocks(own)[0]
+        first = blocks(members)[0]
         if Fraction(len(first.non_optimal), len(first.optimal)) < Fraction(n_r, n_c):
             witness = witness or tuple(sorted(int(s) for s in first.optimal))  # type: ignore[call-overload]
     carried = _on_tree(tree, dict(enumerate(p)))
-    rows = Constraints.between_entries(
-        (len(p),),
-        np.array([s for s, _ in edges], int),
-        np.array([j for _, j in edges], int),
-        h=1.0,
-        equal=True,
-        labels=edges,
-    )
+    plus, minus = (np.array([edge[side] for edge in edges], int) for side in (0, 1))
+    rows = Constraints.between_entries((len(p),), plus, minus, h=1.0, equal=True, labels=edges)
     return ImportantOnly(proved(rows, p, [carried.get(edge, Fraction(0)) for edge in edges]), witness)
 
 
@@ -330,18 +309,18 @@ def _on_tree(tree: list[tuple[int, int]], p: dict[int, Fraction]) -> dict[tuple[
     for edge in tree:
         for s in edge:
             near.setdefault(s, []).append(edge)
-    found: dict[tuple[int, int], Fraction] = {}
-    leaves = [s for s, own in near.items() if len(own) == 1]
+    weights: dict[tuple[int, int], Fraction] = {}
+    leaves = [s for s, members in near.items() if len(members) == 1]
     while leaves:
         leaf = leaves.pop()
         if not near[leaf]:
             continue
         (edge,) = near[leaf]
         other = edge[0] + edge[1] - leaf
-        found[edge] = p[leaf] if leaf == edge[0] else -p[leaf]
+        weights[edge] = p[leaf] if leaf == edge[0] else -p[leaf]
         p[other] += p[leaf]  # what the row gives to the one it takes from the other
         near[leaf] = []
         near[other].remove(edge)
         if len(near[other]) == 1:
             leaves.append(other)
-    return found
+    return weights

@@ -88,17 +88,16 @@ class Constraints:
         [[2.0], [1.0]]
         """
         tokens = _finite("table", table, 2)
-        made = _checked(len(tokens), plus, minus, h, equal, labels)
-        made = replace(made, table=tokens)
+        rows = replace(_checked(len(tokens), plus, minus, h, equal, labels), table=tokens)
         if (right is None) != (right_of is None):
             raise ValueError("right, right_of must be both given or neither, got one of them")
         if right is None or right_of is None:
-            return made
+            return rows
         factors = _finite("right", right, 2)
         which = _index("right_of", right_of, 0, len(factors))
-        if len(which) != made.count:
-            raise ValueError(f"right_of must have one index per row ({made.count}), got {len(which)}")
-        return replace(made, right=factors, right_of=which)
+        if len(which) != rows.count:
+            raise ValueError(f"right_of must have one index per row ({rows.count}), got {len(which)}")
+        return replace(rows, right=factors, right_of=which)
 
     @staticmethod
     def dense(
@@ -115,16 +114,14 @@ class Constraints:
         bounds = np.broadcast_to(bounds, len(rows)) if bounds.ndim == 0 else bounds
         if len(bounds) != len(rows):
             raise ValueError(f"h must have one bound per row of M ({len(rows)}), got {len(bounds)}")
-        equal = np.zeros(len(rows), dtype=bool)
-        if E is not None:
-            ties = _finite("E", E, 2)
-            if len(ties) and ties.shape[1] != rows.shape[1]:
+        ties = np.zeros((0, rows.shape[1])) if E is None else _finite("E", E, 2)
+        if len(ties):
+            if ties.shape[1] != rows.shape[1]:
                 raise ValueError(f"E must have {rows.shape[1]} columns as in M, got {ties.shape[1]}")
-            if len(ties):
-                rows = np.vstack([rows, ties])
-                bounds = np.concatenate([bounds, np.zeros(len(ties))])
-                equal = np.concatenate([equal, np.ones(len(ties), dtype=bool)])
+            rows = np.vstack([rows, ties])
+            bounds = np.concatenate([bounds, np.zeros(len(ties))])
         every = np.arange(len(rows))
+        equal = every >= len(rows) - len(ties)
         return Constraints.pairs(rows, every, np.full(len(rows), -1), bounds, equal, labels=labels)
 
     @staticmethod
@@ -253,8 +250,8 @@ class Constraints:
             return self.project(p)
         if self.right is None or self.right_of is None:
             return self.left() @ p
-        seen = self.right @ p.reshape(self.shape).T  # W z of every right factor
-        return np.asarray(np.einsum("ij,ij->i", self.left(), seen[self.right_of]))
+        images = self.right @ p.reshape(self.shape).T  # W z of every right factor
+        return np.asarray(np.einsum("ij,ij->i", self.left(), images[self.right_of]))
 
     def gram(self) -> Floats:
         """Inner products of the rows; for outer products the two factors' Gram matrices multiply."""

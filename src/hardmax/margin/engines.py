@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
+from importlib import import_module
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -31,24 +32,13 @@ class Guess(NamedTuple):
 
 
 @cache
-def _daqp() -> Any:
-    import daqp  # type: ignore[import-untyped, unused-ignore]
-
-    return daqp.solve
-
-
-@cache
-def _nnls() -> Any:
-    from scipy.optimize import nnls  # scipy is slow to import, and the least problems do without
-
-    return nnls
+def _module(name: str) -> Any:
+    """A library that is slow to import, and that the least problems do without."""
+    return import_module(name)
 
 
-@cache
 def _lapack() -> Any:
-    from scipy.linalg import lapack  # scipy's own wrappers cost more than a small problem
-
-    return lapack
+    return _module("scipy.linalg.lapack")  # scipy's wrappers of it cost more than a small problem
 
 
 def by_daqp(A: Floats, h: Floats, equal: Bools) -> Guess | None:
@@ -56,7 +46,7 @@ def by_daqp(A: Floats, h: Floats, equal: Bools) -> Guess | None:
     m, d = A.shape
     sense = np.where(equal, 5, 0).astype(np.int32)
     above = np.where(equal, h, 1e30)
-    _, _, flag, info = _daqp()(
+    _, _, flag, info = _module("daqp").solve(
         np.eye(d), np.zeros(d), A, above, h, sense, primal_tol=1e-12, dual_tol=1e-12, iter_limit=50 * (m + d)
     )
     if flag == 1:
@@ -81,7 +71,7 @@ def by_nnls(A: Floats, h: Floats, equal: Bools) -> Guess | None:
     target = np.zeros(system.shape[0])
     target[-1] = 1.0
     try:
-        u, _ = _nnls()(system, target)
+        u, _ = _module("scipy.optimize").nnls(system, target)
     except RuntimeError:  # the iteration limit
         return None
     weights = u[: len(h)].copy()

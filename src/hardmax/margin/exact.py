@@ -95,12 +95,8 @@ def _outer_sum(
 ) -> tuple[Fraction, ...]:
     """Return scale sum_j l_j left_j right_j', read row by row, without writing out the products."""
     common = math.lcm(*(weight.denominator for weight in multipliers))
-    weighted = fmpz_mat(
-        [
-            [int(weight * common) * right[j, b] for b in range(right.ncols())]
-            for j, weight in enumerate(multipliers)
-        ]
-    )
+    rows = zip(multipliers, right.tolist(), strict=True)
+    weighted = fmpz_mat([[int(weight * common) * x for x in row] for weight, row in rows])
     return tuple(scale * Fraction(int(x), common) for x in (left.transpose() * weighted).entries())
 
 
@@ -120,10 +116,9 @@ def refute(constraints: Constraints, farkas: Iterable[int]) -> Exact | None:
     weights = solver.contradiction(list(range(len(chosen))))
     if weights is None:
         return None
-    full = [Fraction(0)] * constraints.count
-    for row, weight in zip(chosen.tolist(), weights, strict=True):
-        full[row] = fraction(weight)
-    return Exact(False, tuple(full), (), Fraction(0))
+    by_row = {row: fraction(weight) for row, weight in zip(chosen.tolist(), weights, strict=True)}
+    full = tuple(by_row.get(j, Fraction(0)) for j in range(constraints.count))
+    return Exact(False, full, (), Fraction(0))
 
 
 def active_set(gram: Any, bounds: Sequence[int], equal: Sequence[bool]) -> list[Any]:
@@ -167,15 +162,12 @@ class _ActiveSet:
         basis = self.independent(rows)
         for j in (j for j in rows if j not in basis):
             r, rest = self.express(basis, j)
-            signed = all(self.equal[i] or c <= 0 for i, c in zip(basis, r, strict=True))
             gain = self.bounds[j] - sum((c * self.bounds[i] for i, c in zip(basis, r, strict=True)), fmpq(0))
-            if rest == 0 and signed and gain > 0:
-                self.infeasible = True
-                return self.spread([*basis, j], [*(-c for c in r), fmpq(1)])
-            signed = self.equal[j] and all(self.equal[i] or c >= 0 for i, c in zip(basis, r, strict=True))
-            if rest == 0 and signed and gain < 0:  # the same with the other sign of an equality
-                self.infeasible = True
-                return self.spread([*basis, j], [*r, fmpq(-1)])
+            for sign in (1, -1) if self.equal[j] else (1,):
+                signed = all(self.equal[i] or sign * c <= 0 for i, c in zip(basis, r, strict=True))
+                if rest == 0 and signed and sign * gain > 0:
+                    self.infeasible = True
+                    return self.spread([*basis, j], [*(-sign * c for c in r), fmpq(sign)])
         return None
 
     def spread(self, rows: Sequence[int], weights: Sequence[Any]) -> list[Any]:
@@ -256,7 +248,6 @@ class _ActiveSet:
                 return None
             step, drop = blocking
             missing -= step * rest
-            kept = [
-                (j, w - step * sign * c) for j, w, c in zip(working, weights, r, strict=True) if j != drop
-            ]
-            working[:], weights[:] = [j for j, _ in kept], [w for _, w in kept]
+            weights[:] = [w - step * sign * c for w, c in zip(weights, r, strict=True)]
+            del weights[working.index(drop)]
+            working.remove(drop)

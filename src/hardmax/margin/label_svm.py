@@ -85,45 +85,53 @@ def rho_svm(
     piecewise the root of a quadratic in m, so solving the quadratic of the active rows converges in a few
     steps; a bracket keeps every step safe.
     """
-    rows = _StackedRows.of(rows_by_input, support)
+    blocks = [np.asarray(rows, dtype=np.float64) for rows in rows_by_input]
+    if not blocks or any(block.ndim != 2 or block.shape[1] != blocks[0].shape[1] for block in blocks):
+        raise ValueError("rows_by_input must be a (rows, d) array per input, all of one d")
+    if any(not 0 <= i < len(blocks) for i in support):
+        raise ValueError(f"support must be inputs in 0..{len(blocks) - 1}, got {sorted(support)}")
+    labels = [(i, t) for i, block in enumerate(blocks) for t in range(len(block))]
+    rows, inputs = Constraints.dense(np.vstack(blocks), labels=labels), np.array([i for i, _ in labels], int)
+    outside = ~np.isin(inputs, list(support))
     excess = np.asarray(nu, dtype=np.float64)
-    if excess.shape != (len(rows_by_input),):
-        raise ValueError(f"nu must have one value per input ({len(rows_by_input)}), got shape {excess.shape}")
+    if excess.shape != (len(blocks),):
+        raise ValueError(f"nu must have one value per input ({len(blocks)}), got shape {excess.shape}")
     if not (rho >= 0 and Gamma > 0 and math.isfinite(Gamma)):
         raise ValueError(f"rho, Gamma must be at least 0 and above 0, got {rho} and {Gamma}")
-    outside = ~rows.supported
-    gaining = np.array([label in set(gains) for label in rows.labels]) & outside
-    if (excess[rows.inputs[outside]] <= 0).any():
+    gaining = np.array([label in set(gains) for label in labels]) & outside
+    if (excess[inputs[outside]] <= 0).any():
         raise ValueError(
             "nu must have positive values outside the support, where label constraints are slack"
         )
-    relaxed = solve(rows.bounded(rows.supported.astype(np.float64)))
+    relaxed = solve(replace(rows, h=(~outside).astype(np.float64)))
     if not relaxed.is_certified or relaxed.direction is None:
         raise ValueError(
             f"rows_by_input must have a feasible relaxed problem with a direction, got {relaxed.status}"
         )
-    reach = rows.M[outside] @ relaxed.direction
-    rho_star = float(np.max((relaxed.margin - reach) / (Gamma * excess[rows.inputs[outside]]), initial=0.0))
+    M = rows.rows()
+    reach = M[outside] @ relaxed.direction
+    rho_star = float(np.max((relaxed.margin - reach) / (Gamma * excess[inputs[outside]]), initial=0.0))
     if rho >= rho_star:
         return InterpolatedMaxMargin(relaxed, relaxed.margin, rho_star)
-    give = np.where(outside, rho * Gamma * excess[rows.inputs], 0.0)
-    found = _largest_margin(rows, np.where(gaining, np.inf, give), relaxed, rho_star)
+    give = np.where(outside, rho * Gamma * excess[inputs], 0.0)
+    best = _largest_margin(rows, np.where(gaining, np.inf, give), relaxed.margin, rho_star)
     # m is the root of a quadratic, right to rounding: a gain that falls as fast decides nothing.
-    for row in np.flatnonzero(gaining & (give + rows.M @ found.direction < (1 - 1e-12) * found.margin)):
-        found = _largest_gain(rows, give, gaining, int(row), found)
-    return found
+    for row in np.flatnonzero(gaining & (give + M @ best.direction < (1 - 1e-12) * best.margin)).tolist():
+        solution = _largest_gain(rows, give, gaining, row, float(M[row] @ best.direction))
+        if solution.direction is not None:
+            margin = float((M[~outside] @ solution.direction).min())
+            best = InterpolatedMaxMargin(solution, margin, rho_star, labels[row])
+    return best
 
 
-def _largest_margin(
-    rows: _StackedRows, give: Floats, relaxed: MaxMargin, rho_star: float
-) -> InterpolatedMaxMargin:
-    """The unit q of largest m with rows >= max(0, m - give)."""
-    low, high, m = 0.0, relaxed.margin, relaxed.margin
+def _largest_margin(rows: Constraints, give: Floats, high: float, rho_star: float) -> InterpolatedMaxMargin:
+    """The unit q of largest m, up to ``high``, with rows >= max(0, m - give)."""
+    low, m = 0.0, high
     for _ in range(200):
-        solution = solve(rows.bounded(np.maximum(0.0, 1.0 - give / m)))
+        solution = solve(replace(rows, h=np.maximum(0.0, 1.0 - give / m)))
         feasible = solution.is_certified and solution.p_norm * m <= 1
         low, high = (max(low, m), high) if feasible else (low, min(high, m))
-        step = _newton(rows.M, give, solution, m) if solution.is_certified else None
+        step = _newton(rows.rows(), give, solution, m) if solution.is_certified else None
         after = step if step is not None and low <= step <= high else 0.5 * (low + high)
         if abs(after - m) <= 4e-16 * m or high - low <= 4e-16 * high:
             break
@@ -133,33 +141,25 @@ def _largest_margin(
     return InterpolatedMaxMargin(solution, m, rho_star)
 
 
-def _largest_gain(
-    rows: _StackedRows, give: Floats, gaining: Bools, row: int, before: InterpolatedMaxMargin
-) -> InterpolatedMaxMargin:
+def _largest_gain(rows: Constraints, give: Floats, gaining: Bools, row: int, high: float) -> MaxMargin:
     """The unit q at which the gain of ``row`` falls most slowly, its exponent still below every loss.
 
-    With ``e = give + s`` the gain's exponent at ``d . q = s``, losses ask for ``rows >= e - give``. The s
-    that some |q| <= 1 allows form an interval; this is its lower end (at 0 the two tokens tie).
+    With ``e = give + s`` the gain's exponent at ``d . q = s``, losses require ``rows >= e - give``. The s up
+    to ``high`` that some |q| <= 1 allows form an interval; this is its lower end (at 0 the two tokens tie).
     """
 
     def at(s: float) -> MaxMargin:
         bound = np.where(gaining, 0.0, np.maximum(0.0, give[row] + s - give))
         bound[row] = s
-        equal = np.zeros(len(bound), dtype=bool)
-        equal[row] = True
-        return solve(replace(rows.bounded(bound), equal=equal))
+        return solve(replace(rows, h=bound, equal=np.arange(len(bound)) == row))
 
-    low, high = 0.0, float(rows.M[row] @ before.direction)
-    solution = at(low)
+    low, solution = 0.0, at(0.0)
     if not (solution.is_certified and solution.p_norm <= 1):
         while high - low > 4e-16 * max(high, 1e-300) and low < (middle := 0.5 * (low + high)) < high:
             trial = at(middle)
             low, high = (low, middle) if trial.is_certified and trial.p_norm <= 1 else (middle, high)
         solution = at(high)
-    if solution.direction is None:
-        return before
-    margin = float((rows.M[rows.supported] @ solution.direction).min())
-    return InterpolatedMaxMargin(solution, margin, before.rho_star, rows.labels[row])
+    return solution
 
 
 def _newton(M: Floats, give: Floats, solution: MaxMargin, m: float) -> float | None:
@@ -174,27 +174,3 @@ def _newton(M: Floats, give: Floats, solution: MaxMargin, m: float) -> float | N
     a, b, c = slope @ slope, slope @ offset, offset @ offset - 1.0
     inside = b * b - a * c
     return float((b + math.sqrt(inside)) / a) if inside >= 0 and a > 0 else None
-
-
-@dataclass(frozen=True)
-class _StackedRows:
-    """Rows of all inputs stacked, the input of each, and whether that input is a support vector."""
-
-    M: Floats
-    inputs: np.ndarray
-    supported: Bools
-    labels: tuple[tuple[int, int], ...]
-
-    @staticmethod
-    def of(rows_by_input: Sequence[ArrayLike], support: Collection[int]) -> _StackedRows:
-        blocks = [np.asarray(rows, dtype=np.float64) for rows in rows_by_input]
-        if not blocks or any(block.ndim != 2 or block.shape[1] != blocks[0].shape[1] for block in blocks):
-            raise ValueError("rows_by_input must be a (rows, d) array per input, all of one d")
-        if any(not 0 <= i < len(blocks) for i in support):
-            raise ValueError(f"support must be inputs in 0..{len(blocks) - 1}, got {sorted(support)}")
-        labels = tuple((i, t) for i, block in enumerate(blocks) for t in range(len(block)))
-        inputs = np.array([i for i, _ in labels], dtype=np.int64)
-        return _StackedRows(np.vstack(blocks), inputs, np.isin(inputs, list(support)), labels)
-
-    def bounded(self, h: Floats) -> Constraints:
-        return Constraints.dense(self.M, h, labels=self.labels)

@@ -92,8 +92,8 @@ def measure(
         broken = np.any(~positive & exact & (safe < 0), axis=-1) | np.any(equal & exact, axis=-1)
         length = (norm_p + shift) * (1 + rounding(terms))
         lower = np.where(broken, 0.0, np.maximum(t, 0.0) / length)
-        met = np.all(shifted | (~equal & (safe >= h)), axis=-1)
-        lower = np.where(np.any(equal & (h != 0), axis=-1), np.where(met, 1 / length, 0.0), lower)
+        holds = np.all(shifted | (~equal & (safe >= h)), axis=-1)
+        lower = np.where(np.any(equal & (h != 0), axis=-1), np.where(holds, 1 / length, 0.0), lower)
         used = rounding(np.count_nonzero(multipliers, axis=-1))
         gain = np.sum(h * multipliers, axis=-1) - used * np.sum(np.abs(h * multipliers), axis=-1)
         waste = used * np.sum(np.abs(multipliers) * row_norms, axis=-1)
@@ -173,10 +173,9 @@ def enclose_gram(G: Floats, h: Floats, equal: Bools, weights: Floats, blur: floa
         squared = np.linalg.eigvalsh(chosen)[0] - 8 * len(W[0]) * vague
         return np.sqrt(np.maximum(np.array([squared]), 0.0))
 
-    found = _judge(
-        reach[None], g[None], equal[None], w[None], np.array([away]), error[None], idle[None], sigma
-    )
-    return Tight(found.certain[0], found.possible[0])
+    stack = reach[None], g[None], equal[None], w[None], np.array([away]), error[None], idle[None]
+    tight = _judge(*stack, sigma)
+    return Tight(tight.certain[0], tight.possible[0])
 
 
 def enclose_many(solutions: Sequence[MaxMargin]) -> None:
@@ -187,18 +186,15 @@ def enclose_many(solutions: Sequence[MaxMargin]) -> None:
         if best.arithmetic == "float" and best.p is not None and c.origin is None and c.count:
             groups.setdefault((c.count, best.p.size), []).append(best)
     for members in groups.values():
-        rows, p = (
-            np.stack([best.constraints.rows() for best in members]),
-            np.stack([np.ravel(best.p) for best in members]),  # type: ignore[arg-type]
-        )
-        h, equal, weights = (
-            np.stack(list(column))
-            for column in zip(
-                *((b.constraints.h, b.constraints.equal, b.multipliers) for b in members), strict=True
-            )
-        )
-        found = enclose(rows, h, equal, weights, p)
-        for best, certain, possible in zip(members, found.certain, found.possible, strict=True):
+        columns: list[list[Any]] = [[] for _ in range(5)]
+        for best in members:
+            c = best.constraints
+            values = c.rows(), c.h, c.equal, best.multipliers, np.ravel(np.asarray(best.p))
+            for column, value in zip(columns, values, strict=True):
+                column.append(value)
+        rows, h, equal, weights, p = map(np.stack, columns)
+        tight = enclose(rows, h, equal, weights, p)
+        for best, certain, possible in zip(members, tight.certain, tight.possible, strict=True):
             best.__dict__["enclosure"] = Tight(certain, possible)  # where cached_property looks
 
 
@@ -218,14 +214,16 @@ def _judge(
             missing = np.abs(slack[members]) + error[members]
             missing = np.sqrt((np.take_along_axis(missing, W, axis=1) ** 2).sum(axis=1))
             off = away[members] + missing / least
-            kept = np.where(equal[members] | ~working[members], np.inf, w[members]).min(axis=1)
+            weight = np.where(equal[members] | ~working[members], np.inf, w[members]).min(axis=1)
             room = np.where(working[members] | idle[members], np.inf, slack[members] - error[members])
-            proved[members] = (least > 0) & (kept > (away[members] + off) / least) & (room.min(axis=1) > off)
+            proved[members] = (
+                (least > 0) & (weight > (away[members] + off) / least) & (room.min(axis=1) > off)
+            )
         asks = g > 0
         t = np.min(np.where(asks, (reach - error) / g, np.inf), axis=1, initial=np.inf)
         longest, shortest = (1 + away) / t, (g * w).sum(axis=1) * (1 - 4 * EPS * w.shape[1]) / (1 + away)
-        apart = np.sqrt(np.maximum(longest**2 - shortest**2, 0.0) + 16 * EPS)
-        near = apart + np.abs(1 / t - 1) * (1 + away) + away
+        distance = np.sqrt(np.maximum(longest**2 - shortest**2, 0.0) + 16 * EPS)
+        near = distance + np.abs(1 / t - 1) * (1 + away) + away
         homogeneous = np.any(equal | (~asks & ~idle & (slack < error)), axis=1)
         near = np.where(homogeneous | ~(t > 0), np.inf, near)
         loose = slack - error > near[:, None]

@@ -39,10 +39,9 @@ def _matrix(values: ArrayLike) -> tuple[Any, int]:
 
 def _incidence(constraints: Constraints, tokens: int) -> Any:
     matrix = fmpz_mat(constraints.count, tokens)
-    for j, (plus, minus) in enumerate(
-        zip(constraints.plus.tolist(), constraints.minus.tolist(), strict=True)
-    ):
+    for j, plus in enumerate(constraints.plus.tolist()):
         matrix[j, plus] += 1
+    for j, minus in enumerate(constraints.minus.tolist()):
         if minus >= 0:
             matrix[j, minus] -= 1
     return matrix

@@ -81,9 +81,7 @@ class Norm(ABC):
         >>> hm.margin.norm("l1").of_rows([[1.0, -2.0], [0.0, 3.0]]).tolist()
         [3.0, 3.0]
         """
-        given = np.asarray(rows, dtype=np.float64)
-        flat = [self.value(row) for row in given.reshape(-1, given.shape[-1])]
-        return np.array(flat).reshape(given.shape[:-1])
+        return np.apply_along_axis(self.value, -1, np.asarray(rows, dtype=np.float64))
 
     def above_rows(self, rows: Floats, shape: tuple[int, ...]) -> Floats:
         """N of every row, or more than that, where p has this shape; rounding is allowed for."""
@@ -114,7 +112,7 @@ class Norm(ABC):
         self, problems: list[Constraints], A: Floats, h: Floats, equal: Bools, workers: int
     ) -> list[MaxMargin]:
         """`solve` of problems of one shape; rows, bounds and equalities are stacked, (B, m, d) and (B, m)."""
-        return [self.solve(each) for each in problems]
+        return [self.solve(constraints) for constraints in problems]
 
     def enclose(self, best: MaxMargin) -> Tight:
         """Which rows are tight at every optimal p, and which may be at some; see `hm.margin.enclose_by`."""
@@ -163,8 +161,8 @@ def register(own: Norm, check: Ball | None = None) -> Norm:
     >>> hm.margin.register(hm.margin.norm("l3")).name
     'l3'
     """
-    known = _found(own.name)
-    if known is not None and known != own and type(known).__module__.startswith("hardmax."):
+    same = _by_name(own.name)
+    if same is not None and same != own and type(same).__module__.startswith("hardmax."):
         raise ValueError(f"norm must have a new name, got {own.name!r}, which is taken; take another")
     NORMS[own.name] = own
     if check is not None:
@@ -183,14 +181,14 @@ def norm(name: Norm | str | float) -> Norm:
     ValueError: norm must be a power above 1, got 'l0.5'; "l1" is the least power that gives a norm
     """
     key = name.name if isinstance(name, Norm) else name
-    found = _found(key)
-    if isinstance(name, Norm) and found != name:
+    registered = _by_name(key)
+    if isinstance(name, Norm) and registered != name:
         raise ValueError(f"norm must be known by its name, got {key!r}; call hm.margin.register first")
-    if found is None:
+    if registered is None:
         raise ValueError(f"norm must be {KNOWN}, got {_short(name)}; choose one of these")
-    return found
+    return registered
 
 
-def _found(name: Any) -> Norm | None:
-    known = NORMS.get(name) if isinstance(name, str) else None
-    return known or next((made for read in FAMILIES if (made := read(name)) is not None), None)
+def _by_name(name: Any) -> Norm | None:
+    registered = NORMS.get(name) if isinstance(name, str) else None
+    return registered or next(filter(None, (read(name) for read in FAMILIES)), None)

@@ -86,10 +86,8 @@ class MaxMargin:
             low, high = self.margin_interval
             rows += [("margin", self.margin), ("proved to lie in", f"{low!r} to {high!r}")]
             rows += [("|p|" if self.norm == "l2" else f"|p| in {self.norm}", self.p_norm)]
-            rows += [("residual (kkt)", self.kkt)]
-            rows.append(
-                ("support", ", ".join(map(str, self.support[:SHOWN])) + ", ..." * (len(self.support) > SHOWN))
-            )
+            support = [*map(str, self.support[:SHOWN]), *["..."][: len(self.support) > SHOWN]]
+            rows += [("residual (kkt)", self.kkt), ("support", ", ".join(support))]
         return table("MaxMargin", ["", ""], rows)
 
     @property
@@ -197,9 +195,9 @@ class MaxMargin:
         >>> hm.max_margin(hm.Constraints.dense([[1.0, 1.0]])).selecting((0,)).selection
         (0,)
         """
-        made = replace(self, selection=tokens)
-        made.__dict__.update(self.__dict__ | made.__dict__)
-        return made
+        marked = replace(self, selection=tokens)
+        marked.__dict__.update(self.__dict__ | marked.__dict__)
+        return marked
 
     @cached_property
     def face(self) -> Face | None:
@@ -227,8 +225,8 @@ class MaxMargin:
         0.25
         """
         asks = self.constraints.h > 0
-        given = np.asarray(u, dtype=np.float64).ravel()
-        direction = polar(np.where(np.isfinite(given).all(), given, 0.0))[1]
+        values = np.asarray(u, dtype=np.float64).ravel()
+        direction = polar(np.where(np.isfinite(values).all(), values, 0.0))[1]
         size = math.prod(self.constraints.shape)
         if direction.size != size or not direction.any() or self.margin in (0.0, math.inf):
             raise ValueError(
@@ -273,9 +271,8 @@ class MaxMargin:
     @cached_property
     def support(self) -> tuple[Label, ...]:
         """Labels of the tight inequality rows."""
-        return tuple(
-            self.constraints.label(int(j)) for j in np.flatnonzero(self.tight & ~self.constraints.equal)
-        )
+        rows = np.flatnonzero(self.tight & ~self.constraints.equal).tolist()
+        return tuple(self.constraints.label(j) for j in rows)
 
     def save(self, path: str | Path) -> None:
         """Write a self-contained JSON certificate that `hm.certify` can check.
@@ -344,14 +341,11 @@ class MaxMargin:
 
 def from_exact(constraints: Constraints, exact: Exact) -> MaxMargin:
     """The result of a rational answer."""
-    weights = np.array([to_float(x) for x in exact.multipliers])
     if not exact.feasible:
         top = max(exact.multipliers, key=abs)
         weights = np.array([to_float(x / top) for x in exact.multipliers])
         return MaxMargin(constraints, "infeasible", "exact", None, None, (0.0, 0.0), 0.0, weights, exact)
-    p = None
-    if exact.p is not None:
-        p = np.array([to_float(x) for x in exact.p])
-    return MaxMargin(
-        constraints, "certified", "exact", p, weights, bracket(exact.norm_squared), 0.0, None, exact
-    )
+    weights = np.array([to_float(x) for x in exact.multipliers])
+    p = None if exact.p is None else np.array([to_float(x) for x in exact.p])
+    interval = bracket(exact.norm_squared)
+    return MaxMargin(constraints, "certified", "exact", p, weights, interval, 0.0, exact=exact)

@@ -16,17 +16,7 @@ from hardmax._lib.arrays import exponent, length, polar
 from hardmax._lib.parallel import serial_blas
 from hardmax.margin import exact as rational
 from hardmax.margin.constraints import Bools, Constraints, Floats, Folded, Ints, folded, outer
-from hardmax.margin.engines import (
-    DAQP_ROWS,
-    NNLS_ROWS,
-    Guess,
-    by_daqp,
-    by_kernel,
-    by_nnls,
-    pivoted,
-    polish,
-    seen_by,
-)
+from hardmax.margin.engines import DAQP_ROWS, NNLS_ROWS, by_daqp, by_kernel, by_nnls, pivoted, polish, seen_by
 from hardmax.margin.kernel import FOUND, SKIPPED, active_sets, combine_each
 from hardmax.margin.measure import EPS, Measured, Tight, enclose, enclose_gram, measure, rounding
 from hardmax.margin.registry import Norm, register
@@ -66,9 +56,9 @@ def solve(constraints: Constraints, exact: bool = False) -> MaxMargin:
     """The minimum-norm p with ``row_j . p >= h_j`` (or ``= h_j``), certified, or a proof that there is none.
 
     Floats first: daqp for few rows, the pooled kernel for many, NNLS as a second opinion; then a polish and
-    an honest measurement. A float answer is certified only if it proves the margin to a relative 1e-9. All
-    else, and every infeasible verdict, goes to rational arithmetic if there are at most 200 rows; with more
-    the answer may be "undecided", with the interval that is known. ``exact=True`` asks for rationals.
+    a measurement. A float answer is certified only if it proves the margin to a relative 1e-9. All others,
+    and every infeasible verdict, go to rational arithmetic if there are at most 200 rows; with more the
+    answer may be "undecided", with the interval that is known. ``exact=True`` requires rationals.
     """
     if not constraints.h.any():
         return from_exact(constraints, rational.zero(constraints))
@@ -82,7 +72,12 @@ def solve(constraints: Constraints, exact: bool = False) -> MaxMargin:
     with serial_blas():
         best, contradiction = _by_pivots(scaled), None
         if best is None or not proves(best[2]):
-            scaled = scaled if scaled.gram is None else _with_rows(constraints, scaled)
+            if constraints.token_gram is not None:
+                # rows from the spectral factor of the tokens' Gram matrix: only the engines see them
+                values, vectors = np.linalg.eigh(np.ldexp(constraints.token_gram, -2 * int(scaled.a[0])))
+                positive = values > rounding(len(values)) * max(values[-1], 0.0)
+                tokens = vectors[:, positive] * np.sqrt(values[positive])
+                scaled = replace(scaled, A=constraints.project(tokens))
             best, contradiction = _by_floats(scaled)
     if best is not None and scaled.faithful and proves(best[2]) and not exact:
         answer = unscaled(constraints, scaled, *best, status="certified")
@@ -145,7 +140,7 @@ def scale(constraints: Constraints, fold: bool = False) -> Scaled:
     if constraints.token_gram is not None:
         half = exponent(constraints.token_gram) // 2
         inner = np.ldexp(constraints.token_gram, -2 * half)
-        A = np.zeros((constraints.count, 0))  # until `_with_rows`
+        A = np.zeros((constraints.count, 0))  # until `solve` needs rows
         gram = constraints.project(constraints.project(inner).T)
         a = np.full(constraints.count, half, dtype=np.int64)
         lengths = np.sqrt(np.maximum(np.diag(inner), 0.0))
@@ -168,14 +163,6 @@ def scale(constraints: Constraints, fold: bool = False) -> Scaled:
     faithful = bool((np.abs(h[asks]) > 1e-290).all())
     A = np.ascontiguousarray(A)
     return Scaled(A, h, constraints.equal, norms, zero, a, b, faithful, gram, factors, few)
-
-
-def _with_rows(constraints: Constraints, scaled: Scaled) -> Scaled:
-    """With rows from the spectral factor of the tokens' Gram matrix: only the engines see them."""
-    assert constraints.token_gram is not None
-    values, vectors = np.linalg.eigh(np.ldexp(constraints.token_gram, -2 * int(scaled.a[0])))
-    kept = values > rounding(len(values)) * max(values[-1], 0.0)
-    return replace(scaled, A=constraints.project(vectors[:, kept] * np.sqrt(values[kept])))
 
 
 Candidate = tuple[Floats, Floats, Measured]
@@ -201,25 +188,19 @@ def _by_floats(problem: Scaled) -> tuple[Candidate | None, Ints | None]:
     A = problem.A
     if d > m:  # p lies in the span of the rows: m coordinates are enough
         A = np.ascontiguousarray(np.transpose(np.linalg.qr(A.T, mode="r")))
-    engines: list[Callable[[Floats, Floats, Bools], Guess | None]]
-    engines = [by_daqp if m <= DAQP_ROWS else by_kernel]
-    if m <= NNLS_ROWS:
-        engines.append(by_nnls)
     best: Candidate | None = None
     contradiction: Ints | None = None
-    for engine in engines:
+    for engine in (by_daqp if m <= DAQP_ROWS else by_kernel, *[by_nnls][: m <= NNLS_ROWS]):
         guess = engine(A, problem.h, problem.equal)
-        if guess is None:
-            continue
-        if guess.contradiction:
+        if guess is not None and guess.contradiction:
             weight = np.abs(guess.multipliers) * problem.norms
             contradiction = np.flatnonzero(weight > 1e-12 * weight.max(initial=0.0))
-            continue
-        candidate = _evaluate(problem, guess.multipliers)
-        if candidate is not None and (best is None or candidate[2].kkt < best[2].kkt):
-            best = candidate
-        if best is not None and proves(best[2]):
-            break
+        elif guess is not None:
+            candidate = _evaluate(problem, guess.multipliers)
+            if candidate is not None and (best is None or candidate[2].kkt < best[2].kkt):
+                best = candidate
+            if best is not None and proves(best[2]):
+                break
     return best, contradiction
 
 
@@ -288,10 +269,9 @@ def _refute(constraints: Constraints, rows: Ints) -> rational.Exact | None:
     if answer is None and len(rows) <= EXACT_ROWS < constraints.count:
         part = rational.decide(constraints.subset(rows))
         if not part.feasible:
-            full = [Fraction(0)] * constraints.count
-            for row, weight in zip(rows.tolist(), part.multipliers, strict=True):
-                full[row] = weight
-            answer = rational.Exact(False, tuple(full), (), Fraction(0))
+            weights = dict(zip(rows.tolist(), part.multipliers, strict=True))
+            full = tuple(weights.get(j, Fraction(0)) for j in range(constraints.count))
+            answer = rational.Exact(False, full, (), Fraction(0))
     return answer
 
 
@@ -328,24 +308,24 @@ def in_chunks(work: Callable[[slice], None], count: int, workers: int) -> None:
     """Call ``work`` with slices of a stack of this many problems, in threads."""
     parts = [slice(start, start + CHUNK) for start in range(0, count, CHUNK)]
     if workers == 1 or len(parts) == 1:
-        for part in parts:
-            work(part)
+        list(map(work, parts))
     else:
         with ThreadPoolExecutor(max_workers=workers) as pool:
             list(pool.map(work, parts))
 
 
 def stacked(
-    own: Norm, problems: list[Constraints], p: Floats, weights: Floats, measured: Measured, good: Bools
+    norm: Norm, problems: list[Constraints], p: Floats, weights: Floats, measured: Measured, good: Bools
 ) -> list[MaxMargin]:
     """The solutions of a stack in a norm, where they are good; the norm's `solve` of the others."""
     kkt, lower, upper = (np.asarray(x).tolist() for x in measured)
-
-    def solution(b: int, c: Constraints) -> MaxMargin:
-        interval = lower[b], upper[b]
-        return MaxMargin(c, "certified", "float", p[b], weights[b], interval, kkt[b], norm=own.name)
-
-    return [solution(b, c) if good[b] else own.solve(c) for b, c in enumerate(problems)]
+    intervals, name = list(zip(lower, upper, strict=True)), norm.name
+    return [
+        MaxMargin(c, "certified", "float", p[b], weights[b], intervals[b], kkt[b], norm=name)
+        if good[b]
+        else norm.solve(c)
+        for b, c in enumerate(problems)
+    ]
 
 
 @dataclass(frozen=True)
@@ -395,8 +375,8 @@ class Euclidean(Norm):
         B, m, d = A.shape
         norms, bounds = np.sqrt(np.einsum("bmd,bmd->bm", A, A)), np.abs(h)
         tame = (norms > 1 / TAME) & (norms < TAME) & ((h == 0) | (bounds > 1 / TAME)) & (bounds < TAME)
-        found = tame.all(axis=1) & h.any(axis=1)
-        p, weights, verdicts = np.zeros((B, d)), np.zeros((B, m)), np.where(found, FOUND, SKIPPED)
+        solvable = tame.all(axis=1) & h.any(axis=1)
+        p, weights, verdicts = np.zeros((B, d)), np.zeros((B, m)), np.where(solvable, FOUND, SKIPPED)
         Mp, sizes = np.zeros((B, m)), np.ones((B, 3))
 
         def work(of: slice) -> None:
@@ -424,8 +404,8 @@ class Euclidean(Norm):
         rows, p = (c.rows(), best.p) if few is None else (few.rows, few.inside(best.p))
         if few is not None:  # by how much inner products of rows are off in coordinates
             blur = 64 * EPS * sum(c.shape) * float(np.square(rows).sum(axis=1).max())
-        found = enclose(rows[None], c.h[None], c.equal[None], weights[None], p[None], blur)
-        return Tight(found.certain[0], found.possible[0])
+        rows_of = enclose(rows[None], c.h[None], c.equal[None], weights[None], p[None], blur)
+        return Tight(rows_of.certain[0], rows_of.possible[0])
 
     def decide(self, best: MaxMargin) -> MaxMargin:
         """The rational solution, up to 200 rows, if this one leaves open which rows are tight."""

@@ -37,8 +37,8 @@ class FactoredPoint:
     >>> import numpy as np, hardmax as hm
     >>> tokens = [[[1.0, 0.0], [0.0, 0.0]], [[0.0, 1.0], [0.0, 0.0]]]
     >>> problem = hm.Problem.from_queries(tokens, [[1.0, 0.0], [0.0, 1.0]], [[1.0, 0.0], [1.0, 0.0]])
-    >>> found = hm.margin.factored_point(problem, np.eye(2), np.eye(2))
-    >>> found.status, found.rank, round(found.operator_norm, 12), [round(x, 9) for x in found.interval]
+    >>> point = hm.margin.factored_point(problem, np.eye(2), np.eye(2))
+    >>> point.status, point.rank, round(point.operator_norm, 12), [round(x, 9) for x in point.interval]
     ('optimal', 2, 1.0, [0.5, 0.5])
     >>> hm.margin.factored_point(problem, np.eye(2), [[1.0, 1.0], [0.0, 1.0]]).status
     'not stationary'

@@ -97,8 +97,8 @@ class Singular(Norm):
         if largest == 0:
             return np.zeros_like(slope)
         U, values, Vt = np.linalg.svd(slope / largest, full_matrices=False)
-        kept = np.where(values > ROUNDING * values[0], values, 0.0)
-        return np.asarray((U * along(kept, self._r)) @ Vt)
+        values = np.where(values > ROUNDING * values[0], values, 0.0)
+        return np.asarray((U * along(values, self._r)) @ Vt)
 
     def refuse(self, constraints: Constraints, exact: bool = False) -> None:
         """Refuse problems in which p is a vector, and those that every norm but l2 refuses."""
@@ -114,8 +114,8 @@ class Singular(Norm):
 
         def optimum(scaled: Scaled, _: Any) -> tuple[Floats, Floats] | None:
             d, e = constraints.shape
-            found = by_interior(Rows(scaled.A, (d, e), scaled.h, scaled.equal, scaled.factors), self)
-            return None if found is None else found[:2]
+            pair = by_interior(Rows(scaled.A, (d, e), scaled.h, scaled.equal, scaled.factors), self)
+            return None if pair is None else pair[:2]
 
         return solve_by(self, constraints, optimum, exact)
 
@@ -150,7 +150,7 @@ ZERO = 1e-11  # for numbers relative to 1
 
 
 class _Form(NamedTuple):
-    """Where Z or S stands, a basis of what it may be, (n, a, b), the nearest one allowed, and how W turns."""
+    """The place of Z or S, a basis of all it may be, (n, a, b), the nearest one allowed, and how W turns."""
 
     place: slice
     basis: Floats
@@ -165,8 +165,12 @@ def sharpened(A: Floats, h: Floats, equal: Bools, norm: Singular, pair: Pair, sh
     basis, back = _independent(A[tight])
     rows = basis.reshape(-1, *shape)
     W = pair.p.reshape(shape) / norm.value(pair.p.reshape(shape))
-    y, bounds = back @ pair.weights[tight] / float(h @ pair.weights), _solved(back.T, h[tight])
-    form, nuclear = _form(norm, r, shape), norm.nuclear
+    y, bounds = back @ pair.weights[tight] / float(h @ pair.weights), np.linalg.solve(back.T, h[tight])
+    nuclear = norm.nuclear
+    if nuclear:
+        form = _Form(slice(0, r), symmetric_basis(r), semidefinite, _with_all)
+    else:
+        form = _Form(slice(r, None), every_basis(shape[0] - r, shape[1] - r), clipped, _with_some)
     unit = form.basis.trace(axis1=1, axis2=2) if nuclear else np.zeros(len(form.basis))
     n = k + len(unit)
     for _ in range(SHARPENINGS):
@@ -177,19 +181,19 @@ def sharpened(A: Floats, h: Floats, equal: Bools, norm: Singular, pair: Pair, sh
         whole[form.place, form.place] = inner
         W = U @ whole @ Vt
         weights = np.zeros(len(h))
-        own = _solved(back, y)
-        weights[tight] = np.where(equal[tight], own, np.maximum(own, 0.0))
+        of_rows = np.linalg.solve(back, y)
+        weights[tight] = np.where(equal[tight], of_rows, np.maximum(of_rows, 0.0))
         reach = np.tensordot(rows, W, 2)
         t = float(y @ reach) / float(y @ bounds)
-        found = scored(A, h, equal, norm, W.ravel() / max(t, ZERO), weights, shape)
-        pair = found if found.width < pair.width else pair
+        trial = scored(A, h, equal, norm, W.ravel() / max(t, ZERO), weights, shape)
+        pair = trial if trial.width < pair.width else pair
         if pair.width < DONE:
             break
-        seen = U.T @ rows @ Vt.T
-        turned = form.turned(seen, inner, values)
-        sees = np.tensordot(seen[:, form.place, form.place], form.basis, ((1, 2), (1, 2)))
+        images = U.T @ rows @ Vt.T
+        turned = form.turned(images, inner, values)
+        sees = np.tensordot(images[:, form.place, form.place], form.basis, ((1, 2), (1, 2)))
         top = float(values[:r].mean())
-        system, H = np.zeros((n + 2, n + 2)), seen.reshape(k, -1) @ turned.reshape(k, -1).T
+        system, H = np.zeros((n + 2, n + 2)), images.reshape(k, -1) @ turned.reshape(k, -1).T
         system[:k, :k] = (H + H.T) / 2
         system[:k, k:n], system[:k, n], system[k:n, n + 1] = sees, -bounds, -unit
         system[k:, :k], system[n + 1, k:n] = system[:k, k:].T, -unit
@@ -213,10 +217,6 @@ def _independent(rows: Floats) -> tuple[Floats, Floats]:
         if sizes.min(initial=1.0) > ZERO * sizes.max(initial=1.0):
             return Q.T, R
     return rows, np.eye(len(rows))
-
-
-def _solved(triangle: Floats, values: Floats) -> Floats:
-    return np.asarray(np.linalg.solve(triangle, values))
 
 
 def counting(
@@ -248,10 +248,9 @@ def semidefinite(S: Floats) -> Floats:
 def symmetric_basis(r: int) -> Floats:
     """Orthonormal symmetric matrices, (r(r+1)/2, r, r)."""
     i, j = np.triu_indices(r)
-    made = np.zeros((len(i), r, r))
-    every = np.arange(len(i))
-    made[every, i, j] = made[every, j, i] = np.where(i == j, 1.0, math.sqrt(0.5))
-    return made
+    basis, every = np.zeros((len(i), r, r)), np.arange(len(i))
+    basis[every, i, j] = basis[every, j, i] = np.where(i == j, 1.0, math.sqrt(0.5))
+    return basis
 
 
 def every_basis(d: int, e: int) -> Floats:
@@ -259,38 +258,32 @@ def every_basis(d: int, e: int) -> Floats:
     return np.eye(d * e).reshape(d * e, d, e)
 
 
-def _form(norm: Singular, r: int, shape: tuple[int, ...]) -> _Form:
-    if norm.nuclear:
-        return _Form(slice(0, r), symmetric_basis(r), semidefinite, _with_all)
-    return _Form(slice(r, None), every_basis(shape[0] - r, shape[1] - r), clipped, _with_some)
-
-
-def _with_some(seen: Floats, Z: Floats, values: Floats) -> Floats:
+def _with_some(images: Floats, Z: Floats, values: Floats) -> Floats:
     """How W turns with M by each row, in the spectral norm: as the polar factor U V', and Z along with it."""
-    r = seen.shape[1] - Z.shape[0]
+    r = images.shape[1] - Z.shape[0]
     top = values[:r]
-    low, side = seen[:, r:, :r] / top, seen[:, :r, r:] / top[:, None]
-    turned = np.zeros_like(seen)
-    turned[:, :r, :r] = (seen[:, :r, :r] - seen[:, :r, :r].transpose(0, 2, 1)) / (top[:, None] + top)
+    low, side = images[:, r:, :r] / top, images[:, :r, r:] / top[:, None]
+    turned = np.zeros_like(images)
+    turned[:, :r, :r] = (images[:, :r, :r] - images[:, :r, :r].transpose(0, 2, 1)) / (top[:, None] + top)
     turned[:, r:, :r] = low - Z @ side.transpose(0, 2, 1)
     turned[:, :r, r:] = side - low.transpose(0, 2, 1) @ Z
     return turned
 
 
-def _with_all(seen: Floats, S: Floats, values: Floats) -> Floats:
+def _with_all(images: Floats, S: Floats, values: Floats) -> Floats:
     """How W turns with M by each row, in the nuclear norm: as the space of the largest singular value m."""
-    r, (_, d, e) = len(S), seen.shape
+    r, (_, d, e) = len(S), images.shape
     m, both = float(values[:r].mean()), min(d, e) - r
     rest = values[r:]
-    low, side = seen[:, r:, :r], seen[:, :r, r:].transpose(0, 2, 1)
+    low, side = images[:, r:, :r], images[:, :r, r:].transpose(0, 2, 1)
     P, Q = m * low, m * side
     P[:, :both] += rest[:, None] * side[:, :both]
     Q[:, :both] += rest[:, None] * low[:, :both]
-    for each in (P, Q):
-        each[:, :both] /= (m**2 - rest**2)[:, None]
-        each[:, both:] /= m**2
-    skew = (seen[:, :r, :r] - seen[:, :r, :r].transpose(0, 2, 1)) / (4 * m)
-    turned = np.zeros_like(seen)
+    for T in (P, Q):
+        T[:, :both] /= (m**2 - rest**2)[:, None]
+        T[:, both:] /= m**2
+    skew = (images[:, :r, :r] - images[:, :r, :r].transpose(0, 2, 1)) / (4 * m)
+    turned = np.zeros_like(images)
     turned[:, :r, :r] = skew @ S + S @ skew
     turned[:, r:, :r], turned[:, :r, r:] = P @ S, S @ Q.transpose(0, 2, 1)
     return turned
@@ -307,35 +300,28 @@ def shortest(A: Floats, h: Floats, equal: Bools, norm: Singular, pair: Pair, sha
     W, M = pair.p.reshape(shape), (A.T @ pair.weights).reshape(shape)
     U, _, Vt = np.linalg.svd(M)
     tight, rank = counting(A, h, equal, norm, pair, shape)
-    if norm.nuclear:
-        left, right = U[:, :rank], Vt[:rank].T
-    else:
-        left, right = U[:, rank:], Vt[rank:].T
+    place = slice(0, rank) if norm.nuclear else slice(rank, None)
+    left, right = U[:, place], Vt[place].T
     if not 0 < left.shape[1] * right.shape[1] <= MOST_MOVES:
         return pair
     inner = symmetric_basis(rank) if norm.nuclear else every_basis(left.shape[1], right.shape[1])
     basis = (left @ inner @ right.T).reshape(len(inner), -1)  # directions in which W may move, orthonormal
-    seen = A @ basis.T
-    moves = _kernel(seen[tight])
+    images = A @ basis.T
+    moves = np.eye(len(basis))  # orthonormal, and orthogonal to the tight rows
+    if tight.any():
+        _, values, Vt = np.linalg.svd(images[tight])
+        moves = Vt[int((values > FLAT * values[0]).sum()) :]
     if not len(moves):
         return pair
     here = basis @ pair.p
     there = here - moves.T @ (moves @ here)
-    tried = scored(A, h, equal, norm, pair.p + (there - here) @ basis, pair.weights, shape)
-    if tried.width > max(pair.width, NARROW):
-        given = A @ (pair.p - here @ basis)  # by the part of W that does not move
+    trial = scored(A, h, equal, norm, pair.p + (there - here) @ basis, pair.weights, shape)
+    if trial.width > max(pair.width, NARROW):
+        bounds = (h - A @ (pair.p - here @ basis))[~tight]  # less the part of W that does not move
         most = float(np.linalg.norm(W, 2))
-        there = _within(seen[~tight], (h - given)[~tight], norm, inner, there, moves, most)
-        tried = scored(A, h, equal, norm, pair.p + (there - here) @ basis, pair.weights, shape)
-    return tried if tried.width <= max(2 * pair.width, NARROW) else pair
-
-
-def _kernel(rows: Floats) -> Floats:
-    """An orthonormal basis of what the rows do not see, (k, d)."""
-    if not len(rows):
-        return np.eye(rows.shape[1])
-    _, values, Vt = np.linalg.svd(rows)
-    return Vt[int((values > FLAT * values[0]).sum()) :]
+        there = _within(images[~tight], bounds, norm, inner, there, moves, most)
+        trial = scored(A, h, equal, norm, pair.p + (there - here) @ basis, pair.weights, shape)
+    return trial if trial.width <= max(2 * pair.width, NARROW) else pair
 
 
 def _within(
@@ -373,8 +359,8 @@ def _onto(lines: Floats, missing: Floats) -> Floats:
     if not (missing > 0).any():
         return np.zeros(lines.shape[1])
     guess = by_daqp(lines, missing, none)
-    found = None if guess is None else polish(lines, missing, none, guess.multipliers)
-    return np.zeros(lines.shape[1]) if found is None else found[0]
+    polished = None if guess is None else polish(lines, missing, none, guess.multipliers)
+    return np.zeros(lines.shape[1]) if polished is None else polished[0]
 
 
 STEPS = 150
@@ -428,22 +414,23 @@ class Program(NamedTuple):
         """The matrix with entries tr(A_i X A_j V), where A_i is the matrix that x_i multiplies in Z."""
         d = self.shape[0]
         Xs, Vs = ((M[:d, :d], M[:d, d:], M[d:, d:]) for M in (X, V))
-        if self.nuclear and self.rows.factors is None:
-            R, ((Xa, Xm, Xb), (Va, Vm, Vb)) = self.rows.A.reshape(-1, *self.shape), (Xs, Vs)
-            turned = R.transpose(0, 2, 1)
-            seen = Xa @ R @ Vb + Va @ R @ Xb + Xm @ turned @ Vm + Vm @ turned @ Xm
-            K = self.rows.A @ seen.reshape(len(R), -1).T
-            return (K + K.T) / 2
         if self.nuclear and self.rows.factors is not None:
             a, b = self.rows.factors
-            (Xa, Xm, Xb), (Va, Vm, Vb) = ((a @ M[0] @ a.T, a @ M[1] @ b.T, b @ M[2] @ b.T) for M in (Xs, Vs))
-            K = Xa * Vb + Xb * Va + Xm * Vm.T + Xm.T * Vm
-            return (K + K.T) / 2
+            Xs, Vs = ((a @ M[0] @ a.T, a @ M[1] @ b.T, b @ M[2] @ b.T) for M in (Xs, Vs))
         (Xa, Xm, Xb), (Va, Vm, Vb) = Xs, Vs
-        K = np.multiply.outer(Xa, Vb) + np.multiply.outer(Va, Xb)  # a, c, b, d
-        cross = np.multiply.outer(Xm, Vm) + np.multiply.outer(Vm, Xm)  # a, d, c, b
-        K = (K.transpose(0, 2, 1, 3) + cross.transpose(0, 3, 2, 1)).reshape(Xa.shape[0] * Xb.shape[0], -1)
-        return np.pad((K + K.T) / 2, (0, 1))
+        if not self.nuclear:
+            K = np.multiply.outer(Xa, Vb) + np.multiply.outer(Va, Xb)  # a, c, b, d
+            cross = np.multiply.outer(Xm, Vm) + np.multiply.outer(Vm, Xm)  # a, d, c, b
+            K = (K.transpose(0, 2, 1, 3) + cross.transpose(0, 3, 2, 1)).reshape(len(Xa) * len(Xb), -1)
+        elif self.rows.factors is not None:
+            K = Xa * Vb + Xb * Va + Xm * Vm.T + Xm.T * Vm
+        else:
+            R = self.rows.A.reshape(-1, *self.shape)
+            turned = R.transpose(0, 2, 1)
+            images = Xa @ R @ Vb + Va @ R @ Xb + Xm @ turned @ Vm + Vm @ turned @ Xm
+            K = self.rows.A @ images.reshape(len(R), -1).T
+        K = (K + K.T) / 2
+        return K if self.nuclear else np.pad(K, (0, 1))
 
 
 def by_interior(rows: Rows, norm: Singular) -> Pair | None:
@@ -460,12 +447,12 @@ def by_interior(rows: Rows, norm: Singular) -> Pair | None:
         a, b = (x / np.sqrt((x**2).sum(axis=1))[:, None] for x in (a, b))
         small = Rows(outer(a, b), (a.shape[1], b.shape[1]), h / unit, rows.equal, (a, b))
     with np.errstate(all="ignore"):
-        found = _follow(_program(small, norm), norm)
-    if found is None:
+        pair = _follow(_program(small, norm), norm)
+    if pair is None:
         return None
-    found = shortest(small.A, small.h, small.equal, norm, found, small.shape)
-    W = left @ (unit * found.p).reshape(small.shape) @ right.T
-    final = scored(rows.A, rows.h, rows.equal, norm, W.ravel(), found.weights / sizes, W.shape)
+    pair = shortest(small.A, small.h, small.equal, norm, pair, small.shape)
+    W = left @ (unit * pair.p).reshape(small.shape) @ right.T
+    final = scored(rows.A, rows.h, rows.equal, norm, W.ravel(), pair.weights / sizes, W.shape)
     return final if final.width < 1 else None
 
 
@@ -498,20 +485,27 @@ def _follow(program: Program, norm: Singular) -> Pair | None:
     x, X, y, free = program.start, far * np.eye(d + e), np.full(len(B), far), np.zeros(len(E))
     z = np.maximum(-B @ x, 0.1 * np.abs(B @ x).max(initial=1.0))
     best: Pair | None = None
-    idle = tried = 0
+    idle = sharpenings = 0
     for _ in range(STEPS):
         G = program.block(x)
         Z = _around(-G, 1.0)
         below = _roots(X, Z)
         if below is None:
             break
-        best, gained = _better(best, _pair(program, A, norm, x, X, y, free))
-        idle = 0 if gained else idle + 1
+        if program.nuclear:
+            W, weights = 2 * X[:d, d:].ravel(), x
+        else:
+            W, weights = x[:-1] / max(float(x[-1]), EPS), np.zeros(len(rows.h))
+            weights[~rows.equal], weights[rows.equal] = y, free
+        pair = scored(A, rows.h, rows.equal, norm, W, weights, program.shape)
+        before = math.inf if best is None else best.width
+        idle = 0 if best is None or pair.width < 0.9 * before else idle + 1
+        best = pair if pair.width < before else best
         ends = best is not None and ((idle == 2 and best.width < ENOUGH) or idle == IDLE)
-        if best is not None and (ends or best.width < NEAR[tried]):
+        if best is not None and (ends or best.width < NEAR[sharpenings]):
             best = sharpened(A, rows.h, rows.equal, norm, best, program.shape)
-            tried += 1
-        if best is not None and (ends or best.width < GOOD or tried == len(NEAR)):
+            sharpenings += 1
+        if best is not None and (ends or best.width < GOOD or sharpenings == len(NEAR)):
             break
         move = _Newton(program, x, X, y, z, free, below[1].T @ below[1])
         mu = (float(np.vdot(X, Z)) + float(y @ z)) / count
@@ -555,24 +549,24 @@ class _Newton:
         self.system[:n, :n] = program.curvature(X, V) + (B.T * (y / z)) @ B
         self.system[n:, :n], self.system[:n, n:] = E, E.T
 
-    def to(self, target: float, seen: _Step | None = None) -> _Step | None:
-        """The step to a point of the path, with the second-order terms of a step that was seen."""
+    def to(self, target: float, first: _Step | None = None) -> _Step | None:
+        """The step to a point of the path, with the second-order terms of a first step."""
         T, w = target * self.V - self.X, target / self.z - self.y
-        if seen is not None:
-            T = T - _symmetric(seen.X @ seen.Z @ self.V)
-            w = w - seen.y * seen.z / self.z
+        if first is not None:
+            T = T - _symmetric(first.X @ first.Z @ self.V)
+            w = w - first.y * first.z / self.z
         B, ratio = self.program.lines, self.y / self.z
         w = w - ratio * self.missing
         right = self.wrong - self.program.adjoint(T[: self.d, self.d :]) - B.T @ w
         right = np.concatenate([right, self.untied])
         try:
-            found = np.linalg.solve(self.system, right)
-            again = np.linalg.solve(self.system, right - self.system @ found)
+            solution = np.linalg.solve(self.system, right)
+            change = np.linalg.solve(self.system, right - self.system @ solution)
         except np.linalg.LinAlgError:
             return None
-        if not np.isfinite(again).all():
+        if not np.isfinite(change).all():
             return None
-        x, free = np.split((found + again).astype(np.float64), [self.size])
+        x, free = np.split((solution + change).astype(np.float64), [self.size])
         D = _around(self.program.block(x), 0.0)
         X = T + _symmetric(self.X @ D @ self.V)
         change = B @ x
@@ -595,10 +589,10 @@ def _symmetric(M: Floats) -> Floats:
 def _roots(X: Floats, Z: Floats) -> tuple[Floats, Floats] | None:
     """Inverses of the triangular factors of X and Z; None where one has left its cone."""
     try:
-        made = tuple(np.linalg.inv(np.linalg.cholesky(M)) for M in (X, Z))
+        roots = np.linalg.inv(np.linalg.cholesky(X)), np.linalg.inv(np.linalg.cholesky(Z))
     except np.linalg.LinAlgError:
         return None
-    return (made[0], made[1]) if all(np.isfinite(M).all() for M in made) else None
+    return roots if all(np.isfinite(root).all() for root in roots) else None
 
 
 def _lengths(
@@ -607,24 +601,7 @@ def _lengths(
     """How far X and y may go, and how far Z and z."""
     far = []
     for root, D, v, w in ((below[0], step.X, y, step.y), (below[1], step.Z, z, step.z)):
-        least = min(
-            float(np.linalg.eigvalsh(_symmetric(root @ D @ root.T))[0]), float((w / v).min(initial=0.0))
-        )
+        lowest = float(np.linalg.eigvalsh(_symmetric(root @ D @ root.T))[0])
+        least = min(lowest, float((w / v).min(initial=0.0)))
         far.append(min(1.0, -WALL / least) if least < 0 else 1.0)
     return far[0], far[1]
-
-
-def _pair(program: Program, A: Floats, norm: Singular, x: Floats, X: Floats, y: Floats, free: Floats) -> Pair:
-    rows, (d, _) = program.rows, program.shape
-    if program.nuclear:
-        W, weights = 2 * X[:d, d:].ravel(), x
-    else:
-        W, weights = x[:-1] / max(float(x[-1]), EPS), np.zeros(len(rows.h))
-        weights[~rows.equal], weights[rows.equal] = y, free
-    return scored(A, rows.h, rows.equal, norm, W, weights, program.shape)
-
-
-def _better(best: Pair | None, found: Pair) -> tuple[Pair | None, bool]:
-    if not math.isfinite(found.width) or (best is not None and found.width >= best.width):
-        return best, best is None
-    return found, best is None or found.width < 0.9 * best.width

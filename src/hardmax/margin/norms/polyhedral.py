@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
@@ -92,23 +92,21 @@ class Polyhedron:
         point, aim = [fmpq(v) for v in x], [fmpq(c) for c in goal]
         fixed = self.independent(j for j, e in enumerate(self.equal) if e)
         chosen = self._descend_to_vertex(aim, point, fixed) if working is None else list(working)
-        held, stalls = set(fixed), False
+        stalls = False
         while True:
             matrix = fmpz_mat([self.rows[j] for j in chosen])
             weights = _solved(matrix.transpose(), aim)
-            leaving = [k for k, j in enumerate(chosen) if weights[k] < 0 and j not in held]
+            leaving = [k for k, j in enumerate(chosen) if weights[k] < 0 and j not in fixed]
             if not leaving:
                 full = [fmpq(0)] * len(self.rows)
                 for j, weight in zip(chosen, weights, strict=True):
                     full[j] = weight
                 return Vertex(point, chosen, full)
-            order: Callable[[int], Any] = chosen.__getitem__ if stalls else weights.__getitem__
-            k = min(leaving, key=order)
-            length, entering = self._first_wall(
-                point, _solved(matrix, [-int(i == k) for i in range(self.width)])
-            )
+            order: list[Any] = chosen if stalls else weights
+            k = min(leaving, key=order.__getitem__)
+            edge = _solved(matrix, [-int(i == k) for i in range(self.width)])
+            length, chosen[k] = self._first_wall(point, edge)
             stalls = length == 0
-            chosen[k] = entering
 
     def _first_wall(self, point: list[Any], edge: list[Any]) -> tuple[Any, int]:
         """Move the point along the edge up to the first row that stops it; the lowest of several."""
@@ -127,32 +125,15 @@ class Polyhedron:
         """Move the point, never against the goal, until as many rows are tight as there are unknowns."""
         chosen = list(fixed)
         while len(chosen) < self.width:
-            edge = self._free_direction(chosen)
+            # a direction along which the chosen rows stay as they are
+            free = fmpz_mat(len(chosen), self.width, [x for j in chosen for x in self.rows[j]]).nullspace()[0]
+            edge = [fmpq(free[i, 0]) for i in range(self.width)]
             gain = sum((a * b for a, b in zip(goal, edge, strict=True)), fmpq(0))
-            if gain < 0 or (gain == 0 and not any(v > 0 for v in self._inner(edge))):
+            walls = (v > 0 for v, e in zip(self._times(edge), self.equal, strict=True) if not e)
+            if gain < 0 or (gain == 0 and not any(walls)):
                 edge = [-v for v in edge]
-            _, entering = self._first_wall(point, edge)
-            chosen.append(entering)
+            chosen.append(self._first_wall(point, edge)[1])
         return chosen
-
-    def _inner(self, edge: list[Any]) -> list[Any]:
-        return [v for v, e in zip(self._times(edge), self.equal, strict=True) if not e]
-
-    def _free_direction(self, chosen: list[int]) -> list[Any]:
-        """A direction along which the chosen rows stay as they are."""
-        if not chosen:
-            return [fmpq(i == 0) for i in range(self.width)]
-        reduced, denominator, rank = fmpz_mat([self.rows[j] for j in chosen]).rref()
-        pivots, column = [], 0
-        for line in range(rank):
-            while reduced[line, column] == 0:
-                column += 1
-            pivots.append(column)
-        free = next(i for i in range(self.width) if i not in pivots)
-        edge = [fmpq(i == free) for i in range(self.width)]
-        for line, column in enumerate(pivots):
-            edge[column] = -fmpq(reduced[line, free], denominator)
-        return edge
 
 
 def _column(values: Sequence[Any]) -> tuple[Any, Any]:
@@ -193,28 +174,26 @@ class Face:
     vertex: tuple[list[Any], list[int]]
 
     @cached_property
-    def _known(self) -> tuple[list[list[Any]], frozenset[int]]:
-        """Points that leave every row that some point leaves, and the rows that none does."""
+    def _extent(self) -> tuple[list[list[Any]], frozenset[int]]:
+        """Points of it, of which one leaves every row that can be left, and the rows tight on all of it."""
         body = self.polyhedron
         points, fixed = [self.vertex[0]], {j for j, e in enumerate(body.equal) if e}
         if len(body.independent(sorted(fixed))) == body.width:
             fixed |= {j for j, s in enumerate(body.slack(points[0])) if s == 0}
             return points, frozenset(fixed)
-        left = {j for j, s in enumerate(body.slack(points[0])) if s}
+        loose = {j for j, s in enumerate(body.slack(points[0])) if s}
         for j in range(len(body.rows)):
-            if j in fixed or j in left:
-                continue
-            found = body.climb([-x for x in body.rows[j]], *self.vertex)
-            slack = body.slack(found.x)
-            left |= {i for i, s in enumerate(slack) if s}
-            points.append(found.x)
-            fixed |= {j} if slack[j] == 0 else set()
+            if j not in fixed | loose:
+                points.append(body.climb([-x for x in body.rows[j]], *self.vertex).x)
+                slack = body.slack(points[-1])
+                loose |= {i for i, s in enumerate(slack) if s}
+                fixed |= {j} if slack[j] == 0 else set()
         return points, frozenset(fixed)
 
     @cached_property
     def dim(self) -> int:
         """Its dimension; 0 if the optimum is unique."""
-        return self.polyhedron.width - len(self.polyhedron.independent(sorted(self._known[1])))
+        return self.polyhedron.width - len(self.polyhedron.independent(sorted(self._extent[1])))
 
     @property
     def unique(self) -> bool:
@@ -224,45 +203,43 @@ class Face:
     @property
     def essential(self) -> Bools:
         """Rows tight on all of it."""
-        return np.array([j in self._known[1] for j in range(self.count)], dtype=bool)
+        return np.array([j in self._extent[1] for j in range(self.count)], dtype=bool)
 
     @cached_property
     def sometimes(self) -> Bools:
         """Rows tight on a part of it, and not on all."""
-        body, found = self.polyhedron, np.zeros(self.count, dtype=bool)
-        for point in self._known[0]:
-            found |= np.array([s == 0 for s in body.slack(point)[: self.count]], dtype=bool)
-        for j in np.flatnonzero(~found).tolist():
-            if self.unique:
-                break
-            near = body.climb(body.rows[j], *self.vertex)
-            found |= np.array([s == 0 for s in body.slack(near.x)[: self.count]], dtype=bool)
-        return found & ~self.essential
+        body, rows = self.polyhedron, range(self.count)
+        tight = np.zeros(self.count, dtype=bool)
+        for point in self._extent[0]:
+            tight |= np.array([s == 0 for s in body.slack(point)[: self.count]], dtype=bool)
+        for j in () if self.unique else [j for j in rows if not tight[j]]:
+            nearest = body.climb(body.rows[j], *self.vertex).x
+            tight |= np.array([s == 0 for s in body.slack(nearest)[: self.count]], dtype=bool)
+        return tight & ~self.essential
 
     @cached_property
     def box(self) -> Floats:
         """Least and largest value of every entry of p over it, (d, 2)."""
-        ends = np.empty((self.polyhedron.width, 2))
-        for k in range(self.polyhedron.width):
-            for side, sign in enumerate((-1, 1)):
-                goal = [sign * (i == k) for i in range(self.polyhedron.width)]
-                best = self.vertex[0] if self.unique else self.polyhedron.climb(goal, *self.vertex).x
-                ends[k, side] = to_float(fraction(best[k]))
+        d = self.polyhedron.width
+        ends = np.empty((d, 2))
+        for k, side in itertools.product(range(d), (0, 1)):
+            goal = [(2 * side - 1) * (i == k) for i in range(d)]
+            best = self.vertex[0] if self.unique else self.polyhedron.climb(goal, *self.vertex).x
+            ends[k, side] = to_float(fraction(best[k]))
         return ends
 
     @cached_property
     def vertices(self) -> tuple[tuple[Fraction, ...], ...] | None:
         """Its corners, sorted; None beyond 6 entries of p, or with too many sets of rows to try."""
         body = self.polyhedron
-        fixed = sorted(self._known[1])
-        others = [j for j in range(len(body.rows)) if j not in self._known[1]]
+        fixed = sorted(self._extent[1])
+        others = [j for j in range(len(body.rows)) if j not in self._extent[1]]
         if not self.unique and (body.width > MOST_AXES or math.comb(len(others), self.dim) > MOST_SETS):
             return None
         corners = {tuple(fraction(x) for x in self.vertex[0])}
         for chosen in itertools.combinations(others, self.dim):
-            found = body.vertex([*fixed, *chosen])
-            if found is not None:
-                corners.add(tuple(fraction(x) for x in found[0]))
+            if (corner := body.vertex([*fixed, *chosen])) is not None:
+                corners.add(tuple(fraction(x) for x in corner[0]))
         return tuple(sorted(corners))
 
     def nearest(self, point: Sequence[Fraction]) -> tuple[Fraction, ...]:
@@ -283,12 +260,12 @@ class Face:
 
     def distance(self, u: ArrayLike) -> float:
         """The Euclidean distance of u/N(u) to it: zero exactly if u is optimal."""
-        given = np.asarray(u, dtype=np.float64).ravel()
-        if len(given) != self.polyhedron.width or not np.isfinite(given).all() or not given.any():
+        direction = np.asarray(u, dtype=np.float64).ravel()
+        if direction.size != self.polyhedron.width or not np.isfinite(direction).all() or not direction.any():
             raise ValueError(
                 f"u must be {self.polyhedron.width} finite numbers, not all zero, got {np.asarray(u)!s:.60}"
             )
-        whole = [Fraction(x) for x in given.tolist()]
+        whole = [Fraction(x) for x in direction.tolist()]
         sizes = [abs(x) for x in whole]
         size = sum(sizes, Fraction(0)) if self.norm.r == 1 else max(sizes)
         point = [x / size for x in whole]
@@ -305,33 +282,22 @@ def face_of(
     weights: Sequence[Any],
 ) -> Face:
     """The face of the vertex p with its multipliers, for integer rows and bounds times the margin."""
-    m, d = rows.nrows(), rows.ncols()
-    table = [[rows[j, k] for k in range(d)] for j in range(m)]
+    table = rows.tolist()
+    m, d = len(table), len(table[0])
     u = [sum((w * row[k] for w, row in zip(weights, table, strict=True) if w), fmpq(0)) for k in range(d)]
-    lines = [[-x for x in row] for row in table]
-    limits = [-b for b in bounds]
-    ties = [bool(e or w) for e, w in zip(equal, weights, strict=True)]
-    top = max(abs(x) for x in u)
-    signs = [(x > 0) - (x < 0) for x in u]
-
-    def add(line: list[Any], limit: int, tie: bool) -> None:
-        lines.append([fmpz(x) for x in line])
-        limits.append(fmpq(limit))
-        ties.append(tie)
-
-    axis = np.eye(d, dtype=int).tolist()
+    top, axis = max(abs(x) for x in u), np.eye(d, dtype=int)
+    signs = np.array([(x > 0) - (x < 0) for x in u])
+    ball: list[tuple[Any, int, bool]]  # lines, their limits, and whether they are equalities
     if norm.r == 1:
-        carried = [abs(x) == top for x in u]
-        for k in range(d):
-            add([-signs[k] * x for x in axis[k]] if carried[k] else axis[k], 0, not carried[k])
-        add([s if c else 0 for s, c in zip(signs, carried, strict=True)], 1, True)
+        share = np.where([abs(x) == top for x in u], signs, 0)
+        ball = [(axis[k] * (-share[k] or 1), 0, not share[k]) for k in range(d)]
+        ball.append((share, 1, True))
     else:
-        for k in range(d):
-            if signs[k]:
-                add([signs[k] * x for x in axis[k]], 1, True)
-            else:
-                add(axis[k], 1, False)
-                add([-x for x in axis[k]], 1, False)
+        sides = [(k, s) for k in range(d) for s in ([signs[k]] if signs[k] else [1, -1])]
+        ball = [(s * axis[k], 1, bool(signs[k])) for k, s in sides]
+    lines = [*([-x for x in row] for row in table), *(line.tolist() for line, _, _ in ball)]
+    limits = [*(-b for b in bounds), *(limit for _, limit, _ in ball)]
+    ties = [*(bool(e or w) for e, w in zip(equal, weights, strict=True)), *(tie for _, _, tie in ball)]
     body = Polyhedron(lines, limits, ties)
     vertex = body.vertex(j for j, s in enumerate(body.slack(p)) if s == 0)
     assert vertex is not None, "an optimal vertex of the problem is one of its face"
@@ -365,34 +331,24 @@ class Polyhedral(Power):
             p, weights = by_highs(scaled.A, scaled.h, scaled.equal, self)
         if exact or is_small(constraints):
             return solve_polyhedral(constraints, self, tight_lines(scaled, self, p, weights))
-        found = answer(constraints, scaled, self, p, weights)
-        return only_optimum(found) if strict and found.is_certified else found
+        best = answer(constraints, scaled, self, p, weights)
+        return only_optimum(best) if strict and best.is_certified else best
 
     def solve_many(
         self, problems: list[Constraints], A: Floats, h: Floats, equal: Bools, workers: int
     ) -> list[MaxMargin]:
         """A corner that is proved to be the only optimum is the answer, in floats; it can make its face."""
-        for each in problems:
-            self.refuse(each)
+        for constraints in problems:
+            self.refuse(constraints)
         p, weights, _, strict = at_corners(A, h, equal, self, workers)
         Mp, u = (A @ p[..., None])[..., 0], (weights[:, None] @ A)[:, 0]
-        lengths = self.dual.of_rows(A) * (1 + self.dual.rounding(A.shape[2]))
-        measured = measured_in(
-            self,
-            h,
-            equal,
-            weights,
-            Mp,
-            (u * p).sum(axis=1),
-            self.of_rows(p),
-            self.dual.of_rows(u),
-            lengths,
-            A.shape[2],
-        )
+        d, pull, size, other = A.shape[2], (u * p).sum(axis=1), self.of_rows(p), self.dual.of_rows(u)
+        lengths = self.dual.of_rows(A) * (1 + self.dual.rounding(d))
+        measured = measured_in(self, h, equal, weights, Mp, pull, size, other, lengths, d)
         shaped = p.reshape(len(p), *problems[0].shape) if problems else p
         good = strict & proves(measured)
-        made = stacked(self, problems, shaped, weights, measured, good)
-        return [only_optimum(best) if good[b] else best for b, best in enumerate(made)]
+        solutions = stacked(self, problems, shaped, weights, measured, good)
+        return [only_optimum(best) if good[b] else best for b, best in enumerate(solutions)]
 
     def enclose(self, best: MaxMargin) -> Tight:
         """Rows are tight on all of the face or on a part of it; nothing is known beyond the size of faces."""
@@ -437,34 +393,21 @@ def solve_polyhedral(constraints: Constraints, norm: Power, tight: Iterable[int]
     equal = [*constraints.equal.tolist(), *[False] * len(ball)]
     body = Polyhedron([*lines.tolist(), *ball.tolist()], [0] * m + limits.tolist(), equal)
     start = body.vertex(tight) or ([0] * len(goal), None)
-    found = body.climb(goal.tolist(), *start)
-    t, weights = found.x[-1], found.weights[:m]
-    p = found.x[:d] if norm.r > 1 else [a - b for a, b in zip(found.x[:d], found.x[d:-1], strict=True)]
+    best = body.climb(goal.tolist(), *start)
+    t, weights = best.x[-1], best.weights[:m]
+    p = best.x[:d] if norm.r > 1 else [a - b for a, b in zip(best.x[:d], best.x[d:-1], strict=True)]
     face = face_of(norm, rows, [b * t for b in bounds], constraints.equal.tolist(), p, weights)
     unit = face.nearest([Fraction(0)] * d)
-    exact = _exact(constraints, face, unit, weights, t, power, h_power)
-    best = replace(from_exact(constraints, exact), norm=norm.name)
-    best.__dict__["face"] = face  # where cached_property looks
-    return best
-
-
-def _exact(
-    constraints: Constraints,
-    face: Face,
-    unit: tuple[Fraction, ...],
-    weights: list[Any],
-    t: Any,
-    power: int,
-    h_power: int,
-) -> Exact:
-    """The answer for the rows as they are: rows are integers times 2^k, bounds integers times 2^l."""
-    scale = Fraction(2) ** (power - h_power) * fraction(t)  # the margin
-    point = tuple(x / scale for x in unit)
-    share = Fraction(2) ** (-h_power) / scale**2
-    multipliers = tuple(fraction(w) * share for w in weights)
-    left = face.polyhedron.slack([fmpq(x.numerator, x.denominator) for x in unit])[: constraints.count]
-    slack = tuple(fraction(s) * Fraction(2) ** power / scale for s in left)
-    return Exact(True, multipliers, slack, 1 / scale**2, len(point), point=point)
+    # The rows as they are: integers times 2^power, with bounds that are integers times 2^h_power.
+    margin = Fraction(2) ** (power - h_power) * fraction(t)
+    point = tuple(x / margin for x in unit)
+    multipliers = tuple(fraction(w) * (Fraction(2) ** (-h_power) / margin**2) for w in weights)
+    rest = face.polyhedron.slack([fmpq(x.numerator, x.denominator) for x in unit])[:m]
+    slack = tuple(fraction(s) * Fraction(2) ** power / margin for s in rest)
+    exact = Exact(True, multipliers, slack, 1 / margin**2, len(point), point=point)
+    solution = replace(from_exact(constraints, exact), norm=norm.name)
+    solution.__dict__["face"] = face  # where cached_property looks
+    return solution
 
 
 def _program(norm: Power, A: Any, h: Any) -> tuple[Any, Any, Any, Any]:
@@ -515,20 +458,13 @@ def by_highs(A: Floats, h: Floats, equal: Bools, norm: Power) -> tuple[Floats, F
         return np.zeros(d), np.zeros(m)
     lines, ball, limits, goal = _program(norm, A, h / top)
     some = int((~equal).sum())
-    found = linprog(
-        -goal,
-        np.vstack([lines[~equal], ball]),
-        np.append(np.zeros(some), limits),
-        lines[equal],
-        np.zeros(m - some),
-        bounds=(None, None),
-        method="highs",
-    )
+    below = np.vstack([lines[~equal], ball]), np.append(np.zeros(some), limits)
+    result = linprog(-goal, *below, lines[equal], np.zeros(m - some), bounds=(None, None), method="highs")
     weights = np.zeros(m)
-    if found.status != 0 or not found.x[-1] > 0:
+    if result.status != 0 or not result.x[-1] > 0:
         return np.zeros(d), weights
-    p = found.x[:d] if norm.r > 1 else found.x[:d] - found.x[d:-1]
-    weights[~equal] = np.maximum(-found.ineqlin.marginals[:some], 0.0)
-    weights[equal] = -found.eqlin.marginals
-    p, other = p * (top / found.x[-1]), norm.dual.value(A.T @ weights)
+    p = result.x[:d] if norm.r > 1 else result.x[:d] - result.x[d:-1]
+    weights[~equal] = np.maximum(-result.ineqlin.marginals[:some], 0.0)
+    weights[equal] = -result.eqlin.marginals
+    p, other = p * (top / result.x[-1]), norm.dual.value(A.T @ weights)
     return p, weights / sizes * (norm.value(p) / other if other > 0 else 0.0)

@@ -186,45 +186,51 @@ class Smooth(Power):
     def enclose(self, best: MaxMargin) -> Tight:
         """By how round the ball is; what stays in doubt by fractions, where the solution is made of such."""
         c = best.constraints
-        asks = best.p is not None and best.p_norm > 0 and not c.equal.any() and bool((c.h > 0).all())
-        found = enclose_by(best, _near(best, self) if asks else None)
-        if not asks or not found.doubtful.any():
-            return found
-        exactly = _rational(best, self)
-        return found if exactly is None else Tight(exactly, exactly)
+        plain = best.p is not None and best.p_norm > 0 and not c.equal.any() and bool((c.h > 0).all())
+        tight = enclose_by(best, _near(best, self) if plain else None)
+        if not plain or not tight.doubtful.any():
+            return tight
+        exact = _rational(best, self)
+        return tight if exact is None else Tight(exact, exact)
 
 
 def newton(A: Floats, h: Floats, equal: Bools, power: float, p: Floats, weights: Floats) -> Pair:
     """Find p and multipliers for l_r from those for l2, multipliers scaled to N*(A'l) = N(p)."""
     stages = max(1, math.ceil(abs(math.log2(power - 1)) / 1.5))
-    best = _scored(A, h, equal, power, p, weights)
+    best = scored(A, h, equal, Smooth(power), p, weights, p.shape)
     for stage in range(1, stages + 1):
         r = 1 + (power - 1) ** (stage / stages)
-        found = _stage(A, h, equal, r if stage < stages else power, p, weights)
-        p, weights = found.p, found.weights
-    best = found if found.width < best.width else best
+        end = _stage(A, h, equal, r if stage < stages else power, p, weights)
+        p, weights = end.p, end.weights
+    best = end if end.width < best.width else best
     # For r > 2 an entry that tends to zero gets there by a factor per step only.
     small = np.abs(best.p) < TINY * np.abs(best.p).max()
-    flat = _scored(A, h, equal, power, np.where(small, 0.0, best.p), best.weights)
+    flat = scored(A, h, equal, Smooth(power), np.where(small, 0.0, best.p), best.weights, p.shape)
     return flat if flat.width <= max(best.width, GOOD) else best
 
 
 def _stage(A: Floats, h: Floats, equal: Bools, r: float, p: Floats, weights: Floats) -> Pair:
-    best = _scored(A, h, equal, r, p, weights)
+    best = scored(A, h, equal, Smooth(r), p, weights, p.shape)
     idle = settled = 0
     with np.errstate(all="ignore"):
         for _ in range(STEPS):
-            weights = _on_ray(A, h, r, weights)
+            # the multipliers scaled to the best of their ray
+            g = A.T @ weights
+            top = np.abs(g).max()
+            scaled = weights / top
+            weights = scaled * _raised(
+                float(h @ scaled) / float(np.sum(np.abs(g / top) ** (r / (r - 1)))), r - 1
+            )
             x, target = _model(A, h, equal, r, p if r > 2 else _point(A, r, weights), weights)
             if r > 2:
                 p, weights = _towards(lambda q: _energy(q, r), p, x), target
             else:
-                weights = _towards(lambda w: _energy(A.T @ w, r / (r - 1)) - h @ w, weights, target)
+                weights = _towards(lambda w: _energy(A.T @ w, r / (r - 1)) - float(h @ w), weights, target)
                 p = _point(A, r, weights)
-            tried = [_scored(A, h, equal, r, q, weights) for q in (p, x)]
-            found = min(tried, key=lambda pair: max(pair.width, GOOD))
-            idle = 0 if found.width < 0.9 * best.width else idle + 1
-            best = min(found, best, key=lambda pair: max(pair.width, GOOD))
+            pairs = [scored(A, h, equal, Smooth(r), q, weights, p.shape) for q in (p, x)]
+            pair = min(pairs, key=lambda pair: max(pair.width, GOOD))
+            idle = 0 if pair.width < 0.9 * best.width else idle + 1
+            best = min(pair, best, key=lambda pair: max(pair.width, GOOD))
             settled += best.width < GOOD
             if settled == AFTER or idle == 8:
                 break
@@ -236,26 +242,23 @@ def _model(A: Floats, h: Floats, equal: Bools, r: float, p: Floats, weights: Flo
     sizes = np.abs(p) / np.abs(p).max()
     unit = _raised(np.abs(p).max(), r - 2) * (r - 1)  # H is taken relative to this, and so are multipliers
     slope = sizes ** (r - 2)
-    slope = (
-        np.maximum(slope, CONDITION * slope.max()) if r > 2 else np.minimum(slope, slope.min() / CONDITION)
-    )
+    low, high = (CONDITION * slope.max(), None) if r > 2 else (None, slope.min() / CONDITION)
+    slope = np.clip(slope, low, high)
     centre, scale = p * ((r - 2) / (r - 1)), 1 / np.sqrt(slope)
     rows, bounds = A * scale, h - A @ centre
     if not (np.isfinite(rows).all() and np.isfinite(bounds).all()):
         return p, weights
     for engine in (by_daqp, by_nnls):
         guess = engine(rows, bounds, equal)
-        polished = (
-            None if guess is None or guess.contradiction else polish(rows, bounds, equal, guess.multipliers)
-        )
-        if polished is not None:
+        if guess is None or guess.contradiction:
+            continue
+        if (polished := polish(rows, bounds, equal, guess.multipliers)) is not None:
             return centre + scale * polished[0], polished[1] * unit
     return p, weights
 
 
-def _towards(energy: object, start: Floats, end: Floats) -> Floats:
+def _towards(energy: Callable[[Floats], float], start: Floats, end: Floats) -> Floats:
     """The first of the points at 1, 1/2, 1/4, ... of the way at which a convex energy is not larger."""
-    assert callable(energy)
     before, share = energy(start), 1.0
     for _ in range(40):
         point = start + share * (end - start)
@@ -275,22 +278,9 @@ def _point(A: Floats, r: float, weights: Floats) -> Floats:
     return point
 
 
-def _on_ray(A: Floats, h: Floats, r: float, weights: Floats) -> Floats:
-    """The multipliers scaled to the best of their ray."""
-    q = r / (r - 1)
-    g = A.T @ weights
-    top = np.abs(g).max()
-    scaled = weights / top
-    return scaled * _raised(float(h @ scaled) / float(np.sum(np.abs(g / top) ** q)), r - 1)
-
-
 def _raised(x: float, power: float) -> float:
     """x^power, within the range of floats: beyond it only the ratios of multipliers count."""
     return math.exp(min(max(power * math.log(x), -LARGE), LARGE)) if x > 0 else 0.0
-
-
-def _scored(A: Floats, h: Floats, equal: Bools, r: float, p: Floats, weights: Floats) -> Pair:
-    return scored(A, h, equal, Smooth(r), p, weights, p.shape)
 
 
 def _rational(best: MaxMargin, ball: Smooth) -> np.ndarray | None:
@@ -303,7 +293,10 @@ def _rational(best: MaxMargin, ball: Smooth) -> np.ndarray | None:
     if max(slope.numerator, slope.denominator) > MOST_POWER or best.p is None or best.multipliers is None:
         return None
     rows, _, _ = integer_rows(best.constraints)
-    p, weights = _small(best.p.ravel()), _small(best.multipliers)
+    p, weights = (
+        [Fraction(float(x)).limit_denominator(DENOMINATOR) for x in values / np.abs(values).max()]
+        for values in (best.p.ravel(), best.multipliers)
+    )
     every = range(best.constraints.count)
     g = [sum((weights[j] * int(rows[j, k]) for j in every), Fraction(0)) for k in range(len(p))]
     reach = [
@@ -321,11 +314,6 @@ def _rational(best: MaxMargin, ball: Smooth) -> np.ndarray | None:
     return np.array(tight, dtype=bool) if matches and g[first] * p[first] > 0 else None
 
 
-def _small(values: Floats) -> list[Fraction]:
-    """Fractions of small denominators near the values divided by the largest."""
-    return [Fraction(float(x)).limit_denominator(DENOMINATOR) for x in values / np.abs(values).max()]
-
-
 def _near(best: MaxMargin, ball: Smooth) -> np.ndarray:
     """Rows that the true optimum may meet with equality, by the uniform convexity of l_r.
 
@@ -337,9 +325,9 @@ def _near(best: MaxMargin, ball: Smooth) -> np.ndarray:
     with np.errstate(all="ignore"):
         share = 16 * len(p) * EPS + (upper - lower) / upper
         loss = -math.expm1(max(r, 2.0) * math.log1p(-min(share, 1 - EPS)))
-        apart = 2 * loss ** (1 / r) if r >= 2 else 2 * math.sqrt(loss / (r - 1))
+        off = 2 * loss ** (1 / r) if r >= 2 else 2 * math.sqrt(loss / (r - 1))
         rows = c.rows()
         lengths = ball.dual.of_rows(rows) * (1 + ball.dual.rounding(len(p)))
-        reach = rows @ (p / ball.value(p)) - lengths * (apart + 2 * rounding(len(p)) + ball.rounding(len(p)))
+        reach = rows @ (p / ball.value(p)) - lengths * (off + 2 * rounding(len(p)) + ball.rounding(len(p)))
         loose: np.ndarray = reach > c.h * upper
     return ~loose

@@ -71,9 +71,9 @@ def solve_by(own: Norm, constraints: Constraints, optimum: Optimum, exact: bool 
     Args:
         own: the norm.
         constraints: the problem.
-        optimum: of a problem with rows ``A``, bounds ``h`` and equalities ``equal`` near 1, and of p and
-            multipliers of its l2 solution, a p near the optimum and multipliers near its own, of any length;
-            None if it finds none. What they prove is measured: an optimum that is wrong is not certified.
+        optimum: a function of a problem with rows ``A``, bounds ``h`` and equalities ``equal`` near 1, and of
+            the p and multipliers of its l2 solution. It returns a p near the optimum and multipliers near
+            those of the optimum, of any length, or None. A wrong optimum is measured and not certified.
         exact: refused, as its solutions are not rational.
 
     >>> import hardmax as hm
@@ -86,14 +86,14 @@ def solve_by(own: Norm, constraints: Constraints, optimum: Optimum, exact: bool 
     if plain.is_feasible is False or plain.p_norm == 0:
         return replace(plain, norm=own.name)
     scaled = scale(constraints)
-    found = None
+    solution = None
     if plain.p is not None and plain.multipliers is not None and plain.p.any():
-        found = optimum(scaled, _start(plain, scaled))
-        if not (found is None or (isinstance(found, tuple) and len(found) == 2)):
-            raise TypeError(f"optimum must return p and multipliers, or None, got {_short(found)}")
-    if found is None:
-        found = np.zeros(scaled.A.shape[1]), np.zeros(len(scaled.h))
-    pair = scored(scaled.A, scaled.h, scaled.equal, own, *found, constraints.shape)
+        solution = optimum(scaled, _start(plain, scaled))
+        if not (solution is None or (isinstance(solution, tuple) and len(solution) == 2)):
+            raise TypeError(f"optimum must return p and multipliers, or None, got {_short(solution)}")
+    if solution is None:
+        solution = np.zeros(scaled.A.shape[1]), np.zeros(len(scaled.h))
+    pair = scored(scaled.A, scaled.h, scaled.equal, own, *solution, constraints.shape)
     return answer(constraints, scaled, own, pair.p, pair.weights)
 
 
@@ -128,25 +128,17 @@ def proved_by(constraints: Constraints, name: Norm | str | float, p: Floats, wei
 def answer(constraints: Constraints, scaled: Scaled, ball: Norm, p: Floats, weights: Floats) -> MaxMargin:
     """What p and the multipliers of the scaled problem prove."""
     measured = measured_at(scaled, ball, p, weights, constraints.shape)
-    found = replace(unscaled(constraints, scaled, p, weights, measured, "certified"), norm=ball.name)
-    if not kept(weights, np.asarray(found.multipliers)):
-        found = replace(found, multipliers=_within_floats(weights, scaled))
-    whole = kept(p, np.asarray(found.p).ravel()) and kept(weights, np.asarray(found.multipliers))
-    good = scaled.faithful and whole and proves(measured, ball.tolerance)
-    return found if good else replace(found, status="undecided")
-
-
-def _within_floats(weights: Floats, scaled: Scaled) -> Floats:
-    """The multipliers times the power of two that puts them around 1: they prove the same interval.
-
-    As 1/row^2 grows with the unit of the rows, multipliers of N*(A'l) = N(p) may not be floats.
-    """
+    best = replace(unscaled(constraints, scaled, p, weights, measured, "certified"), norm=ball.name)
     used = weights != 0
-    if not used.any():
-        return weights
-    powers = np.frexp(weights)[1] - scaled.a - scaled.b
-    middle = (int(powers[used].min()) + int(powers[used].max())) // 2
-    return np.ldexp(weights, -scaled.a - scaled.b - middle)
+    if used.any() and not kept(weights, np.asarray(best.multipliers)):
+        # As 1/row^2 grows with the unit of the rows, multipliers of N*(A'l) = N(p) may not be floats. Times
+        # the power of two that puts them around 1 they prove the same interval.
+        powers = np.frexp(weights)[1] - scaled.a - scaled.b
+        middle = (int(powers[used].min()) + int(powers[used].max())) // 2
+        best = replace(best, multipliers=np.ldexp(weights, -scaled.a - scaled.b - middle))
+    whole = kept(p, np.asarray(best.p).ravel()) and kept(weights, np.asarray(best.multipliers))
+    good = scaled.faithful and whole and proves(measured, ball.tolerance)
+    return best if good else replace(best, status="undecided")
 
 
 def measured_at(problem: Scaled, ball: Norm, p: Floats, weights: Floats, shape: tuple[int, ...]) -> Measured:
@@ -191,8 +183,8 @@ def enclose_by(best: MaxMargin, near: Bools | None = None) -> Tight:
     """Find the rows that are tight at every optimal p, and those that may be, by solving without them.
 
     A row without which the margin is larger is tight everywhere, and one that makes it smaller as an equality
-    is tight nowhere. ``near`` are the rows that may be tight, where they are known: then only the first
-    question is asked.
+    is tight nowhere. ``near`` are the rows that may be tight, where they are known: then only the first test
+    is made.
 
     >>> import hardmax as hm
     >>> rows = hm.Constraints.dense([[1.0, 0.5], [1.0, 2.0]])
@@ -207,15 +199,15 @@ def enclose_by(best: MaxMargin, near: Bools | None = None) -> Tight:
         return Tight(none, ~none if math.isnan(best.p_norm) else none)
     if c.equal.any() or not (c.h > 0).all():
         return Tight(c.equal, ~none)
-    known, near = near is not None, ~none if near is None else near
+    is_near, near = near is not None, ~none if near is None else near
     tight, slack = none.copy(), np.asarray(best.slack) / c.h
     shares = np.asarray(best.multipliers) * c.h  # of N(p)^2, which is their sum
     shares = shares / shares.sum()
     for j in np.flatnonzero(near):
-        if known or shares[j] > slack[j]:
+        if is_near or shares[j] > slack[j]:
             without = ball.solve(c.subset(np.delete(np.arange(c.count), j)))
             tight[j] = without.margin_interval[0] > best.margin_interval[1]
-        if not (known or tight[j]):
+        if not (is_near or tight[j]):
             tied = ball.solve(replace(c, equal=np.arange(c.count) == j))
             near[j] = not tied.margin_interval[1] < best.margin_interval[0]
     return Tight(tight, near)

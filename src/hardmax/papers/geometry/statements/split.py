@@ -18,8 +18,8 @@ from hardmax.dynamics.gradient import gradient
 from hardmax.dynamics.measures import attention
 from hardmax.dynamics.optim import GD, Normalized, Sign
 from hardmax.dynamics.run import Run
-from hardmax.limits.cycles import inside_components
 from hardmax.limits.decomposition import Decomposition, decompose
+from hardmax.limits.partition import inside_components
 from hardmax.margin.att_svm import max_margin
 from hardmax.margin.constraints import Constraints
 from hardmax.margin.norms import norm as norm_of
