@@ -60,9 +60,7 @@ class StructuredState:
     @property
     def p(self) -> np.ndarray:
         """The vector p, (S + 2,)."""
-        start = self.noise[-1].copy()
-        start[-1] += 1.0
-        return np.append(start, self.rho)
+        return np.append(np.eye(1, self.S + 1, self.S) + self.noise[-1], self.rho)
 
     @property
     def v(self) -> np.ndarray:
@@ -72,8 +70,8 @@ class StructuredState:
     @property
     def a(self) -> np.ndarray:
         """Logits E p, from small terms only, so that they keep their digits however small they are."""
-        tokens, own = self.noise[:-1], self.noise[-1]
-        return tokens[:, -1] + own[:-1] + tokens @ own + self.c * self.rho
+        tokens, last = self.noise[:-1], self.noise[-1]
+        return tokens[:, -1] + last[:-1] + tokens @ last + self.c * self.rho
 
     @property
     def pi(self) -> float:
@@ -110,9 +108,8 @@ class StructuredState:
         if self.S != corpus.S:
             raise ValueError(f"corpus must have the {self.S} tokens of the state, got {corpus.S}")
         errors = self.errors(corpus, first_rate)
-        w, own = errors.w, self.noise[-1]
-        noise = self.noise.copy()
-        noise[:-1] += first_rate * np.outer(w, own)
+        w, noise = errors.w, self.noise.copy()
+        noise[:-1] += first_rate * np.outer(w, self.noise[-1])
         noise[:-1, -1] += first_rate * w
         noise[-1] += first_rate * (w @ self.noise[:-1])
         noise[-1, :-1] += first_rate * w
@@ -135,7 +132,7 @@ def draw_initial(S: int, d: AnyInteger, *, rng: int | np.random.Generator) -> St
     noise = np.tril(rng.normal(size=(S + 1, S + 1)), -1) * size
     # In fewer than S + 2 dimensions the columns without degrees of freedom are empty.
     noise[:, d - 1 :] = 0.0
-    noise[np.diag_indices(S + 1)] = [chi_deviation(d - 1 - i, d, rng) for i in range(S + 1)]
+    np.fill_diagonal(noise, [chi_deviation(d - 1 - i, d, rng) for i in range(S + 1)])
     return StructuredState(noise, along[:-1], float(along[-1]))
 
 

@@ -25,20 +25,19 @@ from hardmax._lib.arguments import check_arguments
 from hardmax._lib.arrays import isometric_keys
 from hardmax._lib.scales import Scale, read_scale
 from hardmax.data.corpora.corpus import Corpus
-from hardmax.dynamics.blocks import BlockTrainer, Pull, StepOptions
+from hardmax.dynamics.blocks import Pull, StepOptions
 from hardmax.dynamics.optim import Optimizer
 from hardmax.dynamics.run import Run
 from hardmax.embeddings.gram import GramState
 from hardmax.embeddings.one_layer import (
     LOGISTIC,
+    VectorTrainer,
     by_block,
     gaps_to_heaviest,
     read_names,
     read_vectors,
     settle_slots,
     starting_vectors,
-    take,
-    training_identity,
 )
 from hardmax.problem import Problem
 
@@ -53,6 +52,10 @@ class TwoLayerGradients(NamedTuple):
     v: np.ndarray
     gain: np.ndarray
     bias: np.ndarray
+
+    def pulls(self, names: Iterable[str]) -> dict[str, Pull]:
+        """Minus the gradients by some of E, p and v."""
+        return {name: Pull(-getattr(self, name)) for name in names}
 
 
 @dataclass(frozen=True, eq=False)
@@ -351,39 +354,16 @@ def descend_two_layer(
     else:
         start = list(starting_vectors(corpus, state))
         model, frame = TwoLayerNetwork(first_scale=first_scale, scale=scale), _Frame(start[0].shape[1])
-    vectors = {name: np.array(x) for name, x in zip("Epv", start, strict=True)}
 
-    def evaluate(inputs: np.ndarray | None) -> TwoLayerGradients:
-        part = corpus if inputs is None else take(corpus, inputs)
-        E, p, v = vectors.values()
+    def evaluate(part: Corpus, E: np.ndarray, p: np.ndarray, v: np.ndarray) -> TwoLayerGradients:
         return model._gradients(part, E, p, v, frame)
 
-    def pulls(point: TwoLayerGradients, step: int) -> dict[str, Pull]:
-        return {name: Pull(-getattr(point, name)) for name in names}
-
-    trainer = BlockTrainer({name: vectors[name] for name in names}, optimizers, plan, evaluate, pulls)
-    vectors |= trainer.blocks
-
     def observe() -> dict[str, Any]:
-        return {"losses": trainer.point.loss, "norms": np.linalg.norm(vectors["p"])}
+        return {"losses": trainer.point.loss, "norms": np.linalg.norm(trainer.vectors["p"])}
 
-    scales = {
-        "scale": read_scale("scale", model.scale, frame.d),
-        "first_scale": read_scale("first_scale", model.first_scale, frame.d),
-    }
-    trainer.run(observe, partial(training_identity, "two layers", corpus, vectors, names, **scales))
-    E, p, v = vectors.values()
-    return TwoLayerDescent(
-        two_layers,
-        "step",
-        np.array(trainer.times),
-        None,
-        trainer.event,
-        method=trainer.name,
-        observed=trainer.observed,
-        end=p,
-        model=model,
-        E=E,
-        v=v,
-        frame=frame,
+    trainer = VectorTrainer(
+        corpus, start, names, optimizers, plan, evaluate, lambda point, step: point.pulls(names)
     )
+    scales = {name: read_scale(name, getattr(model, name), frame.d) for name in ("scale", "first_scale")}
+    trainer.run(observe, partial(trainer.identify, "two layers", **scales))
+    return TwoLayerDescent(two_layers, **trainer.result, model=model, frame=frame)

@@ -24,9 +24,6 @@ def stretch(kind: Any, readonly: bool = False) -> Any:
     return types.Array(kind, 1, "C", readonly=readonly)
 
 
-_UPDATES = [types.void(*[stretch(kind)] * 4, stretch(kind, readonly=True)) for kind in (float32, float64)]
-
-
 @njit(nogil=True, fastmath=VECTORIZED)
 def _moments(m, s, g, gain, hold, gain2, tiny, zero):  # type: ignore[no-untyped-def]
     """Both moments after a gradient.
@@ -46,7 +43,13 @@ def _adamw(x, m, s, keep, rate, scale, eps):  # type: ignore[no-untyped-def]
     return keep * x - rate * (m / (math.sqrt(s) * scale + eps))
 
 
-@njit(_UPDATES, cache=True, nogil=True, error_model="numpy", fastmath=VECTORIZED)
+@njit(
+    [types.void(*[stretch(kind)] * 4, stretch(kind, readonly=True)) for kind in (float32, float64)],
+    cache=True,
+    nogil=True,
+    error_model="numpy",
+    fastmath=VECTORIZED,
+)
 def update_adamw(x, g, first, second, k):  # type: ignore[no-untyped-def]
     """One AdamW step of the parameters x with gradient g, in place, with the scalars k."""
     keep, gain, hold, gain2, rate, scale, eps = k[0], k[1], k[2], k[3], k[4], k[5], k[6]
@@ -58,9 +61,9 @@ def update_adamw(x, g, first, second, k):  # type: ignore[no-untyped-def]
         x[j] = _adamw(x[j], m, s, keep, rate, scale, eps)
 
 
-@njit(_UPDATES, cache=True, nogil=True, fastmath=VECTORIZED)
-def update_sgd(x, g, first, second, k):  # type: ignore[no-untyped-def]
-    """One step of SGD; the second moment is not used."""
+@njit(nogil=True, fastmath=VECTORIZED)
+def update_sgd(x, g, first, k):  # type: ignore[no-untyped-def]
+    """One step of SGD."""
     decay, momentum, rate = k[0], k[1], k[2]
     for j in range(x.size):
         m = momentum * first[j] + (g[j] + decay * x[j])
@@ -192,7 +195,7 @@ def finish_tile(  # type: ignore[no-untyped-def]
         if adaptive:
             update_adamw(pv[part], g[part], pv_first[part], pv_second[part], k_at[last])
         else:
-            update_sgd(pv[part], g[part], pv_first[part], pv_first[part], k_at[last])
+            update_sgd(pv[part], g[part], pv_first[part], k_at[last])
 
 
 @njit(_ADVANCE, cache=True, nogil=True, fastmath=VECTORIZED)
@@ -204,7 +207,7 @@ def advance_tile(  # type: ignore[no-untyped-def]
     Row s stands before step done[s], whose gradient is A_s p + C_s v with that step's p and v; in the steps
     after it, up to ``now``, no batch held its token and the gradient is zero.
     """
-    held, none = np.empty(TILE, E.dtype), np.empty(TILE, E.dtype)
+    row, none = np.empty(TILE, E.dtype), np.empty(TILE, E.dtype)
     none[:] = 0
     exact = 2.0**-24 if E.itemsize == 4 else 2.0**-53
     for r in range(rows.size):
@@ -215,14 +218,14 @@ def advance_tile(  # type: ignore[no-untyped-def]
         elif adaptive and now - begin > 1 and rests[begin, 3] <= exact:
             _steps_of_row(E, first, second, s, size, pv_at, begin, A[s], C[s], k_at, rests)
         elif begin < now:
-            gradient = held[:size]
+            gradient = row[:size]
             for j in range(size):
                 gradient[j] = A[s] * pv_at[begin, j] + C[s] * pv_at[begin, j + TILE]
             for step in range(begin, now):
                 if adaptive:
                     update_adamw(E[s, :size], gradient, first[s, :size], second[s, :size], k_at[step])
                 else:
-                    update_sgd(E[s, :size], gradient, first[s, :size], first[s, :size], k_at[step])
+                    update_sgd(E[s, :size], gradient, first[s, :size], k_at[step])
                 gradient = none[:size]
         total_a, total_c = E.dtype.type(0), E.dtype.type(0)
         for j in range(size):

@@ -6,11 +6,11 @@ Every epoch has a new order of mini-batches, and the rate falls at milestones.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -37,22 +37,6 @@ def rate_at(rate: float, milestones: Sequence[int], epoch: int) -> float:
         if epoch >= milestone:
             rate *= FACTOR
     return rate
-
-
-class MinibatchModel(Protocol):
-    """Parameters with their step rule."""
-
-    def step(self, batch: Corpus, rate: float) -> float:
-        """One step; returns the batch's loss before it, nan where the parameters overflowed."""
-
-    def observe(self) -> tuple[np.ndarray, np.ndarray]:
-        """a = E p and c = E v of all tokens, float64."""
-
-    def arrays(self) -> dict[str, np.ndarray]:
-        """All that the next step depends on; asked for at the end of an epoch only."""
-
-    def restore(self, arrays: Mapping[str, np.ndarray]) -> None:
-        """Go back to where `arrays` was taken."""
 
 
 @dataclass(frozen=True)
@@ -87,26 +71,23 @@ class Epochs(NamedTuple):
         method: str,
         batch: int,
         layers: int = 1,
-        scale: float = 1.0,
-        first_scale: float = 1.0,
+        **scales: float,
     ) -> EmbeddingTraining:
         """The run, with E, p and v of the trained model."""
         end, (E, p, v) = self.snapshots[-1], model
-        source = partial(end.corpus.problem, E, v, scale=scale) if layers == 1 else two_layers
         return EmbeddingTraining(
             end.corpus,
             end.epochs,
             end.a,
             end.c,
-            source,
-            "step",
-            np.arange(1, len(self.losses) + 1),
-            None,
-            self.event,
-            None,
-            method,
-            {"losses": self.losses},
-            p,
+            source=two_layers if layers == 2 else partial(end.corpus.problem, E, v, **scales),
+            clock="step",
+            times=np.arange(1, len(self.losses) + 1),
+            points=None,
+            event=self.event,
+            method=method,
+            observed={"losses": self.losses},
+            end=p,
             E=E,
             v=v,
             loss=loss,
@@ -114,19 +95,17 @@ class Epochs(NamedTuple):
             snapshots=self.snapshots,
             batch=batch,
             layers=layers,
-            scale=scale,
-            first_scale=first_scale,
+            **scales,
         )
 
 
 def run(
-    model: MinibatchModel,
-    corpus: Corpus,
-    plan: TrainingPlan,
-    identity: dict[str, Any],
-    progress: Progress | None,
+    model: Any, corpus: Corpus, plan: TrainingPlan, identity: dict[str, Any], progress: Progress | None
 ) -> Epochs:
-    """Train, from the checkpoint if there is one, which must be of the training with this ``identity``."""
+    """Train, from the checkpoint if there is one, which must be of the training with this ``identity``.
+
+    The model has the methods of `OneLayerModel`: ``step``, ``observe``, ``arrays`` and ``restore``.
+    """
     same = {
         **identity,
         "rate": None if math.isnan(plan.rate) else plan.rate,
@@ -136,28 +115,27 @@ def run(
         "corpus": files.digest(corpus.tokens, corpus.counts, corpus.offsets, corpus.labels),
     }
     losses: list[float] = []
-    kept: list[TokenObservables] = []
-    path = plan.checkpoint
+    snapshots: list[TokenObservables] = []
+    path, steps = plan.checkpoint, -(-corpus.n // plan.batch)
     if path is not None and path.exists():
         kinds = {
             "losses": np.empty(0),
             "snapshot_epochs": np.empty(0, dtype=np.int64),
             "snapshots": np.empty((0, 2, corpus.S)),
         }
-        held = files.load(path, same, {**model.arrays(), **kinds})
-        model.restore(held)
-        losses = held["losses"].tolist()
-        if len(held["snapshots"]) != len(held["snapshot_epochs"]) or len(losses) % -(-corpus.n // plan.batch):
+        contents = files.load(path, same, {**model.arrays(), **kinds})
+        model.restore(contents)
+        losses = contents["losses"].tolist()
+        if len(contents["snapshots"]) != len(contents["snapshot_epochs"]) or len(losses) % steps:
             raise ValueError(
                 f"checkpoint must be whole, {path} is not; name another file, or remove this one"
             )
-        marks = zip(held["snapshot_epochs"].tolist(), held["snapshots"], strict=True)
-        kept = [TokenObservables(corpus, epoch, a, c) for epoch, (a, c) in marks]
-    steps = -(-corpus.n // plan.batch)
+        marks = zip(contents["snapshot_epochs"].tolist(), contents["snapshots"], strict=True)
+        snapshots = [TokenObservables(corpus, epoch, a, c) for epoch, (a, c) in marks]
     epoch = len(losses) // steps
     mean = float(mean_by_epoch(np.array(losses[-steps:]), corpus.n, plan.batch)[0]) if losses else np.inf
-    if not kept:
-        kept.append(TokenObservables(corpus, 0, *model.observe()))
+    if not snapshots:
+        snapshots.append(TokenObservables(corpus, 0, *model.observe()))
     if path is not None and epoch < plan.epochs and mean > plan.until_loss:
         files.check_folder(path)
     event = None
@@ -169,7 +147,7 @@ def run(
                 break
         a, c = model.observe()
         if not (math.isfinite(losses[-1]) and np.isfinite(a).all() and np.isfinite(c).all()):
-            # neither a snapshot nor a checkpoint: both keep what was there before
+            # No snapshot and no checkpoint is made: both keep their earlier state.
             rate_text = "" if math.isnan(plan.rate) else f" ({plan.rate:g})"
             event = f"{DIVERGED} in epoch {epoch + 1}: lower the rate{rate_text}"
             break
@@ -177,23 +155,23 @@ def run(
         mean = float(mean_by_epoch(np.array(losses[-steps:]), corpus.n, plan.batch)[0])
         last = epoch == plan.epochs or mean <= plan.until_loss
         if last or _recorded(epoch):
-            kept.append(TokenObservables(corpus, epoch, a, c))
+            snapshots.append(TokenObservables(corpus, epoch, a, c))
         if path is not None and (last or epoch % plan.checkpoint_every == 0):
             # An end that is not recorded stays out of the file: a longer training has no such snapshot.
-            lasting = [each for each in kept if _recorded(each.epochs)]
+            lasting = [snapshot for snapshot in snapshots if _recorded(snapshot.epochs)]
             arrays = {
                 "losses": np.array(losses),
-                "snapshot_epochs": np.array([each.epochs for each in lasting]),
-                "snapshots": np.array([(each.a, each.c) for each in lasting]),
+                "snapshot_epochs": np.array([snapshot.epochs for snapshot in lasting]),
+                "snapshots": np.array([(snapshot.a, snapshot.c) for snapshot in lasting]),
             }
             files.save(path, {**model.arrays(), **arrays}, same)
         if progress is not None:
             progress(epoch, plan.epochs)
-    if event is None and kept[-1].epochs != epoch:
-        kept.append(TokenObservables(corpus, epoch, *model.observe()))
+    if event is None and snapshots[-1].epochs != epoch:
+        snapshots.append(TokenObservables(corpus, epoch, *model.observe()))
     if event is None and mean <= plan.until_loss:
         event = LOSS_REACHED
-    return Epochs(np.array(losses), tuple(kept), event)
+    return Epochs(np.array(losses), tuple(snapshots), event)
 
 
 def _recorded(epoch: int) -> bool:

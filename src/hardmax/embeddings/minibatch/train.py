@@ -12,17 +12,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numba import intp
 
 from hardmax._lib import expect
 from hardmax._lib.arguments import check_arguments
-from hardmax._lib.compiled import INDEX, OUT_INDEX, njit
 from hardmax._lib.extras import install
 from hardmax._lib.parallel import cores
 from hardmax._lib.progress import Progress
 from hardmax._lib.scales import Scale, read_scale
 from hardmax.data.corpora.corpus import Corpus
-from hardmax.dynamics.blocks import BlockTrainer, Pull, StepOptions
+from hardmax.dynamics.blocks import Pull, StepOptions
 from hardmax.dynamics.checkpoint import digest
 from hardmax.dynamics.driver import read_milestones
 from hardmax.dynamics.optim import GD, SGD, Adam, AdamW, Optimizer
@@ -31,7 +29,14 @@ from hardmax.embeddings.first_step import initial_vectors
 from hardmax.embeddings.minibatch.kernels import REST, TILE, advance_tile, extend_rests, finish_tile
 from hardmax.embeddings.minibatch.loop import DIVERGED, TrainingPlan, run
 from hardmax.embeddings.minibatch.result import EmbeddingTraining
-from hardmax.embeddings.one_layer import by_block, evaluate, pulls_at, starting_vectors, token_mass
+from hardmax.embeddings.one_layer import (
+    VectorTrainer,
+    by_block,
+    evaluate,
+    pulls_at,
+    starting_vectors,
+    token_mass,
+)
 from hardmax.embeddings.two_layer import TwoLayerNetwork
 
 REMEMBERED = 128  # steps whose p, v and scalars are kept; then all rows are brought up to date
@@ -94,11 +99,6 @@ class OneLayerModel:
             self._pool.shutdown()
 
     @property
-    def E(self) -> np.ndarray:
-        """The embeddings (S, d), as `observe` left them."""
-        return self._rows("E")
-
-    @property
     def vectors(self) -> np.ndarray:
         """p and v as rows, as `observe` left them."""
         return self._rows("vectors")
@@ -107,7 +107,7 @@ class OneLayerModel:
     def parameters(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """E, p and v."""
         p, v = self.vectors
-        return self.E, p, v
+        return self._rows("E"), p, v
 
     def measured(self, corpus: Corpus) -> tuple[float, float]:
         """Mean over a corpus of the loss, and of the largest share of attention that a token has."""
@@ -129,8 +129,8 @@ class OneLayerModel:
         a, c = self._advance(rows)
         if not (np.isfinite(a).all() and np.isfinite(c).all()):
             return float("nan")
-        held = replace(batch, tokens=tokens, S=rows.size, vocabulary=None, written=None)
-        point = evaluate(held, a, c, self._scale)
+        renamed = replace(batch, tokens=tokens, S=rows.size, vocabulary=None, written=None)
+        point = evaluate(renamed, a, c, self._scale)
         gradients = np.array([point.A, point.C], self._A.dtype)
         gradients[np.abs(gradients) < np.finfo(gradients.dtype).tiny] = 0  # arithmetic with these is slow
         self._A[rows], self._C[rows] = gradients
@@ -196,22 +196,22 @@ class OneLayerModel:
         return np.concatenate(parts, axis=1)
 
     def _catch_up(self) -> tuple[np.ndarray, np.ndarray]:
-        found = self._advance(np.arange(self._done.size))
+        values = self._advance(np.arange(self._done.size))
         self._count_from_here()
-        return found
+        return values
 
     def _count_from_here(self) -> None:
         """Count steps from here on, where all rows are up to date."""
         self._now = 0
-        for each in (self._done, self._A, self._C):
-            each[:] = 0
+        for array in (self._done, self._A, self._C):
+            array[:] = 0
 
     def _finish(self, thread: int) -> None:
         """Take the pending step on the thread's part of p and v."""
         step = (self._low_k_at, self._now - 1, self._adaptive)
         for t in range(thread, len(self._sizes), self._workers):
             E, _, _, *vectors = (tiles[t] for tiles in self._arrays.values())
-            pv = (each.ravel() for each in vectors)  # views
+            pv = (tile.ravel() for tile in vectors)  # views
             finish_tile(E, self._sizes[t], self._moving, self._A, self._C, *pv, self._pv_at[t], *step)
 
     def _advance(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -253,23 +253,11 @@ def _zeros(shape: tuple[int, ...], kind: str) -> np.ndarray:
 
 def renumbered(tokens: np.ndarray, S: int) -> tuple[np.ndarray, np.ndarray]:
     """Return the distinct tokens in ascending order, and the place of each token among them."""
-    rows, places = np.empty(min(S, tokens.size), np.intp), np.empty(tokens.size, np.intp)
-    return rows[: _renumber(tokens, np.full(S, -1), rows, places)], places
-
-
-@njit(intp(INDEX, OUT_INDEX, OUT_INDEX, OUT_INDEX), cache=True, nogil=True)
-def _renumber(tokens, place, rows, places):  # type: ignore[no-untyped-def]
-    for token in tokens:
-        place[np.uintp(token)] = 0
-    count = 0
-    for s in range(place.size):
-        if place[s] == 0:
-            place[s] = count
-            rows[count] = s
-            count += 1
-    for slot in range(tokens.size):
-        places[slot] = place[np.uintp(tokens[slot])]
-    return count
+    present, places = np.zeros(S, bool), np.empty(S, np.intp)
+    present[tokens] = True
+    rows = np.flatnonzero(present)
+    places[rows] = np.arange(rows.size)
+    return rows, places[tokens]
 
 
 @check_arguments
@@ -345,10 +333,11 @@ def train_embeddings(
         None if checkpoint is None else Path(checkpoint),
         expect.whole("checkpoint_every", checkpoint_every, 1),
     )
-    model: Any = None
+    model: Any
     if rule is None:
         model = PlainModel(vectors, optimizers, layers, plan, -(-corpus.n // plan.batch), scales)
-        how = model.settings
+        rules = {name: {**settings(rule), "lr": rule.lr} for name, rule in optimizers.items()}
+        how = {"model": f"{layers} layers, plain", "optimizers": rules}
     else:
         model = (OneLayerModel if layers == 1 else _two_layers())(*vectors, rule, kind, count, **scales)
         how = {"model": "one layer" if layers == 1 else "two layers", **settings(rule), "dtype": kind}
@@ -356,7 +345,7 @@ def train_embeddings(
         done = run(model, corpus, plan, {**how, "start": digest(*vectors), **scales}, progress)
         has_diverged = done.event is not None and done.event.startswith(DIVERGED)
         loss, mass = (math.nan, math.nan) if has_diverged else model.measured(corpus)
-    name = ", ".join(sorted({each.name for each in optimizers.values()}))
+    name = ", ".join(sorted({step.name for step in optimizers.values()}))
     return done.training(model.parameters, loss, mass, name, plan.batch, layers=layers, **scales)
 
 
@@ -382,41 +371,32 @@ class PlainModel:
         per_epoch: int,
         scales: Mapping[str, Any],
     ) -> None:
-        self._vectors = dict(zip(BLOCKS, vectors, strict=True))
-        self._layers, self._scales, self._optimizers = layers, dict(scales), optimizers
-        milestones = [per_epoch * each for each in plan.milestones]
+        self._scales = dict(scales)
+        self._network = TwoLayerNetwork(**scales) if layers == 2 else None
+        milestones = [per_epoch * milestone for milestone in plan.milestones]
         steps = StepOptions.read(1, steps=per_epoch * plan.epochs, record=(), milestones=milestones)
-        names = [name for name in BLOCKS if name in optimizers]
-        start = {name: self._vectors[name] for name in names}
-        self._trainer = BlockTrainer(start, optimizers, steps, self._evaluate, self._pulls)
-        self._vectors |= self._trainer.blocks
-        self._batch: Any = None
+        batch: Any = None  # the plan's batches come one by one, with `step`
+        self._trainer = VectorTrainer(
+            batch, vectors, optimizers, optimizers, steps, self._evaluate, self._pulls
+        )
         self._loss = math.nan
-
-    @property
-    def settings(self) -> dict[str, Any]:
-        """What a checkpoint of the same training has in common."""
-        model = {"model": f"{self._layers} layers, plain"}
-        rules = {name: {**settings(each), "lr": each.lr} for name, each in self._optimizers.items()}
-        return {**model, "optimizers": rules}
 
     @property
     def parameters(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """E, p and v."""
-        E, p, v = self._vectors.values()
+        E, p, v = self._trainer.vectors.values()
         return E, p, v
 
-    def _evaluate(self, _: Any) -> Any:
-        E, p, v = self.parameters
-        if self._layers == 2:
-            return TwoLayerNetwork(**self._scales).gradients(self._batch, E, p, v)
+    def _evaluate(self, _: Any, E: np.ndarray, p: np.ndarray, v: np.ndarray) -> Any:
+        if self._network is not None:
+            return self._network.gradients(self._batch, E, p, v)
         return evaluate(self._batch, E @ p, E @ v, **self._scales)
 
     def _pulls(self, point: Any, _: int) -> dict[str, Pull]:
         self._loss = point.loss
-        if self._layers == 2:
-            return {name: Pull(-getattr(point, name)) for name in self._optimizers}
-        return pulls_at(point, self._optimizers, *self.parameters)
+        if self._network is not None:
+            return point.pulls(self._trainer.blocks)
+        return pulls_at(point, self._trainer.blocks, *self.parameters)
 
     def step(self, batch: Corpus, rate: float) -> float:
         """One step on a batch; returns the batch's loss before it, nan where the parameters overflowed."""
@@ -430,11 +410,10 @@ class PlainModel:
 
     def measured(self, corpus: Corpus) -> tuple[float, float]:
         """Mean over a corpus of the loss, and of the largest share of attention that a token has."""
-        if self._layers == 1:
+        if self._network is None:
             return one_layer_measures(corpus, *self.observe(), self._scales["scale"])
-        model = TwoLayerNetwork(**self._scales)
-        shares = model.attention(corpus, *self.parameters)
-        loss = model.gradients(corpus, *self.parameters).loss
+        shares = self._network.attention(corpus, *self.parameters)
+        loss = self._network.gradients(corpus, *self.parameters).loss
         return loss, float(np.maximum.reduceat(shares, corpus.offsets[:-1]).mean())
 
     def arrays(self) -> dict[str, np.ndarray]:

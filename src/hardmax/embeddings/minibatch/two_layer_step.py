@@ -80,7 +80,7 @@ class TwoLayerModel:
         def work(rows: np.ndarray) -> _GradientPart:
             return backward(self._forward(batch, rows), batch.n, *self._scales)
 
-        for part in self._map(work, self._groups(batch)):
+        for part in self._map(work, similar(np.diff(batch.offsets), self.W.shape[1])):
             self._by_W.index_add_(0, part.places, part.by_rows)
             loss += part.loss
         self.steps += 1
@@ -100,10 +100,11 @@ class TwoLayerModel:
         """Mean over a corpus of the loss, and of the largest share of attention that a token has."""
 
         def work(rows: np.ndarray) -> tuple[float, float]:
-            found = self._forward(corpus, rows)
-            return found.loss, float(found.Q.max(dim=1).values.double().sum())
+            layers = self._forward(corpus, rows)
+            return layers.loss, float(layers.Q.max(dim=1).values.double().sum())
 
-        losses, shares = zip(*self._map(work, self._groups(corpus)), strict=True)
+        groups = similar(np.diff(corpus.offsets), self.W.shape[1])
+        losses, shares = zip(*self._map(work, groups), strict=True)
         return sum(losses) / corpus.n, sum(shares) / corpus.n
 
     @property
@@ -119,17 +120,14 @@ class TwoLayerModel:
 
     def arrays(self) -> dict[str, np.ndarray]:
         """Parameters, moments and the number of steps."""
-        held = {name: getattr(self, name).numpy() for name in ("W", "first", "second")}
-        return {**held, "steps": np.array(self.steps)}
+        arrays = {name: getattr(self, name).numpy() for name in ("W", "first", "second")}
+        return {**arrays, "steps": np.array(self.steps)}
 
     def restore(self, arrays: Mapping[str, np.ndarray]) -> None:
         """Continue from what `arrays` returned."""
         for name in ("W", "first", "second"):
             getattr(self, name).numpy()[:] = arrays[name]
         self.steps = int(arrays["steps"])
-
-    def _groups(self, corpus: Corpus) -> Iterator[np.ndarray]:
-        return similar(np.diff(corpus.offsets), self.W.shape[1])
 
     def _forward(self, corpus: Corpus, rows: np.ndarray) -> _LayerPass:
         tokens, counts = padded(corpus, rows)
