@@ -73,7 +73,7 @@ class TextStatistics:
     def of(self, label: Any = None) -> Followed:
         """Compare logits and values with the posterior difference of a class; by default the last one."""
         model = self._model
-        k = len(model.classes_) - 1 if label is None else class_number(model, label)
+        k = class_number(model, label)
         shares = model._shares / model._shares.sum()
         x = self.posterior_difference[:, k] - (2 * shares[k] - 1)
         return Followed(model.classes_.tolist()[k], x, model.attention_, column_for(model.values_, k))
@@ -100,14 +100,15 @@ class TextStatistics:
         return "\n".join([*lines, f"Assumption 4: {self.assumption_4.witness or 'holds'}"])
 
     def _repr_html_(self) -> str:
-        rows = [
-            (f.label, f.r_v, f.r_p, f.sign_accuracy()) for f in map(self.of, self._model.classes_.tolist())
-        ]
+        classes = map(self.of, self._model.classes_.tolist())
+        rows = [(one.label, one.r_v, one.r_p, one.sign_accuracy()) for one in classes]
         return table("How the model follows the posterior difference", ("class", "r_v", "r_p", "signs"), rows)
 
 
 def class_number(model: AttentionClassifier, label: Any) -> int:
-    """Return the index of a class of the model."""
+    """Return the index of a class of the model; by default of the last one."""
+    if label is None:
+        return len(model.classes_) - 1
     places = [k for k, name in enumerate(model.classes_.tolist()) if np.isscalar(label) and name == label]
     if not places:
         raise ValueError(f"label must be one of {model.classes_.tolist()}, got {expect._short(label)}")
@@ -123,20 +124,15 @@ def column_for(values: np.ndarray, k: int) -> np.ndarray:
 
 def corpus_of(rows: Any, codes: np.ndarray, classes: int) -> Corpus | str:
     """Return the texts as the theory sees them, or why it does not cover them; large corpora are not kept."""
-    from scipy.sparse import csr_matrix
-
     if classes != 2:
         return f"labels are of {classes} classes, where the theory has two"
-    lengths = (
-        np.diff(rows.indptr)
-        if (rows.data == 1).all()
-        else np.add.reduceat(np.append(rows.data, 0.0), rows.indptr[:-1])
-    )
+    lengths = np.diff(rows.indptr)
+    if not (rows.data == 1).all():
+        lengths = np.add.reduceat(np.append(rows.data, 0.0), rows.indptr[:-1])
     if not (lengths > 0).all() or lengths.min() != lengths.max():
         return (
             f"texts have from {lengths.min():g} to {lengths.max():g} tokens, where the theory has one length"
         )
     if rows.columns > MOST_TOKENS or (rows.data != np.floor(rows.data)).any():
         return "the texts are too many tokens, or weighed; the theory is applied to small corpora of counts"
-    matrix = csr_matrix(rows.arrays, shape=(len(rows), rows.columns))
-    return Corpus.from_counts(matrix, 2 * codes - 1)
+    return Corpus.from_counts(rows.matrix, 2 * codes - 1)
