@@ -207,28 +207,17 @@ def survey(
     interrupted: Callable[[], bool] = lambda: False,
 ) -> Analysis:
     """Check distinct sentences of a text of any size; `walk_through` explains the last three arguments."""
-    n, repaired = _collocation(text), np.empty(0, dtype=np.int64)
-    if repair:
-        repaired = np.flatnonzero(n == NEVER_FIRST)
-    n = np.maximum(n, MISSING)
+    # the token that follows each at the beginning of sentences
+    longer = np.flatnonzero(text.lengths > 1)
+    x, y = text.column(0, longer), text.column(1, longer)
+    n = np.full(text.V, MISSING)
+    n[x] = y
+    repaired = np.flatnonzero(n == MISSING) if repair else np.empty(0, dtype=np.int64)
+    n[x[n[x] != y]] = MISSING  # several tokens follow it
     n[repaired] = complete(n)[repaired]
     walk = walk_through(text, n, workers=workers, tell=tell, interrupted=interrupted)
     orders = Orders.of(walk, text.V)
     return Analysis(n, orders, _violations(walk, n, orders), repaired, repair, walk, sentences)
-
-
-NEVER_FIRST = -1
-SEVERAL = -2
-
-
-def _collocation(text: Distinct) -> Ints:
-    """Return for each token the one that follows it at the beginning of sentences, or why there is none."""
-    longer = np.flatnonzero(text.lengths > 1)
-    x, y = text.column(0, longer), text.column(1, longer)
-    n = np.full(text.V, NEVER_FIRST)
-    n[x] = y
-    n[x[n[x] != y]] = SEVERAL
-    return n
 
 
 def _heavier(text: SortedText, n: Ints, place: int) -> list[tuple[int, int, int, int]]:

@@ -96,11 +96,11 @@ class NextTokenModel(Model):
         if self.blocks == BLOCKS[:1]:
             return train_output(Pairs.of(self.samples, n).collocation, self._one(optimizer), **options)
         if self.weights is not None or self.joint:
-            steps = options.pop("steps", None)
-            by = optimizer if isinstance(optimizer, Mapping) else self._one(optimizer)
+            rate = optimizer if isinstance(optimizer, Mapping) else self._one(optimizer)
+            options = {"steps": None, "rate": rate, **options}
             if self.weights is not None:
-                return train_unmerged(self.weights, steps, by, **options)
-            return train_jointly(self.samples, steps, by, E=self.E, **options)
+                return train_unmerged(self.weights, **options)
+            return train_jointly(self.samples, E=self.E, **options)
         by = dict(zip(BLOCKS, self.each(optimizer), strict=True))
         if by["W_kq"].of_matrix:
             raise ValueError(
@@ -109,17 +109,16 @@ class NextTokenModel(Model):
             )
         if W_ov is None and not _is_plain(by["W_ov"]):
             W_ov = train_output(Pairs.of(self.samples, n).collocation, by["W_ov"], steps=output_steps).W_ov
-        how: dict[str, Any] = {"stage1": output_steps, "first_rate": by["W_ov"].constant_rate}
+        first_rate = by["W_ov"].constant_rate
         if _is_plain(by["W_kq"]) and set(options) <= FAST:
-            rates = {name: x for name, x in how.items() if W_ov is None}
-            rate = by["W_kq"].constant_rate
-            return train(self.samples, rate=rate, W_ov=W_ov, n=n, **rates, **options)
+            first: Any = {"stage1": output_steps, "first_rate": first_rate} if W_ov is None else {}
+            return train(self.samples, rate=by["W_kq"].constant_rate, W_ov=W_ov, n=n, **first, **options)
         for name in ("after", "stop"):
             if name in options:
                 raise TypeError(f"{name} is for Normalized steps on all sentences; give checkpoint= instead")
         pairs = Pairs.of(self.samples, n)
         if W_ov is None:
-            W_ov = stage_1(pairs.collocation, output_steps, by["W_ov"].constant_rate)
+            W_ov = stage_1(pairs.collocation, output_steps, first_rate)
         return train_attention(pairs, W_ov, by["W_kq"], **options)
 
     def _flow(  # type: ignore[override]
@@ -130,20 +129,15 @@ class NextTokenModel(Model):
             raise TypeError(
                 "hm.flow follows W_kq after W_ov is trained; take samples.model() without options"
             )
-        rates = self._rates(self.optimizers if optimizer is None else optimizer)
-        return train_by_flow(
-            self.samples, until, stage1=output_steps, rate=rates["W_kq"], first_rate=rates["W_ov"], **options
-        )
-
-    def _rates(self, optimizer: Any) -> dict[str, float]:
-        each = dict(zip(BLOCKS, self.each(optimizer), strict=True))
-        for name, one in each.items():
-            if not _is_plain(one):
+        first, second = self.each(self.optimizers if optimizer is None else optimizer)
+        for name, step in (("W_ov", first), ("W_kq", second)):
+            if not _is_plain(step):
                 raise TypeError(
-                    f"optimizer of {name} must be Normalized with one learning rate, got {one!r}; its flow "
+                    f"optimizer of {name} must be Normalized with one learning rate, got {step!r}; its flow "
                     "is the normalized one: train by other optimizers with hm.train"
                 )
-        return {name: one.constant_rate for name, one in each.items()}
+        rates = {"rate": second.constant_rate, "first_rate": first.constant_rate}
+        return train_by_flow(self.samples, until, stage1=output_steps, **rates, **options)
 
     def _one(self, optimizer: Any) -> Optimizer:
         """The optimizer of a single block, or of all blocks as one vector."""
