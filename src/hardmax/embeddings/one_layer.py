@@ -405,7 +405,7 @@ class VectorTrainer(BlockTrainer):
         options: how many steps, on which sequences.
         evaluate: returns the model at E, p and v for some sequences.
         pulls: as in `BlockTrainer`.
-        held: as in `BlockTrainer`.
+        arrays: more arrays that change in place, which a checkpoint must keep.
     """
 
     def __init__(
@@ -417,7 +417,7 @@ class VectorTrainer(BlockTrainer):
         options: StepOptions,
         evaluate: Callable[..., Any],
         pulls: Callable[[Any, int], Mapping[str, Pull]],
-        held: Mapping[str, np.ndarray] | None = None,
+        arrays: Mapping[str, np.ndarray] | None = None,
     ) -> None:
         self.corpus = corpus
         self.vectors = {name: np.array(x) for name, x in zip("Epv", start, strict=True)}
@@ -425,7 +425,7 @@ class VectorTrainer(BlockTrainer):
         def at(inputs: np.ndarray | None) -> Any:
             return evaluate(corpus if inputs is None else take(corpus, inputs), *self.vectors.values())
 
-        super().__init__({name: self.vectors[name] for name in moving}, optimizer, options, at, pulls, held)
+        super().__init__({name: self.vectors[name] for name in moving}, optimizer, options, at, pulls, arrays)
         self.vectors |= self.blocks
 
     def identify(self, model: str, **scales: float) -> dict[str, Any]:
@@ -488,13 +488,8 @@ def training_identity(
 ) -> dict[str, Any]:
     """What a checkpoint of the same training has in common."""
     data = digest(corpus.tokens, corpus.counts, corpus.offsets, corpus.labels)
-    return {
-        "model": model,
-        "blocks": sorted(blocks),
-        "corpus": data,
-        "start": digest(*start.values()),
-        **scales,
-    }
+    vectors = digest(*start.values())
+    return {"model": model, "blocks": sorted(blocks), "corpus": data, "start": vectors, **scales}
 
 
 def take(corpus: Corpus, chosen: np.ndarray) -> Corpus:

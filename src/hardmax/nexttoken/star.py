@@ -47,16 +47,16 @@ class KqStar:
     parts: tuple[Part, ...] = ()
 
     @classmethod
-    def of(cls, pairs: Pairs, known: Orders | None = None) -> KqStar:
-        """From the pairs of a dataset; `known` saves extracting its orders once more."""
-        relations = orders(pairs.samples, pairs.collocation) if known is None else known
+    def of(cls, pairs: Pairs, relations: Orders | None = None) -> KqStar:
+        """From the pairs of a dataset; its orders are extracted again if they are not given."""
+        relations = orders(pairs.samples, pairs.collocation) if relations is None else relations
         keys, V = pairs.query * pairs.samples.V + pairs.token, relations.V
         above = np.searchsorted(keys, relations.query * V + relations.above)
         below = np.searchsorted(keys, relations.query * V + relations.below)
         values: dict[int, Any] = {}  # by pair
         parts: list[Part] = []
         for rows in _queries(relations.query):
-            column = _closed_form(above[rows], below[rows])
+            column = _closed_form(above[rows].tolist(), below[rows].tolist())
             if column is None:
                 inside, ends = np.unique(np.concatenate([above[rows], below[rows]]), return_inverse=True)
                 best = solve(Constraints.between_entries((len(inside),), *np.split(ends, 2)))
@@ -191,11 +191,10 @@ def _queries(query: Ints) -> list[slice]:
     return [slice(a, b) for a, b in pairwise([*starts, len(query)])]
 
 
-def _closed_form(above: Ints, below: Ints) -> dict[int, Fraction] | None:
+def _closed_form(above: list[int], below: list[int]) -> dict[int, Fraction] | None:
     """Return one query's values by pair; None if it has confused tokens."""
-    tops, lows = set(above.tolist()), below.tolist()
-    if tops & set(lows):
+    if not set(above).isdisjoint(below):
         return None
-    if len(tops) == 1:
-        return star_column(int(above[0]), lows)
-    return kq_column(zip(above.tolist(), lows, strict=True))
+    if len(set(above)) == 1:
+        return star_column(above[0], below)
+    return kq_column(zip(above, below, strict=True))

@@ -273,13 +273,13 @@ def train(
     ahead = np.union1d(wanted[wanted > done], done)
     if stage is None:
         return Training.of(pairs, W_ov, rate, "step", ahead[:1].astype(np.float64), a[None].copy(), **fields)
-    taken = done
+    reached = done
 
     def watch(count: int) -> bool:
-        nonlocal taken
-        taken += count
+        nonlocal reached
+        reached += count
         if progress and count:
-            progress(taken, steps)
+            progress(reached, steps)
         return bool(stop and stop())
 
     piece = max(1, REPORT // max(1, len(pairs.pair)))

@@ -1,4 +1,4 @@
-"""One walk through sorted sentences that meets every node of their trie, which is never stored."""
+"""One walk through sorted sentences that visits every node of their trie, which is never stored."""
 
 from __future__ import annotations
 
@@ -183,9 +183,12 @@ def walk(text, order, offsets, first_token, last_token, n, longest, stop):  # ty
     kids, kids_mass, kids_first, kids_least, kids_most = np.empty((5, longest), dtype=np.int64)
     times = np.zeros(len(n), dtype=np.int64)
     # some sentences at a time: their rows, and how often and where first they occur
-    held, at = np.empty(_AT_ONCE * (longest // PER_ROW + 1), dtype=np.int64), np.zeros(_AT_ONCE + 1, np.int64)
+    packed, at = (
+        np.empty(_AT_ONCE * (longest // PER_ROW + 1), dtype=np.int64),
+        np.zeros(_AT_ONCE + 1, np.int64),
+    )
     sizes, masses, numbers = np.empty((3, _AT_ONCE), dtype=np.int64)
-    copies = Copies(held, at, sizes, masses, numbers)
+    copies = Copies(packed, at, sizes, masses, numbers)
     for x in range(first_token, last_token):
         if stop[0]:
             break
@@ -203,7 +206,7 @@ def walk(text, order, offsets, first_token, last_token, n, longest, stop):  # ty
             length = shared = 0
             for r in range(0 if ended else at[m], 0 if ended else at[m + 1]):
                 for shift in (2 * BITS, BITS, 0):
-                    line[length] = ((held[r] >> shift) & MASK) - 1
+                    line[length] = ((packed[r] >> shift) & MASK) - 1
                     length += line[length] >= 0
             for j in range(1, length - 1):
                 if line[j] != line[0]:
@@ -329,7 +332,7 @@ class SortedText:
 
 
 class Walk:
-    """What a walk through all sentences found; in which order its parts are added changes nothing."""
+    """The result of a walk through all sentences; the order in which its parts are added does not matter."""
 
     def __init__(self, text: SortedText) -> None:
         self.text = text

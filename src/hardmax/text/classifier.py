@@ -29,19 +29,9 @@ from hardmax._lib import expect
 from hardmax.data.corpora.corpus import Corpus
 from hardmax.dynamics.optim import AdamW
 from hardmax.embeddings.minibatch import train_embeddings
+from hardmax.text import explanations, model_file
 from hardmax.text import kernels as compiled
-from hardmax.text import model_file
 from hardmax.text.counting.vectorizer import NgramVectorizer, mapped, read_documents, tokens_of, workers
-from hardmax.text.explanations import (
-    BACKGROUND,
-    Explanation,
-    TokenPart,
-    TokenRanking,
-    TopKReport,
-    Word,
-    WordMap,
-)
-from hardmax.text.statistics import TextStatistics, class_number, column_for, corpus_of
 from hardmax.text.training import Report, State, TextRows, TrainedPasses, printed, train, usual
 
 TEXTS = 4096  # whose scores one thread computes at a time
@@ -256,7 +246,7 @@ class AttentionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         self.classes_ = labels.classes
         self._count(rows, labels, weights)
-        self._corpus = corpus_of(rows, labels.codes, len(labels.classes))
+        self._corpus = explanations.corpus_of(rows, labels.codes, len(labels.classes))
         if self._chosen_solver == "embeddings":
             return self._fit_embeddings(rows, labels, seed, report)
         settings = usual(self._chosen_solver, rows, weights, **options)
@@ -501,7 +491,7 @@ class AttentionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     # -- what it learned ----------------------------------------------------------------------------------
 
-    def explain(self, text: Any, label: Any = None) -> Explanation:
+    def explain(self, text: Any, label: Any = None) -> explanations.Explanation:
         """Explain a score by the tokens of the text: share of attention, value and contribution.
 
         The score is that of the predicted class, or of ``label``.
@@ -516,22 +506,22 @@ class AttentionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             )
         scores = self._scores(rows, self._model, self._top)[0]
         predicted = int(self._labels(scores)[0])
-        k = predicted if label is None else class_number(self, label)
+        k = predicted if label is None else explanations.class_number(self, label)
         columns, shares = self._attended(rows)
-        values = column_for(self._model[:, 1:], k)[columns]
-        names, counts = [*self.get_feature_names_out(), BACKGROUND], np.append(rows.data, 1.0)
+        values = explanations.column_for(self._model[:, 1:], k)[columns]
+        names, counts = [*self.get_feature_names_out(), explanations.BACKGROUND], np.append(rows.data, 1.0)
         parts = [
-            TokenPart(str(names[j]), float(n), float(s), float(v), float(s * v))
+            explanations.TokenPart(str(names[j]), float(n), float(s), float(v), float(s * v))
             for j, n, s, v in zip(columns.tolist(), counts, shares, values, strict=True)
             if s > 0.0
         ]
         parts.sort(key=lambda part: (-abs(part.contribution), part.token))
         contributions = dict(zip(columns.tolist(), (shares * values).tolist(), strict=True))
         words, unknown = self._words(text, contributions) if whole else ((), 0)
-        score = float(column_for(scores, k)[0])
+        score = float(explanations.column_for(scores, k)[0])
         probability = expit(score) if scores.shape[1] == 1 else softmax(scores[0])[k]
         classes = self.classes_.tolist()
-        return Explanation(
+        return explanations.Explanation(
             classes[k], float(probability), score, tuple(parts), words, unknown, classes[predicted]
         )
 
@@ -566,7 +556,7 @@ class AttentionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             is_known[at : at + length] = True
         return tuple(zip(spelled, parts.tolist(), strict=True)), int((~is_known).sum())
 
-    def top_tokens(self, n: int = 10, label: Any = None) -> TokenRanking:
+    def top_tokens(self, n: int = 10, label: Any = None) -> explanations.TokenRanking:
         """Rank the tokens that the model selects for a class, or for each class.
 
         Args:
@@ -578,16 +568,16 @@ class AttentionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """
         check_is_fitted(self, "attention_")
         n = expect.whole("n", n, 1)
-        classes = range(len(self.classes_)) if label is None else [class_number(self, label)]
+        classes = range(len(self.classes_)) if label is None else [explanations.class_number(self, label)]
         names, mass = self.get_feature_names_out(), self._model[:-1, 0]
         total, words = self._counts.sum(axis=1), []
         for k in classes:
-            values = column_for(self.values_, k)
+            values = explanations.column_for(self.values_, k)
             if self.values_.shape[1] > 1:
                 values = values - self.values_.mean(axis=1)
             pull = np.where(values > 0, mass * values, -np.inf)
             words += [
-                Word(
+                explanations.Word(
                     str(names[j]),
                     self.classes_.tolist()[k],
                     float(self._counts[j, k] / total[j]) if total[j] else math.nan,
@@ -598,9 +588,11 @@ class AttentionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 for j in np.argsort(-pull, kind="stable")[:n].tolist()
                 if np.isfinite(pull[j])
             ]
-        return TokenRanking(tuple(words))
+        return explanations.TokenRanking(tuple(words))
 
-    def evaluate_top_k(self, X: Any, y: Any = None, k: int = 10, by: str = "contribution") -> TopKReport:
+    def evaluate_top_k(
+        self, X: Any, y: Any = None, k: int = 10, by: str = "contribution"
+    ) -> explanations.TopKReport:
         """Predict from the k most important tokens of each text alone.
 
         Args:
@@ -626,21 +618,21 @@ class AttentionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             if len(truth) != len(rows):
                 raise ValueError(f"y must have {len(rows)} labels, one per text, got {len(truth)}")
             accuracies = [float(np.mean(self.classes_[codes] == truth)) for codes in (short, full)]
-        return TopKReport(k, by, self.classes_[short], *means, *accuracies)
+        return explanations.TopKReport(k, by, self.classes_[short], *means, *accuracies)
 
-    def word_map(self, label: Any = None) -> WordMap:
+    def word_map(self, label: Any = None) -> explanations.WordMap:
         """Return value and attention of all tokens, as in paper A's first figure."""
         check_is_fitted(self, "attention_")
-        k = class_number(self, label)
+        k = explanations.class_number(self, label)
         x, counts = self.statistics_.posterior_difference[:, k], self._counts.sum(axis=1)
-        names, values = self.get_feature_names_out(), column_for(self.values_, k)
-        return WordMap(self.classes_.tolist()[k], names, values, self.attention_, x, counts)
+        names, values = self.get_feature_names_out(), explanations.column_for(self.values_, k)
+        return explanations.WordMap(self.classes_.tolist()[k], names, values, self.attention_, x, counts)
 
     @property
-    def statistics_(self) -> TextStatistics:
+    def statistics_(self) -> explanations.TextStatistics:
         """Comparison of the fitted logits and values with the posterior difference of each token."""
         check_is_fitted(self, "attention_")
-        return TextStatistics(self)
+        return explanations.TextStatistics(self)
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the model as one file without code in it, for `load`."""

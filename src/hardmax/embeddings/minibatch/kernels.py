@@ -7,7 +7,6 @@ otherwise stay in use.
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 from numba import boolean, float32, float64, intp, types
@@ -19,9 +18,7 @@ TERMS = 8  # of the series for steps without a gradient
 REST = 4 + TERMS  # numbers that sum up such steps: see `extend_rests`
 
 
-def stretch(kind: Any, readonly: bool = False) -> Any:
-    """Type of a contiguous array of numbers, as the kernels take it."""
-    return types.Array(kind, 1, "C", readonly=readonly)
+KINDS = (float32, float64)  # of the parameters
 
 
 @njit(nogil=True, fastmath=VECTORIZED)
@@ -44,7 +41,7 @@ def _adamw(x, m, s, keep, rate, scale, eps):  # type: ignore[no-untyped-def]
 
 
 @njit(
-    [types.void(*[stretch(kind)] * 4, stretch(kind, readonly=True)) for kind in (float32, float64)],
+    [types.void(*5 * (x[::1],)) for x in KINDS],
     cache=True,
     nogil=True,
     error_model="numpy",
@@ -161,23 +158,15 @@ def _weighted_rows(E, size, rows, A, C, out):  # type: ignore[no-untyped-def]
             by_v[t] += C0 * E[i, t] + C1 * E[j, t] + C2 * E[k, t] + C3 * E[l, t]
 
 
-def _read(kind: types.Type, dimensions: int) -> types.Type:
-    return types.Array(kind, dimensions, "C", readonly=True)
-
-
 _FINISH = [
-    types.void(
-        *(x[:, ::1], intp, INDEX, *2 * (_read(x, 1),), *3 * (stretch(x),)),
-        *(x[:, ::1], _read(x, 2), intp, boolean),
-    )
-    for x in (float32, float64)
+    types.void(*(x[:, ::1], intp, INDEX, *5 * (x[::1],), *2 * (x[:, ::1],), intp, boolean)) for x in KINDS
 ]
 _ADVANCE = [
     types.void(
-        *(*3 * (x[:, ::1],), intp, INDEX, INDEX, *3 * (_read(x, 1),), *3 * (_read(x, 2),)),
-        *(intp, boolean, stretch(x), stretch(x)),
+        *(*3 * (x[:, ::1],), intp, INDEX, INDEX, *3 * (x[::1],), *3 * (x[:, ::1],)),
+        *(intp, boolean, *2 * (x[::1],)),
     )
-    for x in (float32, float64)
+    for x in KINDS
 ]
 
 

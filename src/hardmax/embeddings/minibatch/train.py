@@ -1,4 +1,7 @@
-"""Training of E, p and v by mini-batches."""
+"""Training of E, p and v by mini-batches: the compiled model, the plain one, and the loop over epochs.
+
+Every epoch has a new order of mini-batches, and the rate falls at milestones.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +10,10 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager, nullcontext
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -20,24 +24,16 @@ from hardmax._lib.parallel import cores
 from hardmax._lib.progress import Progress
 from hardmax._lib.scales import Scale, read_scale
 from hardmax.data.corpora.corpus import Corpus
-from hardmax.dynamics.blocks import Pull, StepOptions
-from hardmax.dynamics.checkpoint import digest
-from hardmax.dynamics.driver import read_milestones
+from hardmax.dynamics import checkpoint as files
+from hardmax.dynamics.blocks import Pull, StepOptions, epoch_order
+from hardmax.dynamics.driver import FACTOR, LOSS_REACHED, read_milestones
 from hardmax.dynamics.optim import GD, SGD, Adam, AdamW, Optimizer
 from hardmax.dynamics.optim.base import settings
+from hardmax.embeddings import one_layer
 from hardmax.embeddings.first_step import initial_vectors
 from hardmax.embeddings.minibatch.kernels import REST, TILE, advance_tile, extend_rests, finish_tile
-from hardmax.embeddings.minibatch.loop import DIVERGED, TrainingPlan, run
-from hardmax.embeddings.minibatch.result import EmbeddingTraining
-from hardmax.embeddings.one_layer import (
-    VectorTrainer,
-    by_block,
-    evaluate,
-    pulls_at,
-    starting_vectors,
-    token_mass,
-)
-from hardmax.embeddings.two_layer import TwoLayerNetwork
+from hardmax.embeddings.minibatch.result import EmbeddingTraining, TokenObservables, mean_by_epoch
+from hardmax.embeddings.two_layer import TwoLayerNetwork, two_layers
 
 REMEMBERED = 128  # steps whose p, v and scalars are kept; then all rows are brought up to date
 NARROW = 128  # columns of a tile at least, where there are this many
@@ -120,30 +116,27 @@ class OneLayerModel:
         part at once.
         """
         with self._whole():
-            return self._step(batch, rate)
-
-    def _step(self, batch: Corpus, rate: float) -> float:
-        if self._now == REMEMBERED:
-            self._catch_up()
-        rows, tokens = renumbered(batch.tokens, batch.S)
-        a, c = self._advance(rows)
-        if not (np.isfinite(a).all() and np.isfinite(c).all()):
-            return float("nan")
-        renamed = replace(batch, tokens=tokens, S=rows.size, vocabulary=None, written=None)
-        point = evaluate(renamed, a, c, self._scale)
-        gradients = np.array([point.A, point.C], self._A.dtype)
-        gradients[np.abs(gradients) < np.finfo(gradients.dtype).tiny] = 0  # arithmetic with these is slow
-        self._A[rows], self._C[rows] = gradients
-        self._moving = rows[gradients.any(axis=0)]
-        self.steps += 1
-        self._low_k_at[self._now] = self._k_at[self._now] = self.rule.scalars(self.steps, rate)
-        if self._adaptive:
-            extend_rests(self._k_at, self._now, self._rests)
-            self._low_rests[: self._now + 1] = self._rests[: self._now + 1]
-        self._now += 1
-        self._pending = True
-        self._give(self._finish)
-        return point.loss
+            if self._now == REMEMBERED:
+                self._catch_up()
+            rows, tokens = renumbered(batch.tokens, batch.S)
+            a, c = self._advance(rows)
+            if not (np.isfinite(a).all() and np.isfinite(c).all()):
+                return math.nan
+            renamed = replace(batch, tokens=tokens, S=rows.size, vocabulary=None, written=None)
+            point = one_layer.evaluate(renamed, a, c, self._scale)
+            gradients = np.array([point.A, point.C], self._A.dtype)
+            gradients[np.abs(gradients) < np.finfo(gradients.dtype).tiny] = 0  # arithmetic with these is slow
+            self._A[rows], self._C[rows] = gradients
+            self._moving = rows[gradients.any(axis=0)]
+            self.steps += 1
+            self._low_k_at[self._now] = self._k_at[self._now] = self.rule.scalars(self.steps, rate)
+            if self._adaptive:
+                extend_rests(self._k_at, self._now, self._rests)
+                self._low_rests[: self._now + 1] = self._rests[: self._now + 1]
+            self._now += 1
+            self._pending = True
+            self._give(self._finish)
+            return point.loss
 
     def observe(self) -> tuple[np.ndarray, np.ndarray]:
         """a and c of all tokens."""
@@ -260,6 +253,161 @@ def renumbered(tokens: np.ndarray, S: int) -> tuple[np.ndarray, np.ndarray]:
     return rows, places[tokens]
 
 
+def epoch_batches(corpus: Corpus, batch: int, seed: int, epoch: int) -> Iterator[Corpus]:
+    """The batches of an epoch, each a corpus over the same vocabulary."""
+    order = epoch_order(corpus.n, seed, epoch)
+    for first in range(0, corpus.n, batch):
+        yield one_layer.take(corpus, order[first : first + batch])
+
+
+def rate_at(rate: float, milestones: Sequence[int], epoch: int) -> float:
+    """Learning rate of an epoch, counted from 0; a milestone m acts from the epoch m on."""
+    for milestone in milestones:
+        if epoch >= milestone:
+            rate *= FACTOR
+    return rate
+
+
+@dataclass(frozen=True)
+class TrainingPlan:
+    """How long and how fast to train, and where to keep the work."""
+
+    rate: float  # of the first epochs
+    milestones: Sequence[int]
+    epochs: int
+    batch: int
+    until_loss: float
+    seed: int  # of the shuffles
+    checkpoint: Path | None
+    checkpoint_every: int
+
+
+DIVERGED = "diverged"  # how the event of a training that broke begins
+
+
+class Epochs(NamedTuple):
+    """What a loop leaves in addition to the model."""
+
+    losses: np.ndarray  # (steps,)
+    snapshots: tuple[TokenObservables, ...]
+    event: str | None
+
+    def training(
+        self,
+        model: tuple[Any, Any, Any],
+        loss: float,
+        mass: float,
+        method: str,
+        batch: int,
+        layers: int = 1,
+        **scales: float,
+    ) -> EmbeddingTraining:
+        """The run, with E, p and v of the trained model."""
+        end, (E, p, v) = self.snapshots[-1], model
+        return EmbeddingTraining(
+            end.corpus,
+            end.epochs,
+            end.a,
+            end.c,
+            source=two_layers if layers == 2 else partial(end.corpus.problem, E, v, **scales),
+            clock="step",
+            times=np.arange(1, len(self.losses) + 1),
+            points=None,
+            event=self.event,
+            method=method,
+            observed={"losses": self.losses},
+            end=p,
+            E=E,
+            v=v,
+            loss=loss,
+            mass=mass,
+            snapshots=self.snapshots,
+            batch=batch,
+            layers=layers,
+            **scales,
+        )
+
+
+def run(
+    model: Any, corpus: Corpus, plan: TrainingPlan, identity: dict[str, Any], progress: Progress | None
+) -> Epochs:
+    """Train, from the checkpoint if there is one, which must be of the training with this ``identity``.
+
+    The model has the methods of `OneLayerModel`: ``step``, ``observe``, ``arrays`` and ``restore``.
+    """
+    same = {
+        **identity,
+        "rate": None if math.isnan(plan.rate) else plan.rate,
+        "batch": plan.batch,
+        "milestones": list(plan.milestones),
+        "seed": plan.seed,
+        "corpus": files.digest(corpus.tokens, corpus.counts, corpus.offsets, corpus.labels),
+    }
+    losses: list[float] = []
+    snapshots: list[TokenObservables] = []
+    path, steps = plan.checkpoint, -(-corpus.n // plan.batch)
+    if path is not None and path.exists():
+        kinds = {
+            "losses": np.empty(0),
+            "snapshot_epochs": np.empty(0, dtype=np.int64),
+            "snapshots": np.empty((0, 2, corpus.S)),
+        }
+        contents = files.load(path, same, {**model.arrays(), **kinds})
+        model.restore(contents)
+        losses = contents["losses"].tolist()
+        if len(contents["snapshots"]) != len(contents["snapshot_epochs"]) or len(losses) % steps:
+            raise ValueError(
+                f"checkpoint must be whole, {path} is not; name another file, or remove this one"
+            )
+        marks = zip(contents["snapshot_epochs"].tolist(), contents["snapshots"], strict=True)
+        snapshots = [TokenObservables(corpus, epoch, a, c) for epoch, (a, c) in marks]
+    epoch = len(losses) // steps
+    mean = float(mean_by_epoch(np.array(losses[-steps:]), corpus.n, plan.batch)[0]) if losses else np.inf
+    if not snapshots:
+        snapshots.append(TokenObservables(corpus, 0, *model.observe()))
+    if path is not None and epoch < plan.epochs and mean > plan.until_loss:
+        files.check_folder(path)
+    event = None
+    while epoch < plan.epochs and mean > plan.until_loss:
+        rate = rate_at(plan.rate, plan.milestones, epoch)
+        for part in epoch_batches(corpus, plan.batch, plan.seed, epoch):
+            losses.append(model.step(part, rate))
+            if not math.isfinite(losses[-1]):
+                break
+        a, c = model.observe()
+        if not (math.isfinite(losses[-1]) and np.isfinite(a).all() and np.isfinite(c).all()):
+            # No snapshot and no checkpoint is made: both keep their earlier state.
+            rate_text = "" if math.isnan(plan.rate) else f" ({plan.rate:g})"
+            event = f"{DIVERGED} in epoch {epoch + 1}: lower the rate{rate_text}"
+            break
+        epoch += 1
+        mean = float(mean_by_epoch(np.array(losses[-steps:]), corpus.n, plan.batch)[0])
+        last = epoch == plan.epochs or mean <= plan.until_loss
+        if last or _recorded(epoch):
+            snapshots.append(TokenObservables(corpus, epoch, a, c))
+        if path is not None and (last or epoch % plan.checkpoint_every == 0):
+            # An end that is not recorded stays out of the file: a longer training has no such snapshot.
+            lasting = [snapshot for snapshot in snapshots if _recorded(snapshot.epochs)]
+            arrays = {
+                "losses": np.array(losses),
+                "snapshot_epochs": np.array([snapshot.epochs for snapshot in lasting]),
+                "snapshots": np.array([(snapshot.a, snapshot.c) for snapshot in lasting]),
+            }
+            files.save(path, {**model.arrays(), **arrays}, same)
+        if progress is not None:
+            progress(epoch, plan.epochs)
+    if event is None and snapshots[-1].epochs != epoch:
+        snapshots.append(TokenObservables(corpus, epoch, *model.observe()))
+    if event is None and mean <= plan.until_loss:
+        event = LOSS_REACHED
+    return Epochs(np.array(losses), tuple(snapshots), event)
+
+
+def _recorded(epoch: int) -> bool:
+    """0, 1, 2, 5, 10, 20, 50, ..."""
+    return str(epoch).rstrip("0") in ("", "1", "2", "5")
+
+
 @check_arguments
 def train_embeddings(
     corpus: Corpus,
@@ -317,10 +465,12 @@ def train_embeddings(
     scales: dict[str, Any] = {"scale": read_scale("scale", scale, d)}
     if layers == 2:
         scales["first_scale"] = read_scale("first_scale", first_scale, d)
-    optimizers = by_block(step, BLOCKS)
+    optimizers = one_layer.by_block(step, BLOCKS)
     rule, kind = compiled_rule(optimizers, layers, dtype)
     rng = expect.generator(rng)
-    vectors = initial_vectors(corpus.S, d, rng=rng) if start is None else starting_vectors(corpus, start)
+    vectors = (
+        initial_vectors(corpus.S, d, rng=rng) if start is None else one_layer.starting_vectors(corpus, start)
+    )
     if vectors[0].shape[1] != d:
         raise ValueError(f"start must hold vectors of d = {d} numbers, got {vectors[0].shape[1]}")
     plan = TrainingPlan(
@@ -333,30 +483,27 @@ def train_embeddings(
         None if checkpoint is None else Path(checkpoint),
         expect.whole("checkpoint_every", checkpoint_every, 1),
     )
-    model: Any
+    model: Any = OneLayerModel
+    if layers == 2 and rule is not None:
+        try:
+            from hardmax.embeddings.minibatch.two_layer_step import TwoLayerModel as model
+        except ImportError as missing:
+            raise ImportError(
+                f"the two-layer model is trained with PyTorch ({missing}): {install('torch')}"
+            ) from missing
     if rule is None:
         model = PlainModel(vectors, optimizers, layers, plan, -(-corpus.n // plan.batch), scales)
         rules = {name: {**settings(rule), "lr": rule.lr} for name, rule in optimizers.items()}
         how = {"model": f"{layers} layers, plain", "optimizers": rules}
     else:
-        model = (OneLayerModel if layers == 1 else _two_layers())(*vectors, rule, kind, count, **scales)
+        model = model(*vectors, rule, kind, count, **scales)
         how = {"model": "one layer" if layers == 1 else "two layers", **settings(rule), "dtype": kind}
     with nullcontext() if rule is None else model:
-        done = run(model, corpus, plan, {**how, "start": digest(*vectors), **scales}, progress)
+        done = run(model, corpus, plan, {**how, "start": files.digest(*vectors), **scales}, progress)
         has_diverged = done.event is not None and done.event.startswith(DIVERGED)
         loss, mass = (math.nan, math.nan) if has_diverged else model.measured(corpus)
     name = ", ".join(sorted({step.name for step in optimizers.values()}))
     return done.training(model.parameters, loss, mass, name, plan.batch, layers=layers, **scales)
-
-
-def _two_layers() -> Any:
-    try:
-        from hardmax.embeddings.minibatch.two_layer_step import TwoLayerModel
-    except ImportError as missing:
-        raise ImportError(
-            f"the two-layer model is trained with PyTorch ({missing}): {install('torch')}"
-        ) from missing
-    return TwoLayerModel
 
 
 class PlainModel:
@@ -376,7 +523,7 @@ class PlainModel:
         milestones = [per_epoch * milestone for milestone in plan.milestones]
         steps = StepOptions.read(1, steps=per_epoch * plan.epochs, record=(), milestones=milestones)
         batch: Any = None  # the plan's batches come one by one, with `step`
-        self._trainer = VectorTrainer(
+        self._trainer = one_layer.VectorTrainer(
             batch, vectors, optimizers, optimizers, steps, self._evaluate, self._pulls
         )
         self._loss = math.nan
@@ -390,13 +537,13 @@ class PlainModel:
     def _evaluate(self, _: Any, E: np.ndarray, p: np.ndarray, v: np.ndarray) -> Any:
         if self._network is not None:
             return self._network.gradients(self._batch, E, p, v)
-        return evaluate(self._batch, E @ p, E @ v, **self._scales)
+        return one_layer.evaluate(self._batch, E @ p, E @ v, **self._scales)
 
     def _pulls(self, point: Any, _: int) -> dict[str, Pull]:
         self._loss = point.loss
         if self._network is not None:
             return point.pulls(self._trainer.blocks)
-        return pulls_at(point, self._trainer.blocks, *self.parameters)
+        return one_layer.pulls_at(point, self._trainer.blocks, *self.parameters)
 
     def step(self, batch: Corpus, rate: float) -> float:
         """One step on a batch; returns the batch's loss before it, nan where the parameters overflowed."""
@@ -427,8 +574,8 @@ class PlainModel:
 
 def one_layer_measures(corpus: Corpus, a: np.ndarray, c: np.ndarray, scale: float) -> tuple[float, float]:
     """Mean over a corpus of the loss, and of the largest share of attention that a token has."""
-    shares = np.maximum.reduceat(token_mass(corpus, scale * a), corpus.offsets[:-1])
-    return evaluate(corpus, a, c, scale).loss, float(shares.mean())
+    shares = np.maximum.reduceat(one_layer.token_mass(corpus, scale * a), corpus.offsets[:-1])
+    return one_layer.evaluate(corpus, a, c, scale).loss, float(shares.mean())
 
 
 # A second moment below the normal numbers is taken for zero: its root, corrected, must not be
@@ -447,13 +594,8 @@ def compiled_rule(
         rule = SGD(step.lr)  # without momentum
     elif type(step) is Adam:
         rule = AdamW(step.lr, betas=step.betas, eps=step.eps)
-    is_known = type(rule) is AdamW or (layers == 1 and type(rule) is SGD)
-    if (
-        not is_known
-        or set(optimizers) != set(BLOCKS)
-        or others != [step] * 2
-        or math.isnan(step.constant_rate)
-    ):
+    is_one = set(optimizers) == set(BLOCKS) and others == [step] * 2 and not math.isnan(step.constant_rate)
+    if not is_one or not (type(rule) is AdamW or (layers == 1 and type(rule) is SGD)):
         if kind == "float32":
             raise ValueError(
                 'dtype must be "float64" where the plain loop trains: float32 is for AdamW, Adam, SGD and GD '

@@ -77,12 +77,12 @@ class TwoLayerModel:
         """One step on a batch; returns the batch's loss before it, nan where the parameters overflowed."""
         loss = 0.0
 
-        def work(rows: np.ndarray) -> _GradientPart:
+        def work(rows: np.ndarray) -> tuple[torch.Tensor, torch.Tensor, float]:
             return backward(self._forward(batch, rows), batch.n, *self._scales)
 
-        for part in self._map(work, similar(np.diff(batch.offsets), self.W.shape[1])):
-            self._by_W.index_add_(0, part.places, part.by_rows)
-            loss += part.loss
+        for places, by_rows, part in self._map(work, similar(np.diff(batch.offsets), self.W.shape[1])):
+            self._by_W.index_add_(0, places, by_rows)
+            loss += part
         self.steps += 1
         flat = [x.view(-1).numpy() for x in (self.W, self._by_W, self.first, self.second)]
         k = self.rule.scalars(self.steps, rate).astype(flat[0].dtype)
@@ -159,14 +159,6 @@ class _LayerPass(NamedTuple):
         return float(torch.logaddexp(torch.zeros_like(self.margins), -self.margins).sum())
 
 
-class _GradientPart(NamedTuple):
-    """What some sequences add to the gradient of W, and to the loss."""
-
-    places: torch.Tensor
-    by_rows: torch.Tensor
-    loss: float
-
-
 def forward(
     places: torch.Tensor,
     R: torch.Tensor,
@@ -197,8 +189,13 @@ def forward(
     return _LayerPass(places, R, s, ac, H, JK, sigma, outputs, Q, excess.sub_(beyond), margins, signs)
 
 
-def backward(at: _LayerPass, n: int, scale: float = 1.0, first_scale: float = 1.0) -> _GradientPart:
-    """A-DEF-6 for a batch of n sequences; uses up the arrays of the layer."""
+def backward(
+    at: _LayerPass, n: int, scale: float = 1.0, first_scale: float = 1.0
+) -> tuple[torch.Tensor, torch.Tensor, float]:
+    """A-DEF-6 for a batch of n sequences; uses up the arrays of the layer.
+
+    Returns places in W, the gradient by the rows there, and the loss.
+    """
     (B, U, _), d = at.H.shape, at.R.shape[2]
     rate = (-at.signs * torch.sigmoid(-at.margins) / n).to(at.R)[:, None]
     by_value = rate * at.Q
@@ -222,7 +219,7 @@ def backward(at: _LayerPass, n: int, scale: float = 1.0, first_scale: float = 1.
     M[:, U:, U:] = 0.0
     by_rows = torch.bmm(M, at.R)
     by_rows[:, :U] += by_means
-    return _GradientPart(at.places.view(-1), by_rows.view(-1, d), at.loss)
+    return at.places.view(-1), by_rows.view(-1, d), at.loss
 
 
 def _inner(R: torch.Tensor) -> torch.Tensor:

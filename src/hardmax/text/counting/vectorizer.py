@@ -415,7 +415,7 @@ class NgramVectorizer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         for level in self.levels_[1:]:
             lefts = (level.keys >> np.uint64(32)).tolist()
             rights = (level.keys & np.uint64(0xFFFFFFFF)).tolist()
-            names = [f"{names[left]} {last[right]}" for left, right in zip(lefts, rights, strict=True)]
+            names = [f"{names[i]} {last[j]}" for i, j in zip(lefts, rights, strict=True)]
             last = [last[right] for right in rights]
             every.append(names)
         levels = every[_lengths(self.ngram_range)[0] - 1 :]
