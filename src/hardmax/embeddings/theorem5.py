@@ -235,8 +235,7 @@ def run_theorem_5(
     thresholds = theorem_5_thresholds(corpus.n, corpus.T, corpus.S, delta=delta, first_rate=first_rate)
     d = thresholds.width if d is None else expect.whole("d", d, 1)
     start = draw_initial(corpus.S, d, rng=rng)
-    step = float(thresholds.first_rate)
-    state, errors = start.first_step(corpus, step)
+    state, errors = start.first_step(corpus, float(thresholds.first_rate))
     problem = state.problem(corpus)
     distance = DISTANCE * float(np.abs(state.c).max()) if until_norm is None else until_norm
     with serial_blas():

@@ -186,15 +186,9 @@ def as_sentences(data: Any) -> Sentences:
 
 
 def survey(
-    text: Distinct,
-    *,
-    repair: bool = False,
-    sentences: Sentences | None = None,
-    workers: int | None = None,
-    tell: Callable[[int], object] = lambda count: None,
-    interrupted: Callable[[], bool] = lambda: False,
+    text: Distinct, *, repair: bool = False, sentences: Sentences | None = None, **options: Any
 ) -> Analysis:
-    """Check distinct sentences of a text of any size; `walk_through` explains the last three arguments."""
+    """Check distinct sentences of a text of any size, with the options of `walk_through`."""
     # the token that follows each at the beginning of sentences
     longer = np.flatnonzero(text.lengths > 1)
     x, y = text.column(0, longer), text.column(1, longer)
@@ -203,7 +197,7 @@ def survey(
     repaired = np.flatnonzero(n == MISSING) if repair else np.empty(0, dtype=np.int64)
     n[x[n[x] != y]] = MISSING  # several tokens follow it
     n[repaired] = complete(n)[repaired]
-    walk = walking.walk_through(text, n, workers=workers, tell=tell, interrupted=interrupted)
+    walk = walking.walk_through(text, n, **options)
     orders = Orders.of(walk, text.V)
     return Analysis(n, orders, _violations(walk, n, orders), repaired, repair, walk, sentences)
 

@@ -130,7 +130,7 @@ class NextTokenModel(Model):
                     f"optimizer of {name} must be Normalized with one learning rate, got {step!r}; its flow "
                     "is the normalized one: train by other optimizers with hm.train"
                 )
-        rates = {"rate": second.constant_rate, "first_rate": first.constant_rate}
+        rates: dict[str, Any] = {"rate": second.constant_rate, "first_rate": first.constant_rate}
         return training.train_by_flow(self.samples, until, stage1=output_steps, **rates, **options)
 
     def _one(self, optimizer: Any) -> Optimizer:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,9 +46,7 @@ class Pairs:
 
         `n` replaces the collocation of the data, for example by a completed one.
         """
-        if not isinstance(samples, Samples):
-            kind = type(samples).__name__
-            raise ValueError(f"samples must be Samples, got {kind}; make them with Samples.from_sentences")
+        _need_samples(samples)
         n = collocation(samples) if n is None else n
         if np.shape(n) != (samples.V,):
             raise ValueError(f"n must be {samples.V} tokens, one per word, got shape {np.shape(n)}")
@@ -140,3 +139,9 @@ class Pairs:
 def pairs_of(samples: Samples) -> Pairs:
     """Return the pairs of a dataset, cached for the next gradient on the same samples."""
     return Pairs.of(samples)
+
+
+def _need_samples(samples: Any) -> None:
+    if not isinstance(samples, Samples):
+        kind = type(samples).__name__
+        raise ValueError(f"samples must be Samples, got {kind}; make them with Samples.from_sentences")

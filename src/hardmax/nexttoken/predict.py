@@ -339,7 +339,7 @@ def _model(arrays: Arrays, head: Any) -> tuple[Predictor, Reached | None]:
         token,
         query,
         values["values"],
-        Orders(V, *related, np.full(related.shape[1], -1)),
+        Orders(V, related[0], related[1], related[2], np.full(related.shape[1], -1)),
         values.get("star"),
         values.get("residual"),
     )

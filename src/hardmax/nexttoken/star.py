@@ -56,10 +56,11 @@ class KqStar:
         values: dict[int, Any] = {}  # by pair
         parts: list[Part] = []
         for rows in _queries(relations.query):
-            column = _closed_form(above[rows].tolist(), below[rows].tolist())
+            column: dict[int, Any] | None = _closed_form(above[rows].tolist(), below[rows].tolist())
             if column is None:
                 inside, ends = np.unique(np.concatenate([above[rows], below[rows]]), return_inverse=True)
-                best = solve(Constraints.between_entries((len(inside),), *np.split(ends, 2)))
+                tops, lows = np.split(ends, 2)
+                best = solve(Constraints.between_entries((len(inside),), tops, lows))
                 parts.append((rows, best))
                 if best.status == "infeasible":
                     break

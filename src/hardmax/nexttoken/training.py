@@ -74,10 +74,10 @@ class Training(Run):
         clock: str,
         times: Floats,
         points: Any,
-        stage: StageTwo | None = None,
         **fields: Any,
     ) -> Training:
         """Make a run with values of the pairs at each time; its problem is made on first use."""
+        stage: StageTwo | None = fields.pop("stage", None)
         source = partial(pairs.samples.problem, W_ov) if stage is None else stage.problem
         method = "normalized gradient descent" if clock == "step" else "normalized gradient flow"
         fields = {"pairs": pairs, "W_ov": W_ov, "rate": rate, "method": method, **fields}
@@ -289,8 +289,8 @@ def train(
     times, points = ahead[ahead <= last], result.points[ahead <= last]
     if times[-1] < last:
         times, points = np.append(times, last), np.concatenate([points, a[None]])
-    fields |= {"event": result.event, "signed_steps": result.plain}
-    return Training.of(pairs, W_ov, rate, "step", times.astype(np.float64), points, stage, **fields)
+    fields |= {"stage": stage, "event": result.event, "signed_steps": result.plain}
+    return Training.of(pairs, W_ov, rate, "step", times.astype(np.float64), points, **fields)
 
 
 def _after_stage_1(
@@ -349,7 +349,7 @@ def train_by_flow(
     reached, points, event = follow(along_arc(stage.problem, p), p, (), lengths[-1], lengths)
     times = np.append(0.0, wanted) if event is None else reached / rate
     values = points[:, : pairs.P]
-    return Training.of(pairs, W_ov, rate, "flow", times, values, stage, event=event, **fields)
+    return Training.of(pairs, W_ov, rate, "flow", times, values, stage=stage, event=event, **fields)
 
 
 def train_attention(
@@ -391,8 +391,8 @@ def train_attention(
 
     trainer.run(observe, identity)
     times, points = np.array(trainer.times, dtype=np.float64), trainer.observed.pop("points")
-    fields: dict[str, Any] = {"event": trainer.event, "method": trainer.name, "observed": trainer.observed}
-    return Training.of(pairs, W_ov, optimizer.constant_rate, "step", times, points, stage, **fields)
+    fields = {"event": trainer.event, "method": trainer.name, "observed": trainer.observed, "stage": stage}
+    return Training.of(pairs, W_ov, optimizer.constant_rate, "step", times, points, **fields)
 
 
 def point(pairs: Pairs, start: Any) -> Floats:

@@ -8,7 +8,7 @@ import warnings
 from collections import Counter
 from collections.abc import Iterable
 from os import PathLike
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 from scipy.sparse import csr_matrix, issparse
@@ -70,15 +70,8 @@ def _one_row(counts: Any, columns: int) -> Any:
     return counts
 
 
-class ClassLabels(NamedTuple):
-    """The classes, in order, and the number of each text's class."""
-
-    classes: np.ndarray
-    codes: np.ndarray
-
-
-def read_labels(y: Any, n: int) -> ClassLabels:
-    """Check labels of two or more classes."""
+def read_labels(y: Any, n: int) -> tuple[np.ndarray, np.ndarray]:
+    """Check labels of two or more classes; return the classes in order, and the class number of each text."""
     y = column_or_1d(y, warn=True)
     if len(y) != n:
         raise ValueError(f"y must have {n} labels, one per text, got {len(y)}")
@@ -99,24 +92,23 @@ def read_labels(y: Any, n: int) -> ClassLabels:
         raise ValueError(
             f"y must hold at least two classes, got one class, {classes[0]!r}; add texts of another"
         )
-    return ClassLabels(classes, codes.astype(np.int64))
+    return classes, codes.astype(np.int64)
 
 
-def read_weights(X: Any, n: int, sample_weight: Any, class_weight: Any, labels: ClassLabels) -> np.ndarray:
+def read_weights(sample_weight: Any, class_weight: Any, classes: np.ndarray, codes: np.ndarray) -> np.ndarray:
     """Return the weight of each text: its own times that of its class, in units of their mean."""
-    placeholder = np.empty((n, 1))
-    weights = np.array(_check_sample_weight(sample_weight, placeholder, dtype=np.float64))
+    texts = np.empty((len(codes), 1))  # a placeholder
+    weights = np.array(_check_sample_weight(sample_weight, texts, dtype=np.float64))
     if (weights < 0).any():
         where = int(np.argmin(weights))
         raise ValueError(f"sample_weight must be at least 0, got {weights[where]:g} at {where}")
-    present = np.bincount(labels.codes, weights=weights, minlength=len(labels.classes)) > 0
+    present = np.bincount(codes, weights=weights, minlength=len(classes)) > 0
     if present.sum() < 2:
         raise ValueError(
             "sample_weight must leave at least two classes, got weights above 0 for one class only"
         )
     if class_weight is not None:
-        y = labels.classes[labels.codes]
-        weights *= compute_class_weight(class_weight, classes=labels.classes, y=y)[labels.codes]
+        weights *= compute_class_weight(class_weight, classes=classes, y=classes[codes])[codes]
     return weights / weights.mean()
 
 
@@ -237,32 +229,32 @@ class AttentionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         before = self._state if self.warm_start and hasattr(self, "_state") else None
         options = self._options()
         rows = self._rows(X, learn=before is None)
-        labels = read_labels(y, len(rows))
-        if before is not None and not np.array_equal(labels.classes, self.classes_):
+        classes, codes = read_labels(y, len(rows))
+        if before is not None and not np.array_equal(classes, self.classes_):
             raise ValueError(
                 f"y must hold the classes of the first fit, {self.classes_.tolist()}, for a warm start"
             )
-        weights = read_weights(X, len(rows), sample_weight, self.class_weight, labels)
+        weights = read_weights(sample_weight, self.class_weight, classes, codes)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        self.classes_ = labels.classes
-        self._count(rows, labels, weights)
-        self._corpus = explanations.corpus_of(rows, labels.codes, len(labels.classes))
+        self.classes_ = classes
+        self._count(rows, codes, weights)
+        self._corpus = explanations.corpus_of(rows, codes, len(classes))
         if self._chosen_solver == "embeddings":
-            return self._fit_embeddings(rows, labels, seed, report)
+            return self._fit_embeddings(rows, codes, seed, report)
         settings = usual(self._chosen_solver, rows, weights, **options)
         state = before or State.begin(settings.rule, self._counts, self._shares)
         chosen, part, score = np.arange(len(rows)), rows, None
         if self.early_stopping:
-            chosen, held_out = self._held_out(rows, labels, seed)
+            chosen, held_out = self._held_out(codes, seed)
             part, others = rows.take(chosen), rows.take(held_out)
 
             def score(state: State) -> float:
                 predicted = self._labels(self._scores(others, state.table, settings.top)[0])
-                return float(np.average(predicted == labels.codes[held_out], weights=weights[held_out]))
+                return float(np.average(predicted == codes[held_out], weights=weights[held_out]))
 
         options = {"patience": expect.whole("patience", self.patience, 1), "checkpoint": self.checkpoint}
         options |= {"seed": seed, "score": score, "report": report}
-        return self._finish(train(part, labels.codes[chosen], weights[chosen], state, settings, **options))
+        return self._finish(train(part, codes[chosen], weights[chosen], state, settings, **options))
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
         """Train one pass at a constant rate on more texts; the first call names all classes.
@@ -288,18 +280,18 @@ class AttentionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         odd = next((label for label in y.tolist() if label not in names), None)
         if odd is not None:
             raise ValueError(f"y must hold labels of classes, {names.tolist()}, got {odd!r}")
-        labels = ClassLabels(names, np.searchsorted(names, y).astype(np.int64))
+        codes = np.searchsorted(names, y).astype(np.int64)
         weights = np.ones(len(rows)) if sample_weight is None else np.array(sample_weight, float)
         if first:
             self.classes_ = names
         self._corpus = "the texts came in parts, and are not kept"
-        self._count(rows, labels, weights, more=not first)
+        self._count(rows, codes, weights, more=not first)
         solver = "adagrad" if self.solver == "auto" else self._chosen_solver
         settings = usual(solver, rows, weights, **{**options, "epochs": 1, "constant": True})
         state = State.begin(settings.rule, self._counts, self._shares) if first else self._state
         seed = int(check_random_state(self.random_state).randint(2**31 - 1)) + getattr(self, "_calls", 0)
         self._calls = getattr(self, "_calls", 0) + 1
-        return self._finish(train(rows, labels.codes, weights, state, settings, seed=seed))
+        return self._finish(train(rows, codes, weights, state, settings, seed=seed))
 
     def _finish(self, done: TrainedPasses) -> Self:
         self._state = done.state
@@ -324,16 +316,16 @@ class AttentionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self._model = np.column_stack([masses, np.vstack([self.values_, self.background_])])
         return self
 
-    def _fit_embeddings(self, rows: TextRows, labels: ClassLabels, seed: int, report: Report | None) -> Self:
+    def _fit_embeddings(self, rows: TextRows, codes: np.ndarray, seed: int, report: Report | None) -> Self:
         """Train E, p and v on the texts that hold a token; the others are nothing to this model."""
-        if len(labels.classes) != 2:
+        if len(self.classes_) != 2:
             raise ValueError(
-                f'solver="embeddings" must have labels of two classes, got {len(labels.classes)}; take "sgd"'
+                f'solver="embeddings" must have labels of two classes, got {len(self.classes_)}; take "sgd"'
             )
         matrix = rows.matrix
         nonempty = matrix.getnnz(axis=1) > 0
         self.embeddings_ = train_embeddings(
-            Corpus.from_counts(matrix[nonempty], 2 * labels.codes[nonempty] - 1),
+            Corpus.from_counts(matrix[nonempty], 2 * codes[nonempty] - 1),
             expect.whole("dimension", self.dimension, 1),
             AdamW(RATE if self.lr is None else self.lr),
             epochs=EPOCHS if self.epochs is None else self.epochs,
@@ -374,19 +366,17 @@ class AttentionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         vectorizer = getattr(self, "vectorizer_", None)
         return "sgd" if getattr(vectorizer, "ngram_range", (1, 1))[1] > 1 else "adagrad"
 
-    def _count(self, rows: TextRows, labels: ClassLabels, weights: np.ndarray, more: bool = False) -> None:
+    def _count(self, rows: TextRows, codes: np.ndarray, weights: np.ndarray, more: bool = False) -> None:
         """Occurrences per class, which `statistics_` and the start are made of, and the classes' shares."""
-        counts = rows.counts(labels.codes, weights, len(labels.classes))
-        shares = np.bincount(labels.codes, weights=weights, minlength=len(labels.classes))
+        counts = rows.counts(codes, weights, len(self.classes_))
+        shares = np.bincount(codes, weights=weights, minlength=len(self.classes_))
         self._counts = self._counts + counts if more else counts
         self._shares = self._shares + shares if more else shares
 
-    def _held_out(self, rows: TextRows, labels: ClassLabels, seed: int) -> tuple[np.ndarray, np.ndarray]:
-        every = np.arange(len(rows))
+    def _held_out(self, codes: np.ndarray, seed: int) -> tuple[np.ndarray, np.ndarray]:
+        options = {"test_size": self.validation_fraction, "random_state": seed, "stratify": codes}
         try:
-            rest, held_out = train_test_split(
-                every, test_size=self.validation_fraction, random_state=seed, stratify=labels.codes
-            )
+            rest, held_out = train_test_split(np.arange(len(codes)), **options)
         except ValueError as error:
             raise ValueError(
                 f"validation_fraction must leave texts of each class in both parts, got "
@@ -442,7 +432,7 @@ class AttentionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         def part(at: int) -> None:
             span = slice(at, min(at + TEXTS, len(rows)))
             texts = rows.data, rows.indices, rows.indptr[span.start : span.stop + 1]
-            compiled.scores_of(*texts, model, top, by_value, share, *(array[span] for array in outputs))
+            compiled.scores_of(texts, model, top, by_value, share, *(array[span] for array in outputs))
 
         mapped(part, range(0, len(rows), TEXTS), workers(self.n_jobs))
         return outputs
@@ -465,7 +455,11 @@ class AttentionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             matrix.eliminate_zeros()
             return TextRows.of(matrix)
         if learn:
-            options = {"ngram_range": self.ngram_range, "min_df": self.min_df, "n_jobs": self.n_jobs}
+            options: dict[str, Any] = {
+                "ngram_range": self.ngram_range,
+                "min_df": self.min_df,
+                "n_jobs": self.n_jobs,
+            }
             ours = NgramVectorizer(binary=True, dtype=np.float64, **options)
             self.vectorizer_ = ours if self.vectorizer is None else clone(self.vectorizer)
             counts = self.vectorizer_.fit_transform(X)

@@ -77,30 +77,17 @@ def residuals(scores, label, out):  # type: ignore[no-untyped-def]
 
 @kernel()
 def one_pass(  # type: ignore[no-untyped-def]
-    data,
-    indices,
-    indptr,
-    y,
-    weights,
-    order,
-    table,
-    squares,
-    rule,
-    rate,
-    attention_rate,
-    begin,
-    end,
-    dropout,
-    top,
-    entropy,
-    seed,
+    texts, y, weights, order, table, squares, rule, rates, dropout, top, entropy, seed
 ):
     """One step per text in the given order; returns the sum of the losses, by weight.
 
-    The rates go from ``begin`` to ``end`` times their size. Each token is left out with probability
+    ``texts`` are the arrays of a CSR matrix. ``rates`` are that of values, that of logits, and the factors of
+    both at the first and after the last step. Each token is left out with probability
     ``dropout``; with ``top`` only this many, the most telling, are kept. ``entropy`` is the strength of the
     penalty on the entropy of the attention. ``squares`` are the sums of squared gradients of Adagrad.
     """
+    data, indices, indptr = texts
+    rate, attention_rate, begin, end = rates
     classes, background, total = table.shape[1] - 1, table.shape[0] - 1, 0.0
     longest = 1
     for i in range(y.size):
@@ -172,12 +159,13 @@ def one_pass(  # type: ignore[no-untyped-def]
 
 
 @kernel()
-def scores_of(data, indices, indptr, table, top, by_value, share, scores, attended, needed):  # type: ignore[no-untyped-def]
+def scores_of(texts, table, top, by_value, share, scores, attended, needed):  # type: ignore[no-untyped-def]
     """The scores of texts, from all tokens or the ``top`` ones, and the share of attention these have.
 
     ``by_value`` ranks tokens by attention times value, else by attention. The background always counts. With
     a ``share``, ``needed`` is the least share of each text's tokens that hold it of its tokens' attention.
     """
+    data, indices, indptr = texts
     background, classes, longest = table.shape[0] - 1, table.shape[1] - 1, 1
     for i in range(indptr.size - 1):
         longest = max(longest, indptr[i + 1] - indptr[i])

@@ -236,23 +236,10 @@ def train(
     amount = float(weights.sum())
     for epoch in range(len(losses), settings.passes):
         order = np.random.default_rng([seed, epoch]).permutation(len(rows))
-        rate, attention_rate, begin, end, top = settings.of_pass(epoch)
-        loss = compiled.one_pass(
-            *rows.arrays,
-            y,
-            weights,
-            order,
-            *state.arrays,
-            settings.rule,
-            rate,
-            attention_rate,
-            begin,
-            end,
-            settings.dropout,
-            top,
-            settings.entropy,
-            (seed + 1) * 0x9E3779B97F4A7C1 % 2**62 + epoch + 1,
-        )
+        *rates, top = settings.of_pass(epoch)
+        rule = settings.rule, tuple(rates), settings.dropout, top, settings.entropy
+        draws = (seed + 1) * 0x9E3779B97F4A7C1 % 2**62 + epoch + 1
+        loss = compiled.one_pass(rows.arrays, y, weights, order, *state.arrays, *rule, draws)
         losses.append(float(loss) / amount)
         if score is not None:
             scores.append(score(state))

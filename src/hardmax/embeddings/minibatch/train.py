@@ -39,6 +39,7 @@ REMEMBERED = 128  # steps whose p, v and scalars are kept; then all rows are bro
 NARROW = 128  # columns of a tile at least, where there are this many
 PAGE = 2**12  # bytes
 BLOCKS = ("E", "p", "v")
+Vectors = tuple[np.ndarray, np.ndarray, np.ndarray]  # E, p and v
 
 
 class OneLayerModel:
@@ -100,7 +101,7 @@ class OneLayerModel:
         return self._rows("vectors")
 
     @property
-    def parameters(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def parameters(self) -> Vectors:
         """E, p and v."""
         p, v = self.vectors
         return self._rows("E"), p, v
@@ -294,37 +295,23 @@ class Epochs(NamedTuple):
 
     def training(
         self,
-        model: tuple[Any, Any, Any],
+        model: Vectors,
         loss: float,
         mass: float,
         method: str,
         batch: int,
         layers: int = 1,
-        **scales: float,
+        **scales: Any,
     ) -> EmbeddingTraining:
         """The run, with E, p and v of the trained model."""
         end, (E, p, v) = self.snapshots[-1], model
+        source = two_layers if layers == 2 else partial(end.corpus.problem, E, v, **scales)
+        times, observed = np.arange(1, len(self.losses) + 1), {"losses": self.losses}
+        measures = {"loss": loss, "mass": mass, "snapshots": self.snapshots, "batch": batch, "layers": layers}
+        run: dict[str, Any] = {"event": self.event, "method": method, "observed": observed, "end": p}
+        observables = end.corpus, end.epochs, end.a, end.c
         return EmbeddingTraining(
-            end.corpus,
-            end.epochs,
-            end.a,
-            end.c,
-            source=two_layers if layers == 2 else partial(end.corpus.problem, E, v, **scales),
-            clock="step",
-            times=np.arange(1, len(self.losses) + 1),
-            points=None,
-            event=self.event,
-            method=method,
-            observed={"losses": self.losses},
-            end=p,
-            E=E,
-            v=v,
-            loss=loss,
-            mass=mass,
-            snapshots=self.snapshots,
-            batch=batch,
-            layers=layers,
-            **scales,
+            *observables, source, "step", times, None, **run, E=E, v=v, **measures, **scales
         )
 
 
@@ -492,7 +479,10 @@ def train_embeddings(
                 f"the two-layer model is trained with PyTorch ({missing}): {install('torch')}"
             ) from missing
     if rule is None:
-        model = PlainModel(vectors, optimizers, layers, plan, -(-corpus.n // plan.batch), scales)
+        unit = -(-corpus.n // plan.batch)
+        milestones = [unit * milestone for milestone in plan.milestones]
+        steps = StepOptions.read(1, steps=unit * plan.epochs, record=(), milestones=milestones)
+        model = PlainModel(vectors, optimizers, layers, steps, scales)
         rules = {name: {**settings(rule), "lr": rule.lr} for name, rule in optimizers.items()}
         how = {"model": f"{layers} layers, plain", "optimizers": rules}
     else:
@@ -511,17 +501,14 @@ class PlainModel:
 
     def __init__(
         self,
-        vectors: tuple[np.ndarray, np.ndarray, np.ndarray],
+        vectors: Vectors,
         optimizers: Mapping[str, Optimizer],
         layers: int,
-        plan: TrainingPlan,
-        per_epoch: int,
-        scales: Mapping[str, Any],
+        steps: StepOptions,
+        scales: Any,
     ) -> None:
-        self._scales = dict(scales)
+        self._scales = scales
         self._network = TwoLayerNetwork(**scales) if layers == 2 else None
-        milestones = [per_epoch * milestone for milestone in plan.milestones]
-        steps = StepOptions.read(1, steps=per_epoch * plan.epochs, record=(), milestones=milestones)
         batch: Any = None  # the plan's batches come one by one, with `step`
         self._trainer = one_layer.VectorTrainer(
             batch, vectors, optimizers, optimizers, steps, self._evaluate, self._pulls
@@ -529,7 +516,7 @@ class PlainModel:
         self._loss = math.nan
 
     @property
-    def parameters(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def parameters(self) -> Vectors:
         """E, p and v."""
         E, p, v = self._trainer.vectors.values()
         return E, p, v

@@ -390,16 +390,15 @@ class NgramVectorizer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         indices, counts = np.empty(size, np.int32), np.empty(size, np.int32)
         lengths = np.empty(len(offsets) - 1, np.int64)
         total = compiled.rows(columns, offsets, indices, counts, lengths)
-        return indices[:total].copy(), counts[: 0 if self.binary else total].copy(), lengths
+        if self.binary:
+            counts[:total] = 1
+        return indices[:total].copy(), counts[:total].astype(self.dtype), lengths
 
     def _matrix(self, parts: list[tuple[np.ndarray, np.ndarray, np.ndarray]]) -> csr_matrix:
         lengths = np.concatenate([np.empty(0, np.int64), *(part[2] for part in parts)])
         indptr = np.concatenate([[0], np.cumsum(lengths)])
         indices = np.concatenate([np.empty(0, np.int32), *(part[0] for part in parts)])
-        if self.binary:
-            counts = np.ones(len(indices), self.dtype)
-        else:
-            counts = np.concatenate([np.empty(0, np.int32), *(part[1] for part in parts)]).astype(self.dtype)
+        counts = np.concatenate([np.empty(0, self.dtype), *(part[1] for part in parts)])
         shape = len(lengths), sum(map(len, self._kept))
         return csr_matrix((counts, indices, indptr), shape=shape, copy=False)
 
