@@ -230,7 +230,7 @@ def loss_bound(gains: np.ndarray, first_rate: float) -> float:
 
 @check_arguments
 def infinite_width(corpus: Corpus, first_rate: float) -> InfiniteWidth:
-    """Return what one step of size eta0 leaves when d is infinite."""
+    """Return the state after one step of size eta0 at infinite width."""
     first_rate = expect.positive("first_rate", first_rate)
     return InfiniteWidth(first_rate, 0.5 * first_rate * corpus.alpha_per_sequence)
 

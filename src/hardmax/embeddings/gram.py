@@ -1,4 +1,4 @@
-"""Training by inner products: gradient descent that does not know the width d (A-RED-1, A-RED-2, A-RED-4).
+"""Training by inner products: gradient descent without the width d (A-RED-1, A-RED-2, A-RED-4).
 
 The one-layer loss sees E, p and v through a = E p and c = E v, and its gradients are combinations of the rows
 of E, of p and of v. So K = E E', a, c, pi = |p|^2, rho = p.v and nu = |v|^2 after a step follow from the same
@@ -139,7 +139,7 @@ class GramState:
     def step(
         self, corpus: Corpus, rate: float, train: Iterable[str] = ("E", "p"), *, scale: float | None = None
     ) -> GramState:
-        """One gradient step on what ``train`` names, all at once (A-RED-2); ``scale`` as in `descend_gram`.
+        """Take one gradient step on the blocks in ``train`` (A-RED-2); ``scale`` as in `descend_gram`.
 
         >>> import hardmax as hm
         >>> from hardmax.embeddings.gram import GramState
@@ -200,7 +200,7 @@ def descend_gram(
     scale: float | None = None,
     **options: Any,
 ) -> GramDescent:
-    """Train what ``train`` names by inner products; the rest stays as given.
+    """Train the blocks in ``train`` by inner products; the others stay fixed.
 
     The same path as `descend_embeddings` on vectors with these inner products, whatever their dimension.
     ``rate`` is that of gradient descent, or `GD` or `Normalized`, or one of them for each block: the moves
@@ -342,7 +342,7 @@ class GramFlow(GramRun):
 
     @cached_property
     def spectra(self) -> np.ndarray:
-        """What the flow conserves, at every recorded time."""
+        """The conserved eigenvalues at every recorded time."""
         return np.array([conserved_spectrum(state, self.trained) for state in self.states])
 
     @property

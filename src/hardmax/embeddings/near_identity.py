@@ -1,4 +1,4 @@
-"""Embeddings close to the identity, kept as the identity plus what is left, and drawn so.
+"""Embeddings close to the identity, stored and drawn as the difference from it.
 
 At the widths of Theorem 5 the embeddings are orthonormal up to 1e-22, and the first step gives those of
 important tokens components c along v of the order of n T. In the Gram matrix I + c c' the identity loses two
@@ -7,7 +7,7 @@ p and the last along v:
 
     E_s = e_s + noise_s + c_s v,      p = e_p + noise_p + rho v,      |v| = 1,
 
-and the small noise is never added to the 1 it belongs to unless the sum is asked for.
+and the small noise is added to its 1 only in `E` and `p`.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class StructuredState:
 
     @property
     def gram(self) -> GramState:
-        """The inner products; what K holds besides c c' is good to c^2 times the rounding unit."""
+        """The inner products; the part of K next to c c' has an error of c^2 times the rounding unit."""
         return GramState(self.E @ self.E.T, self.a, self.c, self.pi, self.rho, 1.0)
 
     def problem(self, corpus: Corpus) -> Problem:
@@ -118,7 +118,7 @@ class StructuredState:
 
 
 # From here on chi is drawn as its deviation from the mean, by the cube-root normal approximation, whose error
-# in the distribution is far below what a sample of any size could tell; below, the difference of a drawn chi
+# in the distribution no sample can detect; for fewer degrees the difference of a drawn chi
 # from 1 keeps eleven digits.
 MANY_DEGREES = 10**8
 

@@ -178,7 +178,7 @@ def starting_vectors(corpus: Corpus, start: Any) -> tuple[np.ndarray, np.ndarray
 
 
 def evaluate_arrays(corpus: Corpus, a: np.ndarray, c: np.ndarray, scale: float) -> Evaluation:
-    """Evaluate the model at arrays that are known to have the right shapes, as in training."""
+    """Evaluate the model at arrays of the right shapes, as in training."""
     if scale != 1.0:
         point = evaluate_arrays(corpus, scale * a, c, 1.0)
         return replace(point, A_hat=scale * point.A_hat)
@@ -358,9 +358,9 @@ def descend_embeddings(
     scale: Scale = None,
     **options: Any,
 ) -> EmbeddingDescent:
-    """Train what ``train`` names by steps on the corpus, all at once; the rest stays as given.
+    """Train the blocks in ``train`` by steps on the corpus, all at once; the others stay fixed.
 
-    ``rate`` is that of plain gradient descent, or an optimizer, or one for each of what is trained. A step
+    ``rate`` is that of plain gradient descent, or an optimizer, or one for each block. A step
     costs two products with E and, if E is trained, one of rank two. ``scale`` is as in `train_embeddings`;
     the other options are those of `StepOptions`.
     """
@@ -429,7 +429,7 @@ class VectorTrainer(BlockTrainer):
         self.vectors |= self.blocks
 
     def identify(self, model: str, **scales: float) -> dict[str, Any]:
-        """What a checkpoint of the same training has in common."""
+        """Return the values that a checkpoint of the same training must share."""
         return training_identity(model, self.corpus, self.vectors, self.blocks, **scales)
 
     @property
@@ -476,7 +476,7 @@ def by_block(rate: Any, names: Iterable[str]) -> dict[str, Optimizer]:
 
 
 def read_names(train: Iterable[str]) -> frozenset[str]:
-    """What is trained, as a set of "E", "p" and "v"."""
+    """Return the names of the trained blocks, some of "E", "p" and "v"."""
     names = frozenset(train)
     if not names or not names <= {"E", "p", "v"}:
         raise ValueError(f'train must name some of "E", "p", "v", got {sorted(names)}')
@@ -486,7 +486,7 @@ def read_names(train: Iterable[str]) -> frozenset[str]:
 def training_identity(
     model: str, corpus: Corpus, start: Mapping[str, np.ndarray], blocks: Iterable[str], **scales: float
 ) -> dict[str, Any]:
-    """What a checkpoint of the same training has in common."""
+    """Return the values that a checkpoint of the same training must share."""
     data = digest(corpus.tokens, corpus.counts, corpus.offsets, corpus.labels)
     vectors = digest(*start.values())
     return {"model": model, "blocks": sorted(blocks), "corpus": data, "start": vectors, **scales}

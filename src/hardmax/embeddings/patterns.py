@@ -202,7 +202,7 @@ def scores_are_free(corpus: Corpus, E: Any) -> bool:
 
 
 def is_consistent(sequences: Sequence[Sequence[int]], selection: Sequence[Iterable[int]]) -> bool:
-    """Whether scores exist that make the pattern: no class beats itself, and there is no cycle."""
+    """Whether some scores make the pattern: no class beats itself, and there is no cycle."""
     above: dict[int, set[int]] = {}
     sets = [sorted(set(chosen)) for chosen in selection]
     classes = Classes()

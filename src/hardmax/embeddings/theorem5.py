@@ -105,7 +105,7 @@ def _positive_fraction(first_rate: Any) -> Fraction:
     return Fraction(int(first_rate)) if isinstance(first_rate, Integral) else Fraction(first_rate)
 
 
-# The angle to the limit falls like what is left next to it over |p|, and that is of the size of the values c.
+# The angle to the limit falls like the residual over |p|, and the residual is of the size of the values c.
 DISTANCE = 1e5
 
 

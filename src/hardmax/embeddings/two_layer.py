@@ -118,7 +118,7 @@ class TwoLayerNetwork:
     def _layers(
         self, corpus: Corpus, E: np.ndarray, p: np.ndarray, v: np.ndarray, frame: _Frame | None = None
     ) -> Iterator[_Layer]:
-        """The forward pass, sequence by sequence, with what the backward pass needs."""
+        """The forward pass, sequence by sequence, with all arrays of the backward pass."""
         frame = _Frame(E.shape[1]) if frame is None else frame
         gain, bias = self._affine(E.shape[1])
         first_scale = read_scale("first_scale", self.first_scale, frame.d)
@@ -252,7 +252,7 @@ class TwoLayerGram:
         return float(one_layer.LOGISTIC.value(corpus.signs * self.predict(corpus)).mean())
 
     def step(self, corpus: Corpus, rate: float, train: Iterable[str] = ("E", "p", "v")) -> TwoLayerGram:
-        """One gradient step on what ``train`` names, all at once.
+        """Take one gradient step on the blocks in ``train``, all at once.
 
         >>> import numpy as np, hardmax as hm
         >>> from hardmax.embeddings.two_layer import TwoLayerGram
@@ -315,9 +315,9 @@ def descend_two_layer(
     scale: Scale = None,
     **options: Any,
 ) -> TwoLayerDescent:
-    """Train what ``train`` names of the two-layer model by steps on the corpus; the rest stays as given.
+    """Train the blocks in ``train`` of the two-layer model by steps on the corpus; the others stay fixed.
 
-    ``state`` holds vectors (E, p, v), whose softmax layers have the two scales, or inner products, which know
+    ``state`` holds vectors (E, p, v), whose softmax layers have the two scales, or inner products, which have
     their own. Inner products have no coordinates, so their optimizers must be those whose moves are
     combinations of gradients. ``rate`` is that of gradient descent, or an optimizer, or one for each block;
     the other options are those of `StepOptions`.

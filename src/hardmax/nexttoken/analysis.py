@@ -28,7 +28,7 @@ LISTED = 5  # next tokens of one sentence
 class Violation:
     """How often one kind of violation occurs, and the first few as facts in the user's own words.
 
-    What `count` counts:
+    Meaning of `count`:
 
     - ``nondeterministic``: sentences with several next tokens;
     - ``missing_collocation``: tokens x without n(x), because no sentence begins with x, or because [x] has
@@ -150,7 +150,7 @@ class Analysis:
 
     @property
     def teaches_attention(self) -> bool:
-        """Whether a sentence goes on after two different tokens."""
+        """Whether a sentence continues after two different tokens."""
         return bool(self.walk.tally[walking.MIXED])
 
 

@@ -1,4 +1,4 @@
-"""Legal datasets: what their structure is (C-THM-STRUCT), made to order, random, and by name."""
+"""Legal datasets: their structure (C-THM-STRUCT), random ones with options, and examples by name."""
 
 from __future__ import annotations
 

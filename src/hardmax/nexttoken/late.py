@@ -1,4 +1,4 @@
-"""C-THM-ASY: what is left of W_kq orthogonal to W_kq* late in stage 2, and what follows from it.
+"""C-THM-ASY: the part of W_kq orthogonal to W_kq* late in stage 2, and its consequences.
 
 Late in training a sentence pulls along its tight relations e = (o, x; q) only, with the weight
 omega_e e^(-(A[o,q] - A[x,q])), omega_e = sum pi c_x/c_o over the sentences with query q and token x. Write
@@ -31,8 +31,8 @@ from hardmax.problem.readouts import OutputValue
 class Late:
     """R_perp (one value per pair), the weights omega of the relations, and eta_c.
 
-    With slack relations (C-CEX-P2) what is outside the span of the tight ones is frozen by the transient:
-    `frozen` takes it from a late point.
+    With slack relations (C-CEX-P2) the part outside the span of the tight ones is frozen by the transient:
+    `frozen` returns it at a late point.
     """
 
     star: KqStar

@@ -42,7 +42,7 @@ class Pairs:
 
     @classmethod
     def of(cls, samples: Samples, n: Ints | None = None) -> Pairs:
-        """Merge equal sentences, drop the constant ones, and number what is left.
+        """Merge equal sentences, drop the constant ones, and number the others.
 
         `n` replaces the collocation of the data, for example by a completed one.
         """

@@ -141,7 +141,7 @@ class Reached:
     data: str
 
     def differs_from(self, other: Reached) -> list[str]:
-        """What the two do not share, in words; nothing if one may go on where the other stopped."""
+        """Name the differences between two trainings; none if one can resume where the other stopped."""
         words = {"data": "the sentences", "margin": "stage 1", "rate": "the step of stage 2"}
         return [what for name, what in words.items() if getattr(self, name) != getattr(other, name)]
 
@@ -272,7 +272,7 @@ class Predictor:
         return numbers
 
     def _lookup(self, column: Floats, tokens: Ints, query: int) -> Floats:
-        """Values of the pairs (token, query); zero for those that training never met."""
+        """Values of the pairs (token, query); zero for pairs that did not occur in training."""
         V = len(self.vocabulary)
         keys = self.query * V + self.token
         if not len(keys):
@@ -305,14 +305,14 @@ class Predictor:
 
 
 def load_reached(path: str | PathLike[str]) -> tuple[Predictor, Reached | None]:
-    """The model of a file and how far it was trained; None if the file does not say."""
+    """Return the model of a file and how far it was trained, None if the file does not record it."""
     with refused(f"{path} must be a model written by hardmax ntp train, got another file"):
         arrays = read_arrays(path)
         return _model(arrays, decoded(arrays["head"]))
 
 
 def _model(arrays: Arrays, head: Any) -> tuple[Predictor, Reached | None]:
-    """The model of arrays that may have been tampered with: each is looked at before it is used."""
+    """Return the model of arrays that may have been tampered with: each is checked before it is used."""
     words, margin = head["vocabulary"], head["margin"]
     demand(head["format"] == FORMAT and isinstance(words, list) and len(words) > 1)
     demand(all(isinstance(word, str) for word in words) and len(set(words)) == len(words))

@@ -1,4 +1,4 @@
-"""The largest realizable part of a corpus that a greedy search finds, by asking sample after sample."""
+"""The largest realizable part of a corpus that a greedy search finds, sample by sample."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ class RealizablePart:
         return Sentences(tokens.astype(np.int64), offsets.astype(np.int64), words, raw.max_length)
 
     def beginnings(self, raw: Iterable[list[str]]) -> Iterable[list[str]]:
-        """Return what is kept of raw sentences, one after the other."""
+        """Yield the beginnings of raw sentences that belong to the part."""
         word = self._analysis.text.vocabulary
         chains = {word[start]: [word[token] for token in chain] for start, chain in self._chains.items()}
         for words in raw:
@@ -194,7 +194,7 @@ def grow(
     while heap:
         _, _, _, start, length, token, node = heapq.heappop(heap)
         chain = chains[start]
-        # a sibling may have been taken before: then this sentence already goes on otherwise
+        # if a sibling was taken before, this sentence already continues with that token
         if len(chain) == length and law.join({x: chain.count(x) for x in chain}, chain[-1], token):
             take(start, token, node)
     return chains

@@ -1,4 +1,4 @@
-"""Collocation and orders: which token decides the next one, which stand above others, and cycles."""
+"""Collocation and orders: which token decides the next one, which are above others, and cycles."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def complete(n: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return n with every missing token sent to a token that nothing goes to yet, in order of their numbers.
 
     An injective n becomes a permutation. If every sample of the data has a token that leads to its target,
-    the orders do not change: the tokens given away here are never next tokens.
+    the orders do not change: the tokens that are assigned here are never next tokens.
     """
     missing = np.flatnonzero(n == MISSING)
     free = np.setdiff1d(np.arange(len(n)), n[n != MISSING])
@@ -131,7 +131,7 @@ class Orders:
 
 @check_arguments
 def orders(samples: Samples, n: Ints | None = None) -> Orders:
-    """Return the orders of a dataset under its collocation, or under `n`, say one that was completed."""
+    """Return the orders of a dataset under its collocation, or under `n`, for example a completed one."""
     n = collocation(samples) if n is None else np.asarray(n, dtype=np.int64)
     if n.shape != (samples.V,):
         raise ValueError(f"n must be {samples.V} tokens, one per word, got shape {n.shape}")

@@ -28,7 +28,7 @@ def linear(
     """Make the problem of a linear next-token model with soft labels.
 
     Entry k states that ``next_tokens[k]`` followed ``contexts[k]`` this many times (``counts[k]``); pairs may
-    repeat. What is trained is W, of the shape (next tokens in sorted order, features). The loss is the mean
+    repeat. Training moves W, of the shape (next tokens in sorted order, features). The loss is the mean
     cross-entropy, so its infimum is at least the conditional entropy of the next token.
 
     Args:

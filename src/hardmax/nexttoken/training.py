@@ -327,7 +327,7 @@ def train_by_flow(
 ) -> Training:
     """Run Algorithm 1 with stage 2 as a flow, to the time ``until`` on the clock of steps of size ``rate``.
 
-    The flow is what steps tend to as ``rate`` does to zero with the arc length rate x time fixed: that of
+    The flow is the limit of steps as ``rate`` tends to zero with the arc length rate x time fixed: that of
     `hm.flow` with the clock "arc length": along edges where that form is exact, so that a step costs no more
     than the sentences do, and with dense matrices of the pairs where it is not. Times to ``record`` are every
     factor of 2 by default.

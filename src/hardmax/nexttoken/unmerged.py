@@ -212,7 +212,7 @@ class Comparison(Run):
 
     @property
     def misalignment_kq(self) -> float:
-        """1 - cos(A, W_kq*), over all entries of A: what is outside the pairs counts as misaligned."""
+        """1 - cos(A, W_kq*), over all entries of A: entries outside the pairs count as misaligned."""
         A, pairs = self.merged.model.A, pairs_of(self.merged.samples)
         star, length = KqStar.of(pairs), float(np.linalg.norm(A))
         if star.values is None or not length > 0.0:

@@ -29,7 +29,7 @@ _AT_ONCE = 256  # sentences that are copied together
 _ROOM = 2**12  # relations at first, half of them used
 _SEED = np.int64(0)
 
-# what is counted: samples, sentences with several next tokens, samples that no token leads to, tokens that
+# the counts: samples, sentences with several next tokens, samples that no token leads to, tokens that
 # outnumber those that decide, beginnings that go on, sentences that go on after two different tokens
 SAMPLES, TORN, UNREACHABLE, HEAVIER, PARENTS, MIXED, LEAST, MOST = range(8)
 
@@ -253,7 +253,7 @@ def walk(text, order, offsets, first_token, last_token, n, longest, stop):  # ty
                     pairs[0, paired], pairs[1, paired], pairs[2, paired] = path[0], y, count
                     pairs[3, paired], pairs[4, paired] = k - 1 if single else begin[d], k
                     paired += 1
-                limit = 0  # how often what decides occurs
+                limit = 0  # how often the tokens that decide occur
                 for j in range(leads):
                     limit += n[path[leading[j]]] == y
                 if limit:
@@ -319,7 +319,7 @@ class SortedText:
         return bool((self.text.lengths[here] > 1).any())
 
     def children(self, part: tuple[int, int, int]) -> Iterable[tuple[int, int, int, tuple[int, int, int]]]:
-        """Yield how order[low:high] goes on, where all sentences have the same first ``depth`` tokens.
+        """Yield the continuations of order[low:high], whose sentences share the first ``depth`` tokens.
 
         For each next token: the token, how many raw sentences have it, the first of them, and its part.
         """

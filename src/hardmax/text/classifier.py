@@ -304,7 +304,7 @@ class AttentionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return self._ready()
 
     def _ready(self) -> Self:
-        """Put together what predictions read; also the end of loading a model."""
+        """Prepare the arrays of predictions, after training or loading."""
         weights = (self.attention_, LARGEST_LOGIT), (self.values_, LARGEST), (self.background_, LARGEST)
         # nan is not within a bound either
         if not all(np.abs(array).max(initial=0.0) <= largest for array, largest in weights):
@@ -317,7 +317,7 @@ class AttentionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return self
 
     def _fit_embeddings(self, rows: TextRows, codes: np.ndarray, seed: int, report: Report | None) -> Self:
-        """Train E, p and v on the texts that hold a token; the others are nothing to this model."""
+        """Train E, p and v on the texts that hold a token; this model cannot use the others."""
         if len(self.classes_) != 2:
             raise ValueError(
                 f'solver="embeddings" must have labels of two classes, got {len(self.classes_)}; take "sgd"'
@@ -483,7 +483,7 @@ class AttentionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             return self.feature_names_in_
         return np.array([f"x{j}" for j in range(self.n_features_in_)], dtype=object)
 
-    # -- what it learned ----------------------------------------------------------------------------------
+    # -- the learned tokens -------------------------------------------------------------------------------
 
     def explain(self, text: Any, label: Any = None) -> explanations.Explanation:
         """Explain a score by the tokens of the text: share of attention, value and contribution.

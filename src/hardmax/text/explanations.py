@@ -99,7 +99,7 @@ def marked(words: tuple[tuple[str, float], ...]) -> str:
 
 
 SHOWN = 12  # rows of a table
-BACKGROUND = "(background)"  # what every text holds; no token has brackets
+BACKGROUND = "(background)"  # of every text; no token has brackets
 
 
 class TokenPart(NamedTuple):
@@ -116,7 +116,7 @@ class TokenPart(NamedTuple):
 class Explanation(PageOfText):
     """A text's class and the tokens that made it, by falling size of contribution; these sum to ``score``.
 
-    ``score`` is that of ``label``, the class that is predicted unless another was asked for; with two classes
+    ``score`` is that of ``label``, the predicted class by default; with two classes
     it is the log-odds of it. ``words`` are the text's words in order, each with the contribution of the
     tokens it is part of.
 
@@ -204,7 +204,7 @@ class TokenRanking(PageOfText):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class TopKReport(PageOfText):
-    """Predictions from the k tokens of each text that tell most, and what is lost by reading no others.
+    """Predictions from the k most telling tokens of each text, and the loss of accuracy.
 
     ``agreement`` is the share of texts whose class stays the same; ``attended`` the mean share of attention
     that the kept tokens have. ``accuracy`` and ``full_accuracy`` are None without labels. ``needed`` is the
@@ -306,7 +306,7 @@ class WordMap(Pictured):
         axes.set(xlabel=f"value: evidence for {self.label}", ylabel="attention logit")
         axes.axvline(0, color="0.8", linewidth=0.8, zorder=0)
         axes.margins(x=0.4)
-        # a few tokens that say nothing lie far below
+        # a few tokens without information are far below
         low, high = np.quantile(self.logit[often], [0.001, 1.0])
         axes.set_ylim(low - 0.05 * (high - low), high + 0.1 * (high - low) + 1e-9)
 

@@ -46,7 +46,7 @@ def keep(strength, m, k, places):  # type: ignore[no-untyped-def]
 
 @kernel(inline="always")
 def telling(table, j):  # type: ignore[no-untyped-def]
-    """How much a token's value says: its size, or how far the classes' values lie apart."""
+    """The evidence in a token's value: its size, or the range of the classes' values."""
     if table.shape[1] == 2:
         return abs(table[j, 1])
     least = most = table[j, 1]

@@ -75,7 +75,7 @@ def _digest(head: np.ndarray, arrays: Arrays) -> bytes:
 
 
 def load(kind: type[AttentionClassifier], path: str | PathLike[str]) -> AttentionClassifier:
-    """Read what `save` wrote, into a new object of a class.
+    """Read a file that `save` wrote, into a new object of a class.
 
     A damaged file, or one of another version, is refused with a message.
     """

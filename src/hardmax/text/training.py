@@ -102,7 +102,7 @@ class Settings:
     dropout: float
     top: int = 0  # tokens that some more passes at the end are truncated to; 0 for all
     entropy: float = 0.0
-    constant: bool = False  # rates that do not fall, for training that goes on
+    constant: bool = False  # rates that do not fall, for `partial_fit`
 
     @property
     def passes(self) -> int:

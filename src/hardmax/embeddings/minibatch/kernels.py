@@ -70,7 +70,7 @@ def update_sgd(x, g, first, k):  # type: ignore[no-untyped-def]
 
 @njit(nogil=True, error_model="numpy", fastmath=VECTORIZED)
 def _step_of_row(E, first, second, s, size, pv, b, A, C, k):  # type: ignore[no-untyped-def]
-    """Row s takes the AdamW step b, with the gradient A p + C v; v lies TILE numbers behind p.
+    """Row s takes the AdamW step b, with the gradient A p + C v; v is TILE numbers behind p.
 
     Rows are indexed, not sliced: numba counts the references to a slice, which takes as long as a tenth of
     the work.
@@ -193,8 +193,8 @@ def advance_tile(  # type: ignore[no-untyped-def]
 ):
     """On a tile of columns: bring rows up to date, and take the tile's part of their a = E p and c = E v.
 
-    Row s stands before step done[s], whose gradient is A_s p + C_s v with that step's p and v; in the steps
-    after it, up to ``now``, no batch held its token and the gradient is zero.
+    Row s is the state before step done[s], whose gradient is A_s p + C_s v with that step's p and v. In the
+    steps after it, up to ``now``, no batch held its token and the gradient is zero.
     """
     row, none = np.empty(TILE, E.dtype), np.empty(TILE, E.dtype)
     none[:] = 0

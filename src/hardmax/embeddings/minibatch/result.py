@@ -107,7 +107,7 @@ class Deciles(NamedTuple):
 
 
 class Following:
-    """Measures of what has x (nan for a token that never occurs), logits a = E p and values c = E v."""
+    """Measures on x (nan for a token that never occurs), logits a = E p and values c = E v."""
 
     a: np.ndarray  # (S,)
     c: np.ndarray  # (S,)
@@ -265,7 +265,7 @@ class EmbeddingTraining(Run, TokenObservables):
 
     @cached_property
     def epoch_losses(self) -> np.ndarray:
-        """Loss curve: mean over the sequences of each epoch, as they were met."""
+        """Loss curve: mean over the sequences of each epoch, in the order of training."""
         return mean_by_epoch(self.losses, self.corpus.n, self.batch)
 
 

@@ -83,7 +83,7 @@ class OneLayerModel:
         self._parts = np.empty((tiles, 2, S), kind)
         self._workers = min(workers, tiles)
         self._pool = ThreadPoolExecutor(self._workers - 1) if self._workers > 1 else None
-        self._others: list[Future[None]] = []  # what other threads were given: after a step, the end of it
+        self._others: list[Future[None]] = []  # tasks of other threads: after a step, the end of it
         self._cut = False
         self._put("E", E)
         self._put("vectors", np.array([p, v]))
@@ -163,8 +163,8 @@ class OneLayerModel:
     @contextmanager
     def _whole(self) -> Iterator[None]:
         """Refuse a model whose last step was cut short."""
-        # An interrupt, or an error in any thread, leaves some tiles a step ahead of others, and nothing tells
-        # which: to go on would skip the step there or take it twice.
+        # An interrupt, or an error in any thread, leaves some tiles a step ahead of others. They cannot be
+        # identified: the next step would skip a step there or take it twice.
         if self._cut:
             raise RuntimeError("a step was cut short by an error or an interrupt; `restore` the model first")
         self._cut = True
@@ -287,7 +287,7 @@ DIVERGED = "diverged"  # how the event of a training that broke begins
 
 
 class Epochs(NamedTuple):
-    """What a loop leaves in addition to the model."""
+    """The results of a loop in addition to the model."""
 
     losses: np.ndarray  # (steps,)
     snapshots: tuple[TokenObservables, ...]

@@ -8,8 +8,8 @@ alpha (R p)' + beta (R v)' - omega J K, and the one by the rows of E is
     (dK + dK' - J' omega J) R + J' alpha p' + J' beta v' + (dK + dK') s 1',
 
 with alpha = A / sigma, beta = C / sigma, omega = (A E'p + C E'v) / (d sigma^2), and p and v less their means;
-p receives R' J' alpha and v receives R' J' beta. So p and v are two more rows of R, and d is met in R R' and
-in one symmetric matrix times R. A-DEF-6 as it stands has five such products, autograd six. A factor before
+p receives R' J' alpha and v receives R' J' beta. So p and v are two more rows of R, and d occurs in R R' and
+in one symmetric matrix times R only. A-DEF-6 itself has five such products, autograd six. A factor before
 the logits of a softmax multiplies the derivative by them: dK for the first one, A for the readout.
 """
 
@@ -139,7 +139,7 @@ class TwoLayerModel:
 
 
 class _LayerPass(NamedTuple):
-    """Some sequences of U places each: the network up to the loss, with what the way back needs."""
+    """Some sequences of U places each: the network up to the loss, with all arrays of the backward pass."""
 
     places: torch.Tensor  # (B, U + 2) in W
     R: torch.Tensor  # (B, U + 2, d) rows of W less their means

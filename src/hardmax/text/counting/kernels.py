@@ -13,10 +13,10 @@ import numpy as np
 from hardmax._lib.kernels import kernel
 from hardmax._lib.sorting import sort
 
-# What a byte is: a gap, part of a word (bytes of other alphabets too), or a separate token.
+# The kinds of bytes: a gap, part of a word (bytes of other alphabets too), or a separate token.
 GAP, WORD, ALONE = 0, 1, 2
 APOSTROPHE, LESS, MORE, SLASH = 39, 60, 62, 47
-LONGEST_TAG = 80  # bytes; what is longer is not a tag of HTML, but a text with a sign in it
+LONGEST_TAG = 80  # bytes; a longer one is not a tag of HTML, but a text with a < in it
 
 _START, _PRIME = np.uint64(0xCBF29CE484222325), np.uint64(0x100000001B3)
 _MIX, _SECOND = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xD6E8FEB86659FD93)
@@ -112,7 +112,7 @@ def pair_keys(numbers, documents, keys, present, sizes):  # type: ignore[no-unty
 
 @kernel()
 def shard(keys, documents, present, places, positions, shard_keys, shard_documents):  # type: ignore[no-untyped-def]
-    """Collect what has a key shard by shard, in order inside each; ``places`` begin where the shards do.
+    """Collect the positions with a key shard by shard, in order inside each; shards begin at ``places``.
 
     Keys and documents are copied, so that a shard is read from front to back.
     """

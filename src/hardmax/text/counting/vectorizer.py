@@ -50,7 +50,7 @@ def mapped(function: Callable[..., Any], jobs: Iterable[Any], workers: int) -> l
     """Apply a function to each job on some threads; return the results in order."""
 
     def quietly(job: Any) -> Any:
-        with np.errstate(over="ignore"):  # hashes overflow on purpose, which plain Python would tell
+        with np.errstate(over="ignore"):  # hashes overflow on purpose; plain Python would warn
             return function(job)
 
     if workers == 1:
