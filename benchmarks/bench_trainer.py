@@ -31,8 +31,7 @@ from rich.table import Table
 import hardmax as hm
 from hardmax.dynamics.optim import AdamW
 from hardmax.embeddings import KLevel, initial_vectors
-from hardmax.embeddings.minibatch.loop import epoch_batches, epoch_order
-from hardmax.embeddings.minibatch.train import OneLayerModel
+from hardmax.embeddings.minibatch.train import OneLayerModel, epoch_batches, epoch_order
 
 D, BATCH, RATE, DECAY = 2048, 128, 1e-4, 1e-4
 THREADS = (1, 2)

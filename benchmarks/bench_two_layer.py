@@ -20,7 +20,7 @@ from rich.table import Table
 from hardmax import Corpus
 from hardmax.dynamics.optim import AdamW
 from hardmax.embeddings import initial_vectors
-from hardmax.embeddings.minibatch.loop import epoch_batches
+from hardmax.embeddings.minibatch.train import epoch_batches
 from hardmax.embeddings.minibatch.two_layer_step import TwoLayerModel, similar
 from hardmax.torch import TwoLayer, padded
 

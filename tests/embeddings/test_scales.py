@@ -16,7 +16,7 @@ from hardmax.dynamics.optim import SGD, AdamW
 from hardmax.embeddings import GramState, TwoLayerGram
 from hardmax.embeddings.gram import descend_gram, flow_gram
 from hardmax.embeddings.minibatch import train_embeddings
-from hardmax.embeddings.minibatch.loop import epoch_order
+from hardmax.embeddings.minibatch.train import epoch_order
 from hardmax.embeddings.one_layer import descend_embeddings, evaluate, gradients, token_mass
 from hardmax.embeddings.two_layer import TwoLayerNetwork
 

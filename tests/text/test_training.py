@@ -36,19 +36,14 @@ def test_a_step_follows_the_gradient(values, entropy):
     held, x, label, rate = np.array([0, 2, 4, 5]), np.append(data, 1.0), 1, 1e-6
     before, after = table.copy(), table.copy()
     kernels.one_pass(
-        data,
-        indices,
-        np.array([0, 3]),
+        (data, indices, np.array([0, 3])),
         np.array([label]),
         np.ones(1),
         np.array([0]),
         after,
         np.ones((0, 0)),
         kernels.SGD,
-        rate,
-        rate,
-        1.0,
-        1.0,
+        (rate, rate, 1.0, 1.0),
         0.0,
         0,
         entropy,

@@ -148,10 +148,8 @@ def take_first_step(corpus: Corpus, E: Any, p: Any, v: Any, first_rate: float) -
     r, w = _residuals(corpus, E @ p, point)
     err_E = first_rate * (np.outer(r, v) + np.outer(w, p))
     err_p = first_rate * (E.T @ w)
-    lengths = np.linalg.norm(err_E, axis=1)
-    errors = FirstStepErrors(
-        first_rate, corpus.alpha_per_sequence, r, w, lengths, float(np.linalg.norm(err_p))
-    )
+    lengths = np.linalg.norm(err_E, axis=1), float(np.linalg.norm(err_p))
+    errors = FirstStepErrors(first_rate, corpus.alpha_per_sequence, r, w, *lengths)
     return FirstStep(E - first_rate * by.E, p - first_rate * by.p, err_E, err_p, errors)
 
 
@@ -170,10 +168,11 @@ def first_step_errors(
     # K is positive semidefinite; w may be tiny, and its square is not to underflow.
     size = float(np.abs(w).max())
     unit = w / size if size > 0.0 else w
-    cls_error = first_rate * size * math.sqrt(max(float(unit @ K @ unit), 0.0))
-    return FirstStepErrors(
-        first_rate, corpus.alpha_per_sequence, r, w, first_rate * np.hypot(along, across), cls_error
+    lengths = (
+        first_rate * np.hypot(along, across),
+        first_rate * size * math.sqrt(max(float(unit @ K @ unit), 0.0)),
     )
+    return FirstStepErrors(first_rate, corpus.alpha_per_sequence, r, w, *lengths)
 
 
 def _residuals(corpus: Corpus, a: np.ndarray, point: one_layer.Evaluation) -> tuple[np.ndarray, np.ndarray]:
@@ -231,7 +230,7 @@ def loss_bound(gains: np.ndarray, first_rate: float) -> float:
 
 @check_arguments
 def infinite_width(corpus: Corpus, first_rate: float) -> InfiniteWidth:
-    """Return what one step of size eta0 leaves when d is infinite."""
+    """Return the state after one step of size eta0 at infinite width."""
     first_rate = expect.positive("first_rate", first_rate)
     return InfiniteWidth(first_rate, 0.5 * first_rate * corpus.alpha_per_sequence)
 

@@ -1,4 +1,4 @@
-"""Training by inner products: gradient descent that does not know the width d (A-RED-1, A-RED-2, A-RED-4).
+"""Training by inner products: gradient descent without the width d (A-RED-1, A-RED-2, A-RED-4).
 
 The one-layer loss sees E, p and v through a = E p and c = E v, and its gradients are combinations of the rows
 of E, of p and of v. So K = E E', a, c, pi = |p|^2, rho = p.v and nu = |v|^2 after a step follow from the same
@@ -139,7 +139,7 @@ class GramState:
     def step(
         self, corpus: Corpus, rate: float, train: Iterable[str] = ("E", "p"), *, scale: float | None = None
     ) -> GramState:
-        """One gradient step on what ``train`` names, all at once (A-RED-2); ``scale`` as in `descend_gram`.
+        """Take one gradient step on the blocks in ``train`` (A-RED-2); ``scale`` as in `descend_gram`.
 
         >>> import hardmax as hm
         >>> from hardmax.embeddings.gram import GramState
@@ -200,7 +200,7 @@ def descend_gram(
     scale: float | None = None,
     **options: Any,
 ) -> GramDescent:
-    """Train what ``train`` names by inner products; the rest stays as given.
+    """Train the blocks in ``train`` by inner products; the others stay fixed.
 
     The same path as `descend_embeddings` on vectors with these inner products, whatever their dimension.
     ``rate`` is that of gradient descent, or `GD` or `Normalized`, or one of them for each block: the moves
@@ -209,55 +209,52 @@ def descend_gram(
     `StepOptions`.
     """
     names = [name for name in "Epv" if name in read_names(train)]
-    if state.S != corpus.S:
-        raise ValueError(f"state must hold the {corpus.S} tokens of the corpus, got {state.S}")
+    _need_tokens(corpus, state)
     plan, factor = StepOptions.read(corpus.n, steps=steps, **options), read_scale("scale", scale, None)
     optimizers = by_block(rate, names)
     if set(optimizers) != set(names):
         raise ValueError(f"optimizer must have the blocks {names}, got {sorted(optimizers)}")
-    for name, each in optimizers.items():
-        if not isinstance(each, GD | Normalized) or each.norm != "l2":
+    for name, optimizer in optimizers.items():
+        if not isinstance(optimizer, GD | Normalized) or optimizer.norm != "l2":
             raise TypeError(
-                f"optimizer of {name} must be GD or Normalized in l2 for inner products, got {each!r:.60}; "
-                "for others start from vectors, such as start=state.vectors()"
+                f"optimizer of {name} must be GD or Normalized in l2 for inner products, got "
+                f"{optimizer!r:.60}; for others start from vectors, such as start=state.vectors()"
             )
-    rules = {name: unscaled_rule(each, plan, ()) for name, each in optimizers.items()}
-    held = {name: np.array(x) for name, x in zip(("K", "a", "c", "rest"), _parts(state), strict=True)}
+    rules = {name: unscaled_rule(optimizer, plan, ()) for name, optimizer in optimizers.items()}
+    products = {name: np.array(x) for name, x in zip(("K", "a", "c", "rest"), _parts(state), strict=True)}
     beta = np.zeros(corpus.S)
 
     def at() -> GramState:
-        return GramState(held["K"], held["a"], held["c"], *held["rest"].tolist())
+        return GramState(products["K"], products["a"], products["c"], *products["rest"].tolist())
 
     def evaluate(inputs: np.ndarray | None) -> one_layer.Evaluation:
         part = corpus if inputs is None else one_layer.take(corpus, inputs)
-        return one_layer.evaluate_arrays(part, held["a"], held["c"], factor)
+        return one_layer.evaluate_arrays(part, products["a"], products["c"], factor)
 
     def advance(point: one_layer.Evaluation, step: int) -> dict[str, Pull]:
         moves = _moves(at(), point, rules, step)
         if "p" in moves:
             beta[:] -= moves["p"][0]
-        for name, x in zip(held, _parts(_advance(at(), moves)), strict=True):
-            held[name][...] = x
+        for array, moved in zip(products.values(), _parts(_advance(at(), moves)), strict=True):
+            array[...] = moved
         return {}
 
-    trainer = BlockTrainer({}, GD(1.0), plan, evaluate, advance, {**held, "beta": beta})
-    start = {name: np.array(x) for name, x in held.items()}
-
-    def observe() -> dict[str, Any]:
-        return {"losses": trainer.point.loss, "norms": at().p_norm, "a": held["a"], "c": held["c"]}
-
-    settings = {name: repr(each) for name, each in optimizers.items()}
-    identity = partial(
-        one_layer.training_identity, f"inner products {settings}", corpus, start, names, scale=factor
+    trainer = BlockTrainer({}, GD(1.0), plan, evaluate, advance, {**products, "beta": beta})
+    settings = {name: repr(optimizer) for name, optimizer in optimizers.items()}
+    start = dict(zip(products, _parts(state), strict=True))
+    trainer.run(
+        lambda: {"losses": trainer.point.loss, "norms": at().p_norm, "a": products["a"], "c": products["c"]},
+        partial(
+            one_layer.training_identity, f"inner products {settings}", corpus, start, names, scale=factor
+        ),
     )
-    trainer.run(observe, identity)
     return GramDescent(
         partial(problem_of, corpus, at(), factor),
         "step",
         np.array(trainer.times),
         None,
         trainer.event,
-        method=", ".join(sorted({each.name for each in optimizers.values()})),
+        method=", ".join(sorted({optimizer.name for optimizer in optimizers.values()})),
         observed=trainer.observed,
         state=at(),
         beta=None if "E" in names else beta,
@@ -281,19 +278,21 @@ def _moves(state: GramState, point: one_layer.Evaluation, rules: Mapping[str, Ru
             hat * (math.exp(min(log - top, 0.0)) if top > -math.inf else 0.0)
             for hat, log in ((point.A_hat, point.log_scale), (point.C_hat, point.log_scale_C))
         )
-        length = math.sqrt(max(_square(state, name, A, C), 0.0))
+        if name == "E":
+            square = state.pi * (A @ A) + 2.0 * state.rho * (A @ C) + state.nu * (C @ C)
+        else:
+            by = A if name == "p" else C
+            square = by @ state.K @ by
+        length = math.sqrt(max(float(square), 0.0))
         damped = length + float(rule.constants[0]) * math.exp(min(-top, 700.0))
         factor = rate / damped if length > 0.0 else 0.0
         moves[name] = factor * A, factor * C
     return moves
 
 
-def _square(state: GramState, name: str, A: np.ndarray, C: np.ndarray) -> float:
-    """Return the squared length of the gradient by a block."""
-    if name == "E":
-        return float(state.pi * (A @ A) + 2.0 * state.rho * (A @ C) + state.nu * (C @ C))
-    by = A if name == "p" else C
-    return float(by @ state.K @ by)
+def _need_tokens(corpus: Corpus, state: GramState) -> None:
+    if state.S != corpus.S:
+        raise ValueError(f"state must hold the {corpus.S} tokens of the corpus, got {state.S}")
 
 
 def _advance(state: GramState, moves: _Moves) -> GramState:
@@ -343,7 +342,7 @@ class GramFlow(GramRun):
 
     @cached_property
     def spectra(self) -> np.ndarray:
-        """What the flow conserves, at every recorded time."""
+        """The conserved eigenvalues at every recorded time."""
         return np.array([conserved_spectrum(state, self.trained) for state in self.states])
 
     @property
@@ -370,8 +369,7 @@ def flow_gram(
         raise ValueError(
             f'train must name "E" and "p", or all three, got {sorted(names)}; with E fixed use hardmax.flow'
         )
-    if state.S != corpus.S:
-        raise ValueError(f"state must hold the {corpus.S} tokens of the corpus, got {state.S}")
+    _need_tokens(corpus, state)
     clock = expect.finite_array("times", times, (None,))
     if len(clock) < 2 or (np.diff(clock) <= 0).any():
         raise ValueError("times must be at least two numbers in ascending order")
@@ -382,15 +380,15 @@ def flow_gram(
     if event is not None:
         raise ValueError(f"times reach beyond what could be integrated: {event}")
     states = tuple(_unpack(x, state.S) for x in points.astype(float))
-    losses = np.array([one_layer.evaluate(corpus, each.a, each.c, factor).loss for each in states])
-    seen = {"losses": losses, "norms": np.array([each.p_norm for each in states])}
+    losses = np.array([one_layer.evaluate(corpus, at.a, at.c, factor).loss for at in states])
+    observed = {"losses": losses, "norms": np.array([at.p_norm for at in states])}
     return GramFlow(
         partial(problem_of, corpus, states[-1], factor),
         "t",
         clock,
         None,
         method="gradient flow",
-        observed=seen,
+        observed=observed,
         state=states[-1],
         states=states,
         trained=names,
@@ -475,9 +473,9 @@ class _GramLeg(Leg):
 
 
 def _pack(state: GramState) -> np.ndarray:
-    return np.concatenate([np.ravel(each) for each in _parts(state)])
+    return np.concatenate([np.ravel(part) for part in _parts(state)])
 
 
 def _unpack(x: np.ndarray, S: int) -> GramState:
     K, a, c, rest = np.split(x, [S * S, S * S + S, S * S + 2 * S])
-    return GramState(K.reshape(S, S), a, c, *(float(each) for each in rest))
+    return GramState(K.reshape(S, S), a, c, *rest.tolist())

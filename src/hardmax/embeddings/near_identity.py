@@ -1,4 +1,4 @@
-"""Embeddings close to the identity, kept as the identity plus what is left, and drawn so.
+"""Embeddings close to the identity, stored and drawn as the difference from it.
 
 At the widths of Theorem 5 the embeddings are orthonormal up to 1e-22, and the first step gives those of
 important tokens components c along v of the order of n T. In the Gram matrix I + c c' the identity loses two
@@ -7,7 +7,7 @@ p and the last along v:
 
     E_s = e_s + noise_s + c_s v,      p = e_p + noise_p + rho v,      |v| = 1,
 
-and the small noise is never added to the 1 it belongs to unless the sum is asked for.
+and the small noise is added to its 1 only in `E` and `p`.
 """
 
 from __future__ import annotations
@@ -60,9 +60,7 @@ class StructuredState:
     @property
     def p(self) -> np.ndarray:
         """The vector p, (S + 2,)."""
-        start = self.noise[-1].copy()
-        start[-1] += 1.0
-        return np.append(start, self.rho)
+        return np.append(np.eye(1, self.S + 1, self.S) + self.noise[-1], self.rho)
 
     @property
     def v(self) -> np.ndarray:
@@ -72,8 +70,8 @@ class StructuredState:
     @property
     def a(self) -> np.ndarray:
         """Logits E p, from small terms only, so that they keep their digits however small they are."""
-        tokens, own = self.noise[:-1], self.noise[-1]
-        return tokens[:, -1] + own[:-1] + tokens @ own + self.c * self.rho
+        tokens, last = self.noise[:-1], self.noise[-1]
+        return tokens[:, -1] + last[:-1] + tokens @ last + self.c * self.rho
 
     @property
     def pi(self) -> float:
@@ -82,7 +80,7 @@ class StructuredState:
 
     @property
     def gram(self) -> GramState:
-        """The inner products; what K holds besides c c' is good to c^2 times the rounding unit."""
+        """The inner products; the part of K next to c c' has an error of c^2 times the rounding unit."""
         return GramState(self.E @ self.E.T, self.a, self.c, self.pi, self.rho, 1.0)
 
     def problem(self, corpus: Corpus) -> Problem:
@@ -110,9 +108,8 @@ class StructuredState:
         if self.S != corpus.S:
             raise ValueError(f"corpus must have the {self.S} tokens of the state, got {corpus.S}")
         errors = self.errors(corpus, first_rate)
-        w, own = errors.w, self.noise[-1]
-        noise = self.noise.copy()
-        noise[:-1] += first_rate * np.outer(w, own)
+        w, noise = errors.w, self.noise.copy()
+        noise[:-1] += first_rate * np.outer(w, self.noise[-1])
         noise[:-1, -1] += first_rate * w
         noise[-1] += first_rate * (w @ self.noise[:-1])
         noise[-1, :-1] += first_rate * w
@@ -121,7 +118,7 @@ class StructuredState:
 
 
 # From here on chi is drawn as its deviation from the mean, by the cube-root normal approximation, whose error
-# in the distribution is far below what a sample of any size could tell; below, the difference of a drawn chi
+# in the distribution no sample can detect; for fewer degrees the difference of a drawn chi
 # from 1 keeps eleven digits.
 MANY_DEGREES = 10**8
 
@@ -135,7 +132,7 @@ def draw_initial(S: int, d: AnyInteger, *, rng: int | np.random.Generator) -> St
     noise = np.tril(rng.normal(size=(S + 1, S + 1)), -1) * size
     # In fewer than S + 2 dimensions the columns without degrees of freedom are empty.
     noise[:, d - 1 :] = 0.0
-    noise[np.diag_indices(S + 1)] = [chi_deviation(d - 1 - i, d, rng) for i in range(S + 1)]
+    np.fill_diagonal(noise, [chi_deviation(d - 1 - i, d, rng) for i in range(S + 1)])
     return StructuredState(noise, along[:-1], float(along[-1]))
 
 

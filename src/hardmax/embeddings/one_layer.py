@@ -12,13 +12,13 @@ term is minus the sum of the others.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import intp, types
+from numba import types
 
 from hardmax._lib import expect
 from hardmax._lib.arguments import check_arguments
@@ -178,7 +178,7 @@ def starting_vectors(corpus: Corpus, start: Any) -> tuple[np.ndarray, np.ndarray
 
 
 def evaluate_arrays(corpus: Corpus, a: np.ndarray, c: np.ndarray, scale: float) -> Evaluation:
-    """Evaluate the model at arrays that are known to have the right shapes, as in training."""
+    """Evaluate the model at arrays of the right shapes, as in training."""
     if scale != 1.0:
         point = evaluate_arrays(corpus, scale * a, c, 1.0)
         return replace(point, A_hat=scale * point.A_hat)
@@ -358,54 +358,95 @@ def descend_embeddings(
     scale: Scale = None,
     **options: Any,
 ) -> EmbeddingDescent:
-    """Train what ``train`` names by steps on the corpus, all at once; the rest stays as given.
+    """Train the blocks in ``train`` by steps on the corpus, all at once; the others stay fixed.
 
-    ``rate`` is that of plain gradient descent, or an optimizer, or one for each of what is trained. A step
+    ``rate`` is that of plain gradient descent, or an optimizer, or one for each block. A step
     costs two products with E and, if E is trained, one of rank two. ``scale`` is as in `train_embeddings`;
     the other options are those of `StepOptions`.
     """
-    vectors = {name: np.array(x) for name, x in zip("Epv", read_vectors(corpus, E, p, v), strict=True)}
+    vectors = read_vectors(corpus, E, p, v)
     moving = [name for name in "Epv" if name in read_names(train)]
-    plan, factor = (
-        StepOptions.read(corpus.n, steps=steps, **options),
-        read_scale("scale", scale, vectors["E"].shape[1]),
-    )
-    beta = np.zeros(corpus.S)
+    plan, beta = StepOptions.read(corpus.n, steps=steps, **options), np.zeros(corpus.S)
+    factor = read_scale("scale", scale, vectors[0].shape[1])
 
-    def evaluate_at(inputs: np.ndarray | None) -> Evaluation:
-        E, p, v = vectors.values()
-        return evaluate_arrays(corpus if inputs is None else take(corpus, inputs), E @ p, E @ v, factor)
+    def evaluate_at(part: Corpus, E: np.ndarray, p: np.ndarray, v: np.ndarray) -> Evaluation:
+        return evaluate_arrays(part, E @ p, E @ v, factor)
 
     def pulls(point: Evaluation, step: int) -> dict[str, Pull]:
         if along_p is not None:
             beta[:] -= along_p.rates[step] * point.A
-        return pulls_at(point, moving, *vectors.values())
+        return pulls_at(point, moving, *trainer.vectors.values())
 
-    start = {name: vectors[name] for name in moving}
-    trainer = BlockTrainer(start, by_block(rate, moving), plan, evaluate_at, pulls, {"beta": beta})
-    vectors |= trainer.blocks
+    trainer = VectorTrainer(
+        corpus, vectors, moving, by_block(rate, moving), plan, evaluate_at, pulls, {"beta": beta}
+    )
     rules = dict(zip(moving, trainer.rules, strict=True))
     along_p = rules["p"] if "p" in rules and rules["p"].kind == ALONG else None
 
     def observe() -> dict[str, Any]:
-        E, p, v = vectors.values()
+        E, p, v = trainer.vectors.values()
         return {"losses": trainer.point.loss, "norms": np.linalg.norm(p), "a": E @ p, "c": E @ v}
 
-    trainer.run(observe, partial(training_identity, "one layer", corpus, vectors, moving, scale=factor))
-    E, p, v = vectors.values()
-    return EmbeddingDescent(
-        partial(corpus.problem, E, v, scale=factor),
-        "step",
-        np.array(trainer.times),
-        None,
-        trainer.event,
-        method=trainer.name,
-        observed=trainer.observed,
-        end=p,
-        E=E,
-        v=v,
-        beta=beta if "E" not in rules and ("p" not in rules or along_p is not None) else None,
-    )
+    trainer.run(observe, partial(trainer.identify, "one layer", scale=factor))
+    E, _, v = trainer.vectors.values()
+    beta_is_known = "E" not in rules and ("p" not in rules or along_p is not None)
+    source = partial(corpus.problem, E, v, scale=factor)
+    return EmbeddingDescent(source, **trainer.result, beta=beta if beta_is_known else None)
+
+
+class VectorTrainer(BlockTrainer):
+    """Steps on some of E, p and v, of one layer or two, by any optimizers.
+
+    Args:
+        corpus: the sequences.
+        start: E, p and v, which are copied.
+        moving: the names of those that are trained.
+        optimizer: one for each of them by name, or one for all.
+        options: how many steps, on which sequences.
+        evaluate: returns the model at E, p and v for some sequences.
+        pulls: as in `BlockTrainer`.
+        arrays: more arrays that change in place, which a checkpoint must keep.
+    """
+
+    def __init__(
+        self,
+        corpus: Corpus,
+        start: Iterable[np.ndarray],
+        moving: Iterable[str],
+        optimizer: Optimizer | Mapping[str, Optimizer],
+        options: StepOptions,
+        evaluate: Callable[..., Any],
+        pulls: Callable[[Any, int], Mapping[str, Pull]],
+        arrays: Mapping[str, np.ndarray] | None = None,
+    ) -> None:
+        self.corpus = corpus
+        self.vectors = {name: np.array(x) for name, x in zip("Epv", start, strict=True)}
+
+        def at(inputs: np.ndarray | None) -> Any:
+            return evaluate(corpus if inputs is None else take(corpus, inputs), *self.vectors.values())
+
+        super().__init__({name: self.vectors[name] for name in moving}, optimizer, options, at, pulls, arrays)
+        self.vectors |= self.blocks
+
+    def identify(self, model: str, **scales: float) -> dict[str, Any]:
+        """Return the values that a checkpoint of the same training must share."""
+        return training_identity(model, self.corpus, self.vectors, self.blocks, **scales)
+
+    @property
+    def result(self) -> dict[str, Any]:
+        """The fields of the run that all models share."""
+        E, p, v = self.vectors.values()
+        return {
+            "clock": "step",
+            "times": np.array(self.times),
+            "points": None,
+            "event": self.event,
+            "method": self.name,
+            "observed": self.observed,
+            "end": p,
+            "E": E,
+            "v": v,
+        }
 
 
 def pulls_at(
@@ -435,7 +476,7 @@ def by_block(rate: Any, names: Iterable[str]) -> dict[str, Optimizer]:
 
 
 def read_names(train: Iterable[str]) -> frozenset[str]:
-    """What is trained, as a set of "E", "p" and "v"."""
+    """Return the names of the trained blocks, some of "E", "p" and "v"."""
     names = frozenset(train)
     if not names or not names <= {"E", "p", "v"}:
         raise ValueError(f'train must name some of "E", "p", "v", got {sorted(names)}')
@@ -445,32 +486,16 @@ def read_names(train: Iterable[str]) -> frozenset[str]:
 def training_identity(
     model: str, corpus: Corpus, start: Mapping[str, np.ndarray], blocks: Iterable[str], **scales: float
 ) -> dict[str, Any]:
-    """What a checkpoint of the same training has in common."""
+    """Return the values that a checkpoint of the same training must share."""
     data = digest(corpus.tokens, corpus.counts, corpus.offsets, corpus.labels)
-    return {
-        "model": model,
-        "blocks": sorted(blocks),
-        "corpus": data,
-        "start": digest(*start.values()),
-        **scales,
-    }
+    vectors = digest(*start.values())
+    return {"model": model, "blocks": sorted(blocks), "corpus": data, "start": vectors, **scales}
 
 
 def take(corpus: Corpus, chosen: np.ndarray) -> Corpus:
     """The chosen sequences, in that order."""
     sizes = corpus.offsets[chosen + 1] - corpus.offsets[chosen]
     offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.intp)
-    tokens, counts = np.empty(offsets[-1], np.intp), np.empty(offsets[-1], np.int64)
-    _gather(corpus.tokens, corpus.counts, corpus.offsets, chosen.astype(np.intp), offsets, tokens, counts)
+    slots = np.arange(offsets[-1]) + np.repeat(corpus.offsets[chosen] - offsets[:-1], sizes)
+    tokens, counts = corpus.tokens[slots], corpus.counts[slots]
     return Corpus(tokens, counts, offsets, corpus.labels[chosen], corpus.S, corpus.vocabulary, corpus.written)
-
-
-@njit(types.void(INDEX, COUNTS, INDEX, INDEX, INDEX, intp[::1], types.int64[::1]), cache=True, nogil=True)
-def _gather(tokens, counts, offsets, chosen, places, out_tokens, out_counts):  # type: ignore[no-untyped-def]
-    for k in range(chosen.size):
-        first, place = np.uintp(offsets[chosen[k]]), np.uintp(places[k])
-        size = np.uintp(places[k + 1]) - place
-        for i in range(size):
-            out_tokens[place + i] = tokens[first + i]
-        for i in range(size):
-            out_counts[place + i] = counts[first + i]

@@ -75,9 +75,7 @@ def token_selection(corpus: Corpus, E: Any, p: Any, tolerance: float = TOLERANCE
     E = expect.finite_array("E", E, (corpus.S, None))
     p = expect.finite_array("p", p, (E.shape[1],))
     tolerance = expect.nonnegative("tolerance", tolerance)
-    scores = E @ p
-    tops = np.repeat(_tops(corpus, scores), np.diff(corpus.offsets))
-    differences = E[corpus.tokens] - E[tops]
+    differences = E[corpus.tokens] - E[_tops(corpus, E @ p)]
     longest = np.maximum.reduceat(np.linalg.norm(differences, axis=1), corpus.offsets[:-1])
     # Differences of embeddings first: the scores are large, their gaps need not be.
     return _levels(corpus, differences @ p, tolerance * float(np.linalg.norm(p)) * longest, tolerance)
@@ -87,17 +85,17 @@ def token_selection(corpus: Corpus, E: Any, p: Any, tolerance: float = TOLERANCE
 def score_selection(corpus: Corpus, scores: Any) -> TokenSelection:
     """Return the selection by the scores of all tokens, which tie only if they are equal."""
     scores = expect.finite_array("scores", scores, (corpus.S,))
-    tops = np.repeat(_tops(corpus, scores), np.diff(corpus.offsets))
-    return _levels(corpus, scores[corpus.tokens] - scores[tops], np.zeros(corpus.n), 0.0)
+    gaps = scores[corpus.tokens] - scores[_tops(corpus, scores)]
+    return _levels(corpus, gaps, np.zeros(corpus.n), 0.0)
 
 
 @check_arguments
 def important_pattern(corpus: Corpus) -> Pattern:
     """Return the pattern of exactly the important token of every sequence; it needs Assumption 4."""
-    found = assumption_4(corpus)
-    if found.important is None:
-        raise ValueError(f"corpus must satisfy Assumption 4 to have important tokens: {found.witness}")
-    return tuple((int(s),) for s in found.important)
+    assumption = assumption_4(corpus)
+    if assumption.important is None:
+        raise ValueError(f"corpus must satisfy Assumption 4 to have important tokens: {assumption.witness}")
+    return tuple((int(s),) for s in assumption.important)
 
 
 @check_arguments
@@ -126,8 +124,8 @@ def pattern_max_margin(
     if E is not None:
         E = expect.finite_array("E", E, (corpus.S, None))
     sets = tuple(tuple(int(s) for s in inside) for inside in chosen)
-    found = solve(pattern(distinct_tokens(corpus), sets, E, gram), exact)
-    return replace(found, selection=Selection(sets))
+    solution = solve(pattern(distinct_tokens(corpus), sets, E, gram), exact)
+    return replace(solution, selection=Selection(sets))
 
 
 @check_arguments
@@ -154,9 +152,9 @@ def distinct_tokens(corpus: Corpus) -> list[list[int]]:
 
 
 def _tops(corpus: Corpus, scores: np.ndarray) -> np.ndarray:
-    """A token with the largest score of every sequence."""
+    """A token with the largest score of its sequence, for every slot."""
     parts = np.split(corpus.tokens, corpus.offsets[1:-1])
-    return np.array([tokens[np.argmax(scores[tokens])] for tokens in parts])
+    return corpus.per_slot(np.array([tokens[np.argmax(scores[tokens])] for tokens in parts]))
 
 
 def _levels(corpus: Corpus, gaps: np.ndarray, within: np.ndarray, tolerance: float) -> TokenSelection:
@@ -188,7 +186,7 @@ RANK = 1e-12  # singular values above this share of the largest are not rounding
 def affinely_independent(E: Any) -> bool:
     """Whether differences of rows are independent, so that p.E_s can be any numbers up to a constant.
 
-    A near dependence counts as one, because False only costs time.
+    A near dependence counts as a dependence, because False only costs time.
     """
     rows = expect.finite_array("E", E, (None, None))
     differences = rows[1:] - rows[0]
@@ -204,7 +202,7 @@ def scores_are_free(corpus: Corpus, E: Any) -> bool:
 
 
 def is_consistent(sequences: Sequence[Sequence[int]], selection: Sequence[Iterable[int]]) -> bool:
-    """Whether scores exist that make the pattern: no class beats itself, and there is no cycle."""
+    """Whether some scores make the pattern: no class beats itself, and there is no cycle."""
     above: dict[int, set[int]] = {}
     sets = [sorted(set(chosen)) for chosen in selection]
     classes = Classes()
@@ -248,38 +246,36 @@ def realizable_patterns(
     There are up to (2^T - 1)^n of them; a part that is impossible is never completed.
     """
     sequences = distinct_tokens(corpus)
-    if containing is None:
-        choices = [_subsets(tokens, ()) for tokens in sequences]
-    else:
+    fixed: list[tuple[int, ...]] = [()] * corpus.n
+    if containing is not None:
         if len(containing) != corpus.n or any(
             s not in tokens for s, tokens in zip(containing, sequences, strict=True)
         ):
             raise ValueError(
                 f"containing must be {corpus.n} tokens, one of each sequence, got {containing!r}"
             )
-        choices = [_subsets(tokens, (int(s),)) for s, tokens in zip(containing, sequences, strict=True)]
+        fixed = [(int(s),) for s in containing]
+    choices = [_subsets(*choice) for choice in zip(sequences, fixed, strict=True)]
     free = E is None or scores_are_free(corpus, E)
-    return _grown(sequences, choices, (), None if free else E)
 
+    def extend(start: Pattern) -> Iterator[Pattern]:
+        k = len(start)
+        if k == len(sequences):
+            yield start
+            return
+        for inside in choices[k]:
+            longer = (*start, inside)
+            if not is_consistent(sequences[: k + 1], longer):
+                continue
+            possible = free or _certified(sequences[: k + 1], longer, E)
+            if possible is None:
+                raise ValueError(
+                    f"E: whether some p makes the pattern {longer} could not be decided; use fewer tokens"
+                )
+            if possible:
+                yield from extend(longer)
 
-def _grown(
-    sequences: list[list[int]], choices: list[list[tuple[int, ...]]], start: Pattern, E: Any
-) -> Iterator[Pattern]:
-    k = len(start)
-    if k == len(sequences):
-        yield start
-        return
-    for inside in choices[k]:
-        grown = (*start, inside)
-        if not is_consistent(sequences[: k + 1], grown):
-            continue
-        possible = True if E is None else _certified(sequences[: k + 1], grown, E)
-        if possible is None:
-            raise ValueError(
-                f"E: whether some p makes the pattern {grown} could not be decided; use fewer tokens"
-            )
-        if possible:
-            yield from _grown(sequences, choices, grown, E)
+    return extend(())
 
 
 def _certified(sequences: list[list[int]], selection: Sequence[Iterable[int]], E: Any) -> bool | None:

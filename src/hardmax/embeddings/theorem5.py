@@ -82,8 +82,8 @@ def theorem_5_thresholds(
     """
     delta = read_delta(delta)
     n, T, S = expect.whole("n", n, 1), expect.whole("T", T, 1), expect.whole("S", S, 1)
-    taken = Fraction(least_first_step(n, T)) if first_rate is None else _positive_fraction(first_rate)
-    return Thresholds(n, T, S, delta, taken)
+    least = least_first_step(n, T)
+    return Thresholds(n, T, S, delta, _positive_fraction(least if first_rate is None else first_rate))
 
 
 def least_first_step(n: int, T: int) -> int:
@@ -105,7 +105,7 @@ def _positive_fraction(first_rate: Any) -> Fraction:
     return Fraction(int(first_rate)) if isinstance(first_rate, Integral) else Fraction(first_rate)
 
 
-# The angle to the limit falls like what is left next to it over |p|, and that is of the size of the values c.
+# The angle to the limit falls like the residual over |p|, and the residual is of the size of the values c.
 DISTANCE = 1e5
 
 
@@ -140,9 +140,9 @@ def strong_conditions(problem: Problem, designated: Sequence[int], start: Any = 
     lead, floor = math.inf, math.inf
     stars, others = set(), set()
     used = np.unique(problem.tokens)
-    keys, names = np.unique(problem.keys[used], axis=0, return_inverse=True)
-    named = problem.split(names.ravel()[np.searchsorted(used, problem.tokens)])  # one name for equal keys
-    inputs = list(zip(problem.split(problem.scores), named, strict=True))
+    keys, number = np.unique(problem.keys[used], axis=0, return_inverse=True)
+    numbers = problem.split(number.ravel()[np.searchsorted(used, problem.tokens)])  # one for equal keys
+    inputs = list(zip(problem.split(problem.scores), numbers, strict=True))
     contents = [tuple(sorted(zip(x.tolist(), scores.tolist(), strict=True))) for scores, x in inputs]
     copies = Counter(contents)
     for i, (scores, tokens) in enumerate(inputs):
@@ -229,20 +229,19 @@ def run_theorem_5(
     flows to a norm at which its direction has settled. The corpus has to satisfy Assumption 4. If the flow
     stops early, ``path.event`` has the reason.
     """
-    found = assumption_4(corpus)
-    if found.important is None:
-        raise ValueError(f"corpus must satisfy Assumption 4, and does not: {found.witness}")
+    assumption = assumption_4(corpus)
+    if assumption.important is None:
+        raise ValueError(f"corpus must satisfy Assumption 4, and does not: {assumption.witness}")
     thresholds = theorem_5_thresholds(corpus.n, corpus.T, corpus.S, delta=delta, first_rate=first_rate)
     d = thresholds.width if d is None else expect.whole("d", d, 1)
     start = draw_initial(corpus.S, d, rng=rng)
-    step = float(thresholds.first_rate)
-    state, errors = start.first_step(corpus, step)
+    state, errors = start.first_step(corpus, float(thresholds.first_rate))
     problem = state.problem(corpus)
     distance = DISTANCE * float(np.abs(state.c).max()) if until_norm is None else until_norm
     with serial_blas():
         path = flow(problem, until_norm=distance, start=state.p)
     chosen = token_selection(corpus, state.E, path.p).selected
-    is_important = problem.tokens == np.repeat(found.important, problem.sizes)
+    is_important = problem.tokens == np.repeat(assumption.important, problem.sizes)
     positions = [int(np.argmax(at)) for at in problem.split(is_important)]
     return TheoremFive(
         corpus=corpus,
@@ -254,6 +253,6 @@ def run_theorem_5(
         path=path,
         pattern=chosen,
         best=pattern_max_margin(corpus, chosen, state.E),
-        important=tuple(found.important.tolist()),
+        important=tuple(assumption.important.tolist()),
         conditions=strong_conditions(problem, positions, state.p),
     )

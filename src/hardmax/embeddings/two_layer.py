@@ -25,21 +25,11 @@ from hardmax._lib.arguments import check_arguments
 from hardmax._lib.arrays import isometric_keys
 from hardmax._lib.scales import Scale, read_scale
 from hardmax.data.corpora.corpus import Corpus
-from hardmax.dynamics.blocks import BlockTrainer, Pull, StepOptions
+from hardmax.dynamics.blocks import Pull, StepOptions
 from hardmax.dynamics.optim import Optimizer
 from hardmax.dynamics.run import Run
+from hardmax.embeddings import one_layer
 from hardmax.embeddings.gram import GramState
-from hardmax.embeddings.one_layer import (
-    LOGISTIC,
-    by_block,
-    gaps_to_heaviest,
-    read_names,
-    read_vectors,
-    settle_slots,
-    starting_vectors,
-    take,
-    training_identity,
-)
 from hardmax.problem import Problem
 
 
@@ -53,6 +43,10 @@ class TwoLayerGradients(NamedTuple):
     v: np.ndarray
     gain: np.ndarray
     bias: np.ndarray
+
+    def pulls(self, names: Iterable[str]) -> dict[str, Pull]:
+        """Minus the gradients by some of E, p and v."""
+        return {name: Pull(-getattr(self, name)) for name in names}
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,15 +71,17 @@ class TwoLayerNetwork:
 
     def predict(self, corpus: Corpus, E: Any, p: Any, v: Any) -> np.ndarray:
         """f of every sequence."""
-        return np.array([layer.f for layer in self._layers(corpus, *read_vectors(corpus, E, p, v))])
+        return np.array([layer.f for layer in self._layers(corpus, *one_layer.read_vectors(corpus, E, p, v))])
 
     def attention(self, corpus: Corpus, E: Any, p: Any, v: Any) -> np.ndarray:
         """Attention of the readout to every slot, as `one_layer.token_mass` has it."""
-        return np.concatenate([layer.Q for layer in self._layers(corpus, *read_vectors(corpus, E, p, v))])
+        return np.concatenate(
+            [layer.Q for layer in self._layers(corpus, *one_layer.read_vectors(corpus, E, p, v))]
+        )
 
     def gradients(self, corpus: Corpus, E: Any, p: Any, v: Any) -> TwoLayerGradients:
         """Predictions, loss and gradients over the whole corpus."""
-        return self._gradients(corpus, *read_vectors(corpus, E, p, v))
+        return self._gradients(corpus, *one_layer.read_vectors(corpus, E, p, v))
 
     def _gradients(
         self, corpus: Corpus, E: np.ndarray, p: np.ndarray, v: np.ndarray, frame: _Frame | None = None
@@ -111,12 +107,9 @@ class TwoLayerNetwork:
             by_K = first_scale * layer.H * (inner - (layer.H * inner).sum(axis=1, keepdims=True))
             # The tokens of a sequence are distinct, so that this adds to each row once.
             by_E[layer.tokens] += G + layer.H.T @ G + (by_K + by_K.T) @ rows
-        if self.gain is None:
-            by_gain = np.empty(0)
-        if self.bias is None:
-            by_bias = np.empty(0)
-        loss = float(LOGISTIC.value(corpus.signs * f).mean())
-        return TwoLayerGradients(f, loss, by_E, by_p, by_v, by_gain, by_bias)
+        loss = float(one_layer.LOGISTIC.value(corpus.signs * f).mean())
+        affine = [np.empty(0) if x is None else by for x, by in ((self.gain, by_gain), (self.bias, by_bias))]
+        return TwoLayerGradients(f, loss, by_E, by_p, by_v, *affine)
 
     def _affine(self, d: int) -> tuple[np.ndarray, np.ndarray]:
         gain = np.ones(d) if self.gain is None else expect.finite_array("gain", self.gain, (d,))
@@ -125,7 +118,7 @@ class TwoLayerNetwork:
     def _layers(
         self, corpus: Corpus, E: np.ndarray, p: np.ndarray, v: np.ndarray, frame: _Frame | None = None
     ) -> Iterator[_Layer]:
-        """The forward pass, sequence by sequence, with what the backward pass needs."""
+        """The forward pass, sequence by sequence, with all arrays of the backward pass."""
         frame = _Frame(E.shape[1]) if frame is None else frame
         gain, bias = self._affine(E.shape[1])
         first_scale = read_scale("first_scale", self.first_scale, frame.d)
@@ -134,16 +127,18 @@ class TwoLayerNetwork:
             slots = slice(corpus.offsets[k], corpus.offsets[k + 1])
             tokens, counts, y = corpus.tokens[slots], corpus.weights[slots], corpus.signs[k]
             rows = E[tokens]
-            H = row_softmax(first_scale * (rows @ rows.T), counts)
+            K = first_scale * (rows @ rows.T)
+            H = counts * np.exp(K - K.max(axis=1, keepdims=True))
+            H = H / H.sum(axis=1, keepdims=True)
             centered = frame.center(rows + H @ rows)
             sigma = np.sqrt((centered * centered).sum(axis=1, keepdims=True) / frame.d + self.epsilon)
             normal = centered / sigma
             output = normal * gain + bias
             whole = np.array([0, len(tokens)])
             gaps, tops = np.empty(len(tokens)), np.empty(1, np.intp)
-            gaps_to_heaviest(scale * (output @ p), corpus.log_counts[slots], whole, gaps, tops)
-            weights, u, log_scale, log_mass = settle_slots(gaps, tops, y * (output @ v), whole)
-            log_g = -float(LOGISTIC.value(-u[0]))
+            one_layer.gaps_to_heaviest(scale * (output @ p), corpus.log_counts[slots], whole, gaps, tops)
+            weights, u, log_scale, log_mass = one_layer.settle_slots(gaps, tops, y * (output @ v), whole)
+            log_g = -float(one_layer.LOGISTIC.value(-u[0]))
             # log_scale is -inf where all values are equal, and the weights are zero then.
             A = -scale * math.exp(log_g + log_scale[0]) * weights
             C = -y * np.exp(gaps - log_mass[0] + log_g)
@@ -175,12 +170,6 @@ class _Layer(NamedTuple):
     A: np.ndarray  # (U,) d loss / d (E' p)
     C: np.ndarray  # (U,) d loss / d (E' v)
     Q: np.ndarray  # (U,)
-
-
-def row_softmax(K: np.ndarray, counts: np.ndarray) -> np.ndarray:
-    """Return the attention of every row of logits K to tokens with these counts."""
-    weights = counts * np.exp(K - K.max(axis=1, keepdims=True))
-    return weights / weights.sum(axis=1, keepdims=True)
 
 
 @dataclass(frozen=True, eq=False)
@@ -232,9 +221,8 @@ class TwoLayerGram:
     def one_layer(self) -> GramState:
         """The inner products of E, p and v alone."""
         S, G = self.S, self.G
-        return GramState(
-            G[:S, :S], G[:S, S], G[:S, S + 1], float(G[S, S]), float(G[S, S + 1]), float(G[S + 1, S + 1])
-        )
+        numbers = float(G[S, S]), float(G[S, S + 1]), float(G[S + 1, S + 1])
+        return GramState(G[:S, :S], G[:S, S], G[:S, S + 1], *numbers)
 
     @property
     def model(self) -> TwoLayerNetwork:
@@ -261,10 +249,10 @@ class TwoLayerGram:
 
     def loss(self, corpus: Corpus) -> float:
         """The logistic loss."""
-        return float(LOGISTIC.value(corpus.signs * self.predict(corpus)).mean())
+        return float(one_layer.LOGISTIC.value(corpus.signs * self.predict(corpus)).mean())
 
     def step(self, corpus: Corpus, rate: float, train: Iterable[str] = ("E", "p", "v")) -> TwoLayerGram:
-        """One gradient step on what ``train`` names, all at once.
+        """Take one gradient step on the blocks in ``train``, all at once.
 
         >>> import numpy as np, hardmax as hm
         >>> from hardmax.embeddings.two_layer import TwoLayerGram
@@ -310,11 +298,9 @@ class TwoLayerDescent(Run):
     @cached_property
     def state(self) -> TwoLayerGram:
         """The inner products at the end."""
-        ones = np.full(self.frame.d, 1.0 / math.sqrt(self.frame.d))
-        W = np.vstack([self.E, self.final, self.v, ones if self.frame.ones is None else self.frame.ones])
-        return TwoLayerGram(
-            W @ W.T, self.frame.d, self.model.epsilon, self.model.first_scale, self.model.scale
-        )
+        model, (d, ones) = self.model, self.frame
+        W = np.vstack([self.E, self.final, self.v, np.full(d, 1.0 / math.sqrt(d)) if ones is None else ones])
+        return TwoLayerGram(W @ W.T, d, model.epsilon, model.first_scale, model.scale)
 
 
 @check_arguments
@@ -329,61 +315,38 @@ def descend_two_layer(
     scale: Scale = None,
     **options: Any,
 ) -> TwoLayerDescent:
-    """Train what ``train`` names of the two-layer model by steps on the corpus; the rest stays as given.
+    """Train the blocks in ``train`` of the two-layer model by steps on the corpus; the others stay fixed.
 
-    ``state`` holds vectors (E, p, v), whose softmax layers have the two scales, or inner products, which know
+    ``state`` holds vectors (E, p, v), whose softmax layers have the two scales, or inner products, which have
     their own. Inner products have no coordinates, so their optimizers must be those whose moves are
     combinations of gradients. ``rate`` is that of gradient descent, or an optimizer, or one for each block;
     the other options are those of `StepOptions`.
     """
-    names = [name for name in "Epv" if name in read_names(train)]
-    plan, optimizers = StepOptions.read(corpus.n, steps=steps, **options), by_block(rate, names)
+    names = [name for name in "Epv" if name in one_layer.read_names(train)]
+    plan, optimizers = StepOptions.read(corpus.n, steps=steps, **options), one_layer.by_block(rate, names)
     if isinstance(state, TwoLayerGram):
         state._need(corpus)
         *start, frame = state.coordinates
         model = state.model
-        for name, each in optimizers.items():
-            if not each.in_span:
+        for name, optimizer in optimizers.items():
+            if not optimizer.in_span:
                 raise TypeError(
                     f"optimizer of {name} must move by combinations of gradients for inner products, as GD, "
-                    f"Normalized and SGD do, got {each!r:.60}; for others start from vectors (E, p, v)"
+                    f"Normalized and SGD do, got {optimizer!r:.60}; for others start from vectors (E, p, v)"
                 )
     else:
-        start = list(starting_vectors(corpus, state))
+        start = list(one_layer.starting_vectors(corpus, state))
         model, frame = TwoLayerNetwork(first_scale=first_scale, scale=scale), _Frame(start[0].shape[1])
-    vectors = {name: np.array(x) for name, x in zip("Epv", start, strict=True)}
 
-    def evaluate(inputs: np.ndarray | None) -> TwoLayerGradients:
-        part = corpus if inputs is None else take(corpus, inputs)
-        E, p, v = vectors.values()
+    def evaluate(part: Corpus, E: np.ndarray, p: np.ndarray, v: np.ndarray) -> TwoLayerGradients:
         return model._gradients(part, E, p, v, frame)
 
-    def pulls(point: TwoLayerGradients, step: int) -> dict[str, Pull]:
-        return {name: Pull(-getattr(point, name)) for name in names}
-
-    trainer = BlockTrainer({name: vectors[name] for name in names}, optimizers, plan, evaluate, pulls)
-    vectors |= trainer.blocks
-
     def observe() -> dict[str, Any]:
-        return {"losses": trainer.point.loss, "norms": np.linalg.norm(vectors["p"])}
+        return {"losses": trainer.point.loss, "norms": np.linalg.norm(trainer.vectors["p"])}
 
-    scales = {
-        "scale": read_scale("scale", model.scale, frame.d),
-        "first_scale": read_scale("first_scale", model.first_scale, frame.d),
-    }
-    trainer.run(observe, partial(training_identity, "two layers", corpus, vectors, names, **scales))
-    E, p, v = vectors.values()
-    return TwoLayerDescent(
-        two_layers,
-        "step",
-        np.array(trainer.times),
-        None,
-        trainer.event,
-        method=trainer.name,
-        observed=trainer.observed,
-        end=p,
-        model=model,
-        E=E,
-        v=v,
-        frame=frame,
+    trainer = one_layer.VectorTrainer(
+        corpus, start, names, optimizers, plan, evaluate, lambda point, step: point.pulls(names)
     )
+    scales = {name: read_scale(name, getattr(model, name), frame.d) for name in ("scale", "first_scale")}
+    trainer.run(observe, partial(trainer.identify, "two layers", **scales))
+    return TwoLayerDescent(two_layers, **trainer.result, model=model, frame=frame)

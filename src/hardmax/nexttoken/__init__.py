@@ -1,4 +1,4 @@
-"""Paper C: next-token prediction. Sentences, their samples, and what a realizable dataset is."""
+"""Paper C: next-token prediction. Sentences, their samples, and realizable datasets."""
 
 from hardmax._lib.lazy import attach_stub
 

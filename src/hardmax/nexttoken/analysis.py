@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -15,21 +16,8 @@ from hardmax._lib.arguments import check_arguments
 from hardmax.data.sentences.distinct import Distinct
 from hardmax.data.sentences.samples import Samples, Trie
 from hardmax.data.sentences.sentences import Sentences
+from hardmax.nexttoken import walking
 from hardmax.nexttoken.relations import MISSING, Orders, complete, components, cyclic_queries
-from hardmax.nexttoken.walking import (
-    HEAVIER,
-    LEAST,
-    MIXED,
-    MOST,
-    PARENTS,
-    SAMPLES,
-    SHOWN,
-    TORN,
-    UNREACHABLE,
-    SortedText,
-    Walk,
-    walk_through,
-)
 
 Ints = NDArray[np.int64]
 Dataset = Samples | Trie | Sentences | Iterable[str | Sequence[Any]]
@@ -40,7 +28,7 @@ LISTED = 5  # next tokens of one sentence
 class Violation:
     """How often one kind of violation occurs, and the first few as facts in the user's own words.
 
-    What `count` counts:
+    Meaning of `count`:
 
     - ``nondeterministic``: sentences with several next tokens;
     - ``missing_collocation``: tokens x without n(x), because no sentence begins with x, or because [x] has
@@ -81,7 +69,7 @@ class Analysis:
     violations: tuple[Violation, ...]
     repaired: Ints
     repair: bool
-    walk: Walk = field(repr=False)
+    walk: walking.Walk = field(repr=False)
     sentences: Sentences | None = field(default=None, repr=False)
 
     def __repr__(self) -> str:
@@ -137,7 +125,7 @@ class Analysis:
     @property
     def samples(self) -> int:
         """The number of distinct samples."""
-        return int(self.walk.tally[SAMPLES])
+        return int(self.walk.tally[walking.SAMPLES])
 
     @cached_property
     def never_first(self) -> int:
@@ -154,16 +142,16 @@ class Analysis:
         if not self.samples:
             return None
         if uniform:
-            parents = int(self.walk.tally[PARENTS])
+            parents = int(self.walk.tally[walking.PARENTS])
             return self.walk.shares[0] / parents, self.walk.shares[1] / parents
-        least, most = self.walk.tally[[LEAST, MOST]].tolist()
+        least, most = self.walk.tally[[walking.LEAST, walking.MOST]].tolist()
         total = float(self.of_samples)
         return least / total, most / total
 
     @property
     def teaches_attention(self) -> bool:
-        """Whether a sentence goes on after two different tokens."""
-        return bool(self.walk.tally[MIXED])
+        """Whether a sentence continues after two different tokens."""
+        return bool(self.walk.tally[walking.MIXED])
 
 
 @check_arguments
@@ -198,62 +186,41 @@ def as_sentences(data: Any) -> Sentences:
 
 
 def survey(
-    text: Distinct,
-    *,
-    repair: bool = False,
-    sentences: Sentences | None = None,
-    workers: int | None = None,
-    tell: Callable[[int], object] = lambda count: None,
-    interrupted: Callable[[], bool] = lambda: False,
+    text: Distinct, *, repair: bool = False, sentences: Sentences | None = None, **options: Any
 ) -> Analysis:
-    """Check distinct sentences of a text of any size; `walk_through` explains the last three arguments."""
-    n, repaired = _collocation(text), np.empty(0, dtype=np.int64)
-    if repair:
-        repaired = np.flatnonzero(n == NEVER_FIRST)
-    n = np.maximum(n, MISSING)
+    """Check distinct sentences of a text of any size, with the options of `walk_through`."""
+    # the token that follows each at the beginning of sentences
+    longer = np.flatnonzero(text.lengths > 1)
+    x, y = text.column(0, longer), text.column(1, longer)
+    n = np.full(text.V, MISSING)
+    n[x] = y
+    repaired = np.flatnonzero(n == MISSING) if repair else np.empty(0, dtype=np.int64)
+    n[x[n[x] != y]] = MISSING  # several tokens follow it
     n[repaired] = complete(n)[repaired]
-    walk = walk_through(text, n, workers=workers, tell=tell, interrupted=interrupted)
+    walk = walking.walk_through(text, n, **options)
     orders = Orders.of(walk, text.V)
     return Analysis(n, orders, _violations(walk, n, orders), repaired, repair, walk, sentences)
 
 
-NEVER_FIRST = -1
-SEVERAL = -2
-
-
-def _collocation(text: Distinct) -> Ints:
-    """Return for each token the one that follows it at the beginning of sentences, or why there is none."""
-    longer = np.flatnonzero(text.lengths > 1)
-    x, y = text.column(0, longer), text.column(1, longer)
-    n = np.full(text.V, NEVER_FIRST)
-    n[x] = y
-    n[x[n[x] != y]] = SEVERAL
-    return n
-
-
-def _heavier(text: SortedText, n: Ints, place: int) -> list[tuple[int, int, int, int]]:
-    """Return (place, token, its count, count of what decides) for a sample that breaks Assumption 3."""
-    *sentence, following = text.path(place)
-    limit = sum(n[x] == following for x in sentence)
-    times = {x: sentence.count(x) for x in sentence}
-    return [(place, x, count, int(limit)) for x, count in times.items() if count > limit]
-
-
-def _violations(walk: Walk, n: Ints, orders: Orders) -> tuple[Violation, ...]:
+def _violations(walk: walking.Walk, n: Ints, orders: Orders) -> tuple[Violation, ...]:
     """Collect all kinds that occur: three from the walk, the others from collocation and orders."""
-    tell, tally = _Witnesses(walk.text, n), walk.tally
+    tell, tally, shown = _Witnesses(walk.text, n), walk.tally, walking.SHOWN
     missing, (images, times) = np.flatnonzero(n == MISSING), np.unique(n[n != MISSING], return_counts=True)
     shared = images[times > 1]
     confused, cyclic = np.stack(orders.of_type("confused"), axis=1), cyclic_queries(orders)
-    heavier = [case for place in walk.heavy for case in _heavier(walk.text, n, place)]
+    heavier = []  # place, token, its count, count of the tokens that decide
+    for place in walk.heavy:
+        *sentence, following = walk.text.path(place)
+        deciding = int(sum(n[x] == following for x in sentence))
+        heavier += [(place, x, k, deciding) for x, k in Counter(sentence).items() if k > deciding]
     kinds: list[tuple[str, int, Iterable[Any], Callable[[Any], dict[str, Any]]]] = [
-        ("nondeterministic", tally[TORN], walk.torn, tell.nondeterministic),
-        ("missing_collocation", len(missing), missing[:SHOWN].tolist(), tell.missing_collocation),
-        ("not_injective", len(shared), shared[:SHOWN].tolist(), tell.not_injective),
-        ("unreachable", tally[UNREACHABLE], walk.lost, tell.unreachable),
-        ("confused", len(confused), confused[:SHOWN].tolist(), lambda pair: tell.confused(orders, *pair)),
-        ("cycle", len(cyclic), cyclic[:SHOWN].tolist(), lambda query: tell.cycle(orders, query)),
-        ("assumption3", tally[HEAVIER], heavier[:SHOWN], lambda case: tell.assumption3(*case)),
+        ("nondeterministic", tally[walking.TORN], walk.torn, tell.nondeterministic),
+        ("missing_collocation", len(missing), missing[:shown].tolist(), tell.missing_collocation),
+        ("not_injective", len(shared), shared[:shown].tolist(), tell.not_injective),
+        ("unreachable", tally[walking.UNREACHABLE], walk.lost, tell.unreachable),
+        ("confused", len(confused), confused[:shown].tolist(), lambda pair: tell.confused(orders, *pair)),
+        ("cycle", len(cyclic), cyclic[:shown].tolist(), lambda query: tell.cycle(orders, query)),
+        ("assumption3", tally[walking.HEAVIER], heavier[:shown], lambda case: tell.assumption3(*case)),
     ]
     return tuple(
         Violation(kind, int(count), tuple(map(witness, cases)))
@@ -265,7 +232,7 @@ def _violations(walk: Walk, n: Ints, orders: Orders) -> tuple[Violation, ...]:
 class _Witnesses:
     """Witnesses in words that can be found in the file, by a method for each kind of violation."""
 
-    def __init__(self, text: SortedText, n: Ints) -> None:
+    def __init__(self, text: walking.SortedText, n: Ints) -> None:
         self.text, self.n = text, n
         self._word = text.text.vocabulary
 

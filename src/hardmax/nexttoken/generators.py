@@ -1,4 +1,4 @@
-"""Legal datasets: what their structure is (C-THM-STRUCT), made to order, random, and by name."""
+"""Legal datasets: their structure (C-THM-STRUCT), random ones with options, and examples by name."""
 
 from __future__ import annotations
 
@@ -45,12 +45,14 @@ class Structure:
 def structure(analysis: Analysis) -> Structure:
     """Return permutation, lags and lengths of a legal dataset."""
     if not analysis.legal:
-        kinds = ", ".join(each.kind for each in analysis.violations if each.kind != "assumption3")
+        kinds = ", ".join(one.kind for one in analysis.violations if one.kind != "assumption3")
         raise ValueError(f"analysis must be of a legal dataset, got one with violations: {kinds}")
     trie, n = analysis.trie, analysis.n.tolist()
     lag = np.full(trie.V, NO_LAG, dtype=np.int64)
     for q, o in zip(*(column.tolist() for column in analysis.orders.of_type("optimal")), strict=True):
-        lag[q] = _steps(n, o, q)
+        lag[q] = 0
+        while o != q:
+            o, lag[q] = n[o], lag[q] + 1
     length, starts = np.zeros(trie.V, dtype=np.int64), trie.sentences.offsets[:-1]
     np.maximum.at(length, trie.sentences.tokens[starts], np.diff(trie.sentences.offsets))
     return Structure(analysis.n, lag, length)
@@ -80,13 +82,6 @@ def best_tokens(n: Ints, lag: Ints) -> Ints:
     for step in range(int(lag.max(initial=0))):
         tokens = np.where(lag > step, back[tokens], tokens)
     return np.where(lag == NO_LAG, MISSING, tokens)
-
-
-def _steps(n: list[int], start: int, end: int) -> int:
-    count = 0
-    while start != end:
-        start, count = n[start], count + 1
-    return count
 
 
 MOST_TOKENS = 20_000_000  # drawn at once, in lists that take some ten bytes for each
@@ -234,17 +229,12 @@ def _source(rng: int | np.random.Generator) -> random.Random:
 
 
 def _permutation(V: int, kind: str, draw: random.Random) -> Ints:
-    order = _shuffled(V, draw)
+    while True:
+        order = list(range(V))
+        draw.shuffle(order)
+        if kind != "derangement" or all(x != y for x, y in enumerate(order)):
+            break
+    n = np.array(order, dtype=np.int64)
     if kind == "cycle":
-        n = np.empty(V, dtype=np.int64)
         n[order] = np.roll(order, -1)
-        return n
-    while kind == "derangement" and any(x == y for x, y in enumerate(order)):
-        order = _shuffled(V, draw)
-    return np.array(order, dtype=np.int64)
-
-
-def _shuffled(V: int, draw: random.Random) -> list[int]:
-    order = list(range(V))
-    draw.shuffle(order)
-    return order
+    return n

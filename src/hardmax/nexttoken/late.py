@@ -1,4 +1,4 @@
-"""C-THM-ASY: what is left of W_kq orthogonal to W_kq* late in stage 2, and what follows from it.
+"""C-THM-ASY: the part of W_kq orthogonal to W_kq* late in stage 2, and its consequences.
 
 Late in training a sentence pulls along its tight relations e = (o, x; q) only, with the weight
 omega_e e^(-(A[o,q] - A[x,q])), omega_e = sum pi c_x/c_o over the sentences with query q and token x. Write
@@ -31,8 +31,8 @@ from hardmax.problem.readouts import OutputValue
 class Late:
     """R_perp (one value per pair), the weights omega of the relations, and eta_c.
 
-    With slack relations (C-CEX-P2) what is outside the span of the tight ones is frozen by the transient:
-    `frozen` takes it from a late point.
+    With slack relations (C-CEX-P2) the part outside the span of the tight ones is frozen by the transient:
+    `frozen` returns it at a late point.
     """
 
     star: KqStar
@@ -48,8 +48,8 @@ class Late:
 
     def frozen(self, a: Floats) -> Floats:
         """The part of a late point orthogonal to W_kq* that no longer moves."""
-        beside = self.beside(a)
-        return np.zeros(len(beside)) if self.span is None else beside - self.span @ (self.span.T @ beside)
+        rest = self.beside(a)
+        return np.zeros(len(rest)) if self.span is None else rest - self.span @ (self.span.T @ rest)
 
     def beside(self, a: Floats) -> Floats:
         """A - <A, W*> W*/|W*|^2 of the pairs' values, which tends to R_perp."""
@@ -101,10 +101,8 @@ def _star(star: KqStar, omega: Floats) -> Late:
     R = np.bincount(star.above, rho / (m + 1.0), minlength=P).astype(np.float64)
     R[star.below] = R[star.above] - rho
     R -= (R @ star.values) / (star.values @ star.values) * star.values
-    queries = len(np.unique(star.above))
-    if queries > 1:
-        eta_c = 2.0 * star.norm  # F bends by 1/|W*|^2 in the plane of the queries' columns of W*
-    else:
+    eta_c = 2.0 * star.norm  # F bends by 1/|W*|^2 in the plane of the queries' columns of W*
+    if len(np.unique(star.above)) == 1:
         eta_c = math.inf if len(omega) == 1 else 2.0 * len(omega) / star.norm
     return Late(star, omega, R, eta_c, None)
 
@@ -120,9 +118,9 @@ def _general(star: KqStar, omega: Floats) -> Late | None:
     _, sizes, vectors = np.linalg.svd(across, full_matrices=False)
     span = vectors[sizes > ZERO * sizes.max(initial=1.0)].T
     expand = late_risk(np.log(omega[tight]), across, span)
-    found = minimize(expand, np.zeros(span.shape[1]), within=1e3)
-    if found.slope > 1e-7:
+    minimum = minimize(expand, np.zeros(span.shape[1]), within=1e3)
+    if minimum.slope > 1e-7:
         return None  # a tight relation with multiplier zero: the residual grows without bound, ever slower
-    bend = np.linalg.eigvalsh(expand(found.p).hessian)
+    bend = np.linalg.eigvalsh(expand(minimum.p).hessian)
     eta_c = 2.0 / (star.norm * float(bend[-1])) if len(bend) else math.inf
-    return Late(star, omega, span @ found.p, eta_c, span)
+    return Late(star, omega, span @ minimum.p, eta_c, span)

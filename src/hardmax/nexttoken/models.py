@@ -12,17 +12,9 @@ from hardmax.dynamics.blocks import known_options
 from hardmax.dynamics.models import Model
 from hardmax.dynamics.optim import Normalized, Optimizer
 from hardmax.dynamics.optim.base import need_optimizer
+from hardmax.nexttoken import training
 from hardmax.nexttoken.pairs import Pairs
 from hardmax.nexttoken.stages import stage_1, train_output
-from hardmax.nexttoken.training import (
-    FIRST_RATE,
-    RATE,
-    STEPS,
-    Training,
-    train,
-    train_attention,
-    train_by_flow,
-)
 from hardmax.nexttoken.unmerged import Unmerged, train_jointly, train_unmerged
 from hardmax.problem.readouts import OutputValue
 
@@ -73,7 +65,7 @@ class NextTokenModel(Model):
         0.025
         """
         root = math.sqrt(self.samples.V)
-        return {"W_ov": Normalized(FIRST_RATE / root), "W_kq": Normalized(RATE / root)}
+        return {"W_ov": Normalized(training.FIRST_RATE / root), "W_kq": Normalized(training.RATE / root)}
 
     def _train(
         self,
@@ -81,26 +73,26 @@ class NextTokenModel(Model):
         *,
         steps: int | None = None,
         epochs: int | None = None,
-        output_steps: int = STEPS,
+        output_steps: int = training.STEPS,
         W_ov: OutputValue | None = None,
         n: Any = None,
         **options: Any,
     ) -> Any:
         """Train; ``output_steps`` of W_ov come before the ``steps`` of W_kq, or ``W_ov`` replaces them."""
-        known = [*OPTIONS]
+        names = [*OPTIONS]
         if self.weights is None and not self.joint:
-            known += ["start", "after", "stop"] if self.blocks == BLOCKS else ["start"]
-        known_options("next tokens", options, known)
-        steps = STEPS if steps is None and epochs is None else steps
+            names += ["start", "after", "stop"] if self.blocks == BLOCKS else ["start"]
+        known_options("next tokens", options, names)
+        steps = training.STEPS if steps is None and epochs is None else steps
         options |= {name: x for name, x in (("steps", steps), ("epochs", epochs)) if x is not None}
         if self.blocks == BLOCKS[:1]:
             return train_output(Pairs.of(self.samples, n).collocation, self._one(optimizer), **options)
         if self.weights is not None or self.joint:
-            steps = options.pop("steps", None)
-            by = optimizer if isinstance(optimizer, Mapping) else self._one(optimizer)
+            rate = optimizer if isinstance(optimizer, Mapping) else self._one(optimizer)
+            options = {"steps": None, "rate": rate, **options}
             if self.weights is not None:
-                return train_unmerged(self.weights, steps, by, **options)
-            return train_jointly(self.samples, steps, by, E=self.E, **options)
+                return train_unmerged(self.weights, **options)
+            return train_jointly(self.samples, E=self.E, **options)
         by = dict(zip(BLOCKS, self.each(optimizer), strict=True))
         if by["W_kq"].of_matrix:
             raise ValueError(
@@ -109,41 +101,37 @@ class NextTokenModel(Model):
             )
         if W_ov is None and not _is_plain(by["W_ov"]):
             W_ov = train_output(Pairs.of(self.samples, n).collocation, by["W_ov"], steps=output_steps).W_ov
-        how: dict[str, Any] = {"stage1": output_steps, "first_rate": by["W_ov"].constant_rate}
+        first_rate = by["W_ov"].constant_rate
         if _is_plain(by["W_kq"]) and set(options) <= FAST:
-            rates = {name: x for name, x in how.items() if W_ov is None}
-            rate = by["W_kq"].constant_rate
-            return train(self.samples, rate=rate, W_ov=W_ov, n=n, **rates, **options)
+            first: Any = {"stage1": output_steps, "first_rate": first_rate} if W_ov is None else {}
+            return training.train(
+                self.samples, rate=by["W_kq"].constant_rate, W_ov=W_ov, n=n, **first, **options
+            )
         for name in ("after", "stop"):
             if name in options:
                 raise TypeError(f"{name} is for Normalized steps on all sentences; give checkpoint= instead")
         pairs = Pairs.of(self.samples, n)
         if W_ov is None:
-            W_ov = stage_1(pairs.collocation, output_steps, by["W_ov"].constant_rate)
-        return train_attention(pairs, W_ov, by["W_kq"], **options)
+            W_ov = stage_1(pairs.collocation, output_steps, first_rate)
+        return training.train_attention(pairs, W_ov, by["W_kq"], **options)
 
     def _flow(  # type: ignore[override]
         self, *, until: float, optimizer: Any = None, output_steps: int = 900, **options: Any
-    ) -> Training:
+    ) -> training.Training:
         """Follow the flow of W_kq to the time ``until``, counted in steps of the optimizer of W_kq."""
         if self.joint or self.weights is not None or self.blocks != BLOCKS:
             raise TypeError(
                 "hm.flow follows W_kq after W_ov is trained; take samples.model() without options"
             )
-        rates = self._rates(self.optimizers if optimizer is None else optimizer)
-        return train_by_flow(
-            self.samples, until, stage1=output_steps, rate=rates["W_kq"], first_rate=rates["W_ov"], **options
-        )
-
-    def _rates(self, optimizer: Any) -> dict[str, float]:
-        each = dict(zip(BLOCKS, self.each(optimizer), strict=True))
-        for name, one in each.items():
-            if not _is_plain(one):
+        first, second = self.each(self.optimizers if optimizer is None else optimizer)
+        for name, step in (("W_ov", first), ("W_kq", second)):
+            if not _is_plain(step):
                 raise TypeError(
-                    f"optimizer of {name} must be Normalized with one learning rate, got {one!r}; its flow "
+                    f"optimizer of {name} must be Normalized with one learning rate, got {step!r}; its flow "
                     "is the normalized one: train by other optimizers with hm.train"
                 )
-        return {name: one.constant_rate for name, one in each.items()}
+        rates: dict[str, Any] = {"rate": second.constant_rate, "first_rate": first.constant_rate}
+        return training.train_by_flow(self.samples, until, stage1=output_steps, **rates, **options)
 
     def _one(self, optimizer: Any) -> Optimizer:
         """The optimizer of a single block, or of all blocks as one vector."""

@@ -75,7 +75,10 @@ def log_excess_losses(pairs: Pairs, W_ov: OutputValue, a: Any) -> Floats:
 
 def log_excess_loss(pairs: Pairs, W_ov: OutputValue, a: Any) -> float:
     """Return log(L - L*) of the dataset; -inf if nothing is left, nan where L* is not known."""
-    if W_ov.margin is None or W_ov.margin == 0.0 or not pairs.is_reachable or _misread(pairs).any():
+    if W_ov.margin is None or W_ov.margin == 0.0 or not pairs.is_reachable:
+        return math.nan
+    _, token, target = _constant_sentences(pairs)
+    if (pairs.collocation[token] != target).any():  # attention cannot fix these, so L* is not a limit
         return math.nan
     if not pairs.n:
         return -math.inf
@@ -87,22 +90,17 @@ def loss(pairs: Pairs, W_ov: OutputValue, a: Any) -> float:
     excess = log_excess_loss(pairs, W_ov, a)
     if W_ov.margin is not None and not math.isnan(excess):
         return best_loss(W_ov.V, W_ov.margin) + math.exp(excess)
-    weight = pairs.samples.weight
-    alone = np.flatnonzero(np.diff(pairs.samples.offsets) == 1)
-    token = pairs.samples.tokens[pairs.samples.offsets[alone]]
-    total = float(weight[alone] @ _constant_losses(W_ov, token, pairs.samples.target[alone]))
+    weight, token, target = _constant_sentences(pairs)
+    if W_ov.margin is None:
+        columns = W_ov.table[:, token]
+        losses = logsumexp(columns, axis=0) - columns[target, np.arange(len(token))]
+    else:
+        n, D, V = W_ov.collocation[token], W_ov.margin, W_ov.V
+        losses = np.where(n < 0, math.log(V), best_loss(V, D) + np.where(n == target, 0.0, D))
+    total = float(weight @ losses)
     if pairs.n:
         total += float(np.exp(pairs.log_weight) @ _sentence_losses(pairs, W_ov, a))
     return total
-
-
-def _constant_losses(W_ov: OutputValue, token: Any, target: Any) -> Floats:
-    if W_ov.margin is None:
-        columns = W_ov.table[:, token]
-        return logsumexp(columns, axis=0) - columns[target, np.arange(len(token))]
-    n, D, V = W_ov.collocation[token], W_ov.margin, W_ov.V
-    wrong = np.where(n == target, 0.0, D)
-    return np.where(n < 0, math.log(V), best_loss(V, D) + wrong)
 
 
 def _sentence_losses(pairs: Pairs, W_ov: OutputValue, a: Any) -> Floats:
@@ -127,11 +125,11 @@ def _sentence_losses(pairs: Pairs, W_ov: OutputValue, a: Any) -> Floats:
     return np.logaddexp(0.0, others - z_y)
 
 
-def _misread(pairs: Pairs) -> np.ndarray:
-    """Constant sentences that are not continued by n(x): attention cannot fix them, so L* is not a limit."""
+def _constant_sentences(pairs: Pairs) -> tuple[Floats, np.ndarray, np.ndarray]:
+    """Weight, token and next token of each sentence that holds one token only."""
     samples = pairs.samples
-    alone = np.flatnonzero(np.diff(samples.offsets) == 1)
-    return pairs.collocation[samples.tokens[samples.offsets[alone]]] != samples.target[alone]
+    chosen = np.flatnonzero(np.diff(samples.offsets) == 1)
+    return samples.weight[chosen], samples.tokens[samples.offsets[chosen]], samples.target[chosen]
 
 
 def _groups(pairs: Pairs) -> np.ndarray:
@@ -181,22 +179,22 @@ class Observables:
 
 def observe(stage: StageTwo, star: KqStar, times: Any, points: Any) -> Observables:
     """Measure every point of a run of stage 2."""
-    rows = [_observe_point(stage, star, a) for a in points]
+    pairs, W_ov, rows = stage.pairs, stage.W_ov, []
+    for a in points:
+        gradient = stage.direction(a)
+        rows.append(
+            {
+                "norm": float(np.sqrt(a @ a)),
+                "misalignment": star.cosine_distance(a),
+                "loss": loss(pairs, W_ov, a),
+                "log_excess": log_excess_loss(pairs, W_ov, a),
+                "accuracy": accuracy(pairs, a),
+                "target_mass": target_masses(pairs, a),
+                "log_off_mass": float(np.logaddexp.reduce(pairs.log_weight + log_off_masses(pairs, a))),
+                "log_gradient": gradient.log_norm,
+                "gradient_star": math.nan if star.values is None else float(gradient.unit @ star.values),
+                "gradient_weights": float(gradient.unit @ a),
+            }
+        )
     columns = {name: np.array([row[name] for row in rows]) for name in rows[0]}
     return Observables(np.asarray(times, dtype=np.float64), **columns)
-
-
-def _observe_point(stage: StageTwo, star: KqStar, a: Any) -> dict[str, Any]:
-    pairs, W_ov, gradient = stage.pairs, stage.W_ov, stage.direction(a)
-    return {
-        "norm": float(np.sqrt(a @ a)),
-        "misalignment": star.cosine_distance(a),
-        "loss": loss(pairs, W_ov, a),
-        "log_excess": log_excess_loss(pairs, W_ov, a),
-        "accuracy": accuracy(pairs, a),
-        "target_mass": target_masses(pairs, a),
-        "log_off_mass": float(np.logaddexp.reduce(pairs.log_weight + log_off_masses(pairs, a))),
-        "log_gradient": gradient.log_norm,
-        "gradient_star": math.nan if star.values is None else float(gradient.unit @ star.values),
-        "gradient_weights": float(gradient.unit @ a),
-    }

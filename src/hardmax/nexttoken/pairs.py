@@ -42,9 +42,9 @@ class Pairs:
 
     @classmethod
     def of(cls, samples: Samples, n: Ints | None = None) -> Pairs:
-        """Merge equal sentences, drop the constant ones, and number what is left.
+        """Merge equal sentences, drop the constant ones, and number the others.
 
-        `n` replaces the collocation of the data, say by one that was completed.
+        `n` replaces the collocation of the data, for example by a completed one.
         """
         _need_samples(samples)
         n = collocation(samples) if n is None else n
@@ -59,8 +59,8 @@ class Pairs:
         row = np.repeat(np.arange(len(sample)), size)
         entry = np.arange(offsets[-1]) - offsets[row] + samples.offsets[sample][row]
         output = n[samples.tokens[entry]]
-        aside = output != samples.target[sample][row]
-        order = np.lexsort((samples.tokens[entry], output, aside, row))
+        is_wrong = output != samples.target[sample][row]
+        order = np.lexsort((samples.tokens[entry], output, is_wrong, row))
         entry = entry[order]
         key = samples.query[sample][row] * samples.V + samples.tokens[entry]
         keys, pair = np.unique(key, return_inverse=True)
@@ -100,8 +100,8 @@ class Pairs:
     @cached_property
     def is_reachable(self) -> bool:
         """Every token of these sentences has an n(x), and each sentence a token with n(x) = next token."""
-        named = bool((self.collocation[self.token] >= 0).all())
-        return named and bool(self.is_optimal[self.offsets[:-1]].all())
+        has_next = self.collocation[self.token] >= 0
+        return bool(has_next.all() and self.is_optimal[self.offsets[:-1]].all())
 
     @cached_property
     def position(self) -> dict[tuple[int, int], int]:

@@ -141,12 +141,9 @@ class Reached:
     data: str
 
     def differs_from(self, other: Reached) -> list[str]:
-        """What the two do not share, in words; nothing if one may go on where the other stopped."""
-        mine, theirs = asdict(self), asdict(other)
-        return [words for name, words in _SHARED.items() if mine[name] != theirs[name]]
-
-
-_SHARED = {"data": "the sentences", "margin": "stage 1", "rate": "the step of stage 2"}
+        """Name the differences between two trainings; none if one can resume where the other stopped."""
+        words = {"data": "the sentences", "margin": "stage 1", "rate": "the step of stage 2"}
+        return [what for name, what in words.items() if getattr(self, name) != getattr(other, name)]
 
 
 FORMAT = "hardmax.ntp-model/1"
@@ -236,8 +233,15 @@ class Predictor:
         """
         ids = self._read(sentence)
         tokens, counts = np.array([*dict.fromkeys(ids)]), np.array([ids.count(x) for x in dict.fromkeys(ids)])
-        mass = self._limit_masses(tokens, counts, ids[-1]) if limit else self._masses(tokens, counts, ids[-1])
-        logits = self._logits(tokens, mass)
+        if limit:
+            mass = self._limit_masses(tokens, counts, ids[-1])
+        else:
+            mass = softmax(self._lookup(self.values, tokens, ids[-1]) + np.log(counts))
+        if self.W_ov.margin is None:
+            logits = self.W_ov.table[:, tokens] @ mass
+        else:
+            n, logits = self.W_ov.collocation[tokens], np.zeros(len(self.vocabulary))
+            np.add.at(logits, n[n >= 0], self.W_ov.margin * mass[n >= 0])
         types = self.orders.types(ids[-1])
         order = np.argsort(-mass, kind="stable")
         attended = tuple(
@@ -256,7 +260,7 @@ class Predictor:
         if not words:
             raise ValueError("sentence must have at least one token, got none")
         number: dict[Any, int] = {word: x for x, word in enumerate(self.vocabulary)}
-        found = []
+        numbers = []
         for word in words:
             is_number = isinstance(word, int | np.integer) and not isinstance(word, bool)
             x = int(word) if is_number else number.get(word)
@@ -264,11 +268,11 @@ class Predictor:
                 few = ", ".join(map(repr, self.vocabulary[:8]))
                 more = ", ..." if len(self.vocabulary) > 8 else ""
                 raise ValueError(f"sentence: the model does not know {word!r}; it knows {few}{more}")
-            found.append(x)
-        return found
+            numbers.append(x)
+        return numbers
 
     def _lookup(self, column: Floats, tokens: Ints, query: int) -> Floats:
-        """Values of the pairs (token, query); zero for those that training never met."""
+        """Values of the pairs (token, query); zero for pairs that did not occur in training."""
         V = len(self.vocabulary)
         keys = self.query * V + self.token
         if not len(keys):
@@ -276,27 +280,17 @@ class Predictor:
         at = np.minimum(np.searchsorted(keys, query * V + tokens), len(keys) - 1)
         return np.where(keys[at] == query * V + tokens, column[at], 0.0)
 
-    def _masses(self, tokens: Ints, counts: Ints, query: int) -> Floats:
-        return softmax(self._lookup(self.values, tokens, query) + np.log(counts))
-
     def _limit_masses(self, tokens: Ints, counts: Ints, query: int) -> Floats:
         if self.star is None:
             raise ValueError("limit: there is no W_kq* for this dataset, so the limit is not known")
         star = self._lookup(self.star, tokens, query)
         top = star >= star.max() - 1e-9
-        beside = np.zeros(len(tokens))
+        residual = np.zeros(len(tokens))
         if top.sum() > 1 and self.residual is not None:
-            beside = self._lookup(self.residual, tokens, query)
+            residual = self._lookup(self.residual, tokens, query)
         elif top.sum() > 1 and star.max() != 0.0:
             raise ValueError("`limit=True` is undefined here: tokens tie under W_kq*; predict without it")
-        return softmax(np.where(top, np.log(counts) + beside, -np.inf))
-
-    def _logits(self, tokens: Ints, mass: Floats) -> Floats:
-        if self.W_ov.margin is None:
-            return self.W_ov.table[:, tokens] @ mass
-        n, logits = self.W_ov.collocation[tokens], np.zeros(len(self.vocabulary))
-        np.add.at(logits, n[n >= 0], self.W_ov.margin * mass[n >= 0])
-        return logits
+        return softmax(np.where(top, np.log(counts) + residual, -np.inf))
 
     def _reason(self, decided: Regenerated, best: list[int]) -> str:
         names = " and ".join(self.vocabulary[x] for x in decided.candidates)
@@ -311,14 +305,14 @@ class Predictor:
 
 
 def load_reached(path: str | PathLike[str]) -> tuple[Predictor, Reached | None]:
-    """The model of a file and how far it was trained; None if the file does not say."""
+    """Return the model of a file and how far it was trained, None if the file does not record it."""
     with refused(f"{path} must be a model written by hardmax ntp train, got another file"):
         arrays = read_arrays(path)
         return _model(arrays, decoded(arrays["head"]))
 
 
 def _model(arrays: Arrays, head: Any) -> tuple[Predictor, Reached | None]:
-    """The model of arrays that may have been tampered with: each is looked at before it is used."""
+    """Return the model of arrays that may have been tampered with: each is checked before it is used."""
     words, margin = head["vocabulary"], head["margin"]
     demand(head["format"] == FORMAT and isinstance(words, list) and len(words) > 1)
     demand(all(isinstance(word, str) for word in words) and len(set(words)) == len(words))
@@ -338,7 +332,7 @@ def _model(arrays: Arrays, head: Any) -> tuple[Predictor, Reached | None]:
         for name in ("values", "star", "residual")
         if name == "values" or name in arrays
     }
-    demand(all(np.abs(each).max(initial=0.0) < LARGEST_VALUE for each in values.values()))
+    demand(all(np.abs(column).max(initial=0.0) < LARGEST_VALUE for column in values.values()))
     model = Predictor(
         tuple(words),
         OutputValue(_numbers(arrays["collocation"], V, least=-1, size=V), margin, entries),
@@ -349,23 +343,22 @@ def _model(arrays: Arrays, head: Any) -> tuple[Predictor, Reached | None]:
         values.get("star"),
         values.get("residual"),
     )
-    return model, _reached(head["reached"]) if "reached" in head else None
-
-
-def _reached(found: dict[str, Any]) -> Reached:
-    for name in ("steps", "signed_steps"):
-        expect.whole(name, found[name])
-    expect.positive("rate", found["rate"])
-    demand(isinstance(found["data"], str) and isinstance(found["margin"], float | int | None))
-    return Reached(**found)
+    if "reached" not in head:
+        return model, None
+    reached = Reached(**head["reached"])
+    expect.whole("steps", reached.steps)
+    expect.whole("signed_steps", reached.signed_steps)
+    expect.positive("rate", reached.rate)
+    demand(isinstance(reached.data, str) and isinstance(reached.margin, float | int | None))
+    return model, reached
 
 
 def _numbers(array: np.ndarray, V: int, *, least: int = 0, ndim: int = 1, size: int | None = None) -> Ints:
     """Numbers of tokens, from ``least`` to V - 1."""
     demand(array.ndim == ndim and array.dtype.kind in "iu" and (size is None or len(array) == size))
-    found = array.astype(np.int64)
-    demand(not found.size or least <= found.min() <= found.max() < V)
-    return found
+    numbers = array.astype(np.int64)
+    demand(not numbers.size or least <= numbers.min() <= numbers.max() < V)
+    return numbers
 
 
 def _rises(keys: Ints) -> bool:

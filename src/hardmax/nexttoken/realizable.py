@@ -1,4 +1,4 @@
-"""The largest realizable part of a corpus that a greedy search finds, by asking sample after sample."""
+"""The largest realizable part of a corpus that a greedy search finds, sample by sample."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import count
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -75,16 +75,16 @@ class RealizablePart:
         if raw is None or not self.samples:
             return None
         lengths = np.diff(raw.offsets)
-        kept = _agreeing(raw, lengths, self._chains)
-        kept[kept < 2] = 0
+        sizes = _agreeing(raw, lengths, self._chains)
+        sizes[sizes < 2] = 0
         place = np.arange(len(raw.tokens)) - np.repeat(raw.offsets[:-1], lengths)
-        used, tokens = np.unique(raw.tokens[place < np.repeat(kept, lengths)], return_inverse=True)
-        offsets = np.concatenate([[0], np.cumsum(kept[kept > 0])])
+        used, tokens = np.unique(raw.tokens[place < np.repeat(sizes, lengths)], return_inverse=True)
+        offsets = np.concatenate([[0], np.cumsum(sizes[sizes > 0])])
         words = tuple(raw.vocabulary[x] for x in used)
         return Sentences(tokens.astype(np.int64), offsets.astype(np.int64), words, raw.max_length)
 
     def beginnings(self, raw: Iterable[list[str]]) -> Iterable[list[str]]:
-        """Return what is kept of raw sentences, one after the other."""
+        """Yield the beginnings of raw sentences that belong to the part."""
         word = self._analysis.text.vocabulary
         chains = {word[start]: [word[token] for token in chain] for start, chain in self._chains.items()}
         for words in raw:
@@ -114,12 +114,12 @@ def realizable_part(data: Dataset | Analysis, *, repair: bool = False) -> Realiz
     parts = [(*part, 2) for part in np.stack([low, high], axis=1)[chosen].tolist()]
     pairs = zip(x[chosen].tolist(), y[chosen].tolist(), parts, strict=True)
     chains = grow(list(pairs), analysis.walk.text.children)
-    kept = _agreeing(text, text.lengths, chains)
-    counts, inside = text.counts.astype(np.int64), kept > 1
+    sizes = _agreeing(text, text.lengths, chains)
+    counts, inside = text.counts.astype(np.int64), sizes > 1
     return RealizablePart(
-        whole=int(counts[inside & (kept == text.lengths)].sum()),
-        cut=int(counts[inside & (kept < text.lengths)].sum()),
-        samples=int((kept - 1)[inside] @ counts[inside]),
+        whole=int(counts[inside & (sizes == text.lengths)].sum()),
+        cut=int(counts[inside & (sizes < text.lengths)].sum()),
+        samples=int((sizes - 1)[inside] @ counts[inside]),
         of_samples=analysis.of_samples,
         vocabulary=len({token for chain in chains.values() for token in chain}),
         teaches_attention=any(len({*chain[:-1]}) > 1 for chain in chains.values()),
@@ -129,58 +129,53 @@ def realizable_part(data: Dataset | Analysis, *, repair: bool = False) -> Realiz
 
 
 def heaviest(x: Ints, y: Ints, count: Ints, repair: bool) -> Ints:
-    """Of the pairs x -> y that begin sentences those of the collocation that agrees with the most."""
-    return _heaviest_paths(x, y, count) if repair else _heaviest_cycles(x, y, count)
+    """Of the pairs x -> y that begin sentences those of the collocation that agrees with the most.
 
-
-def _heaviest_cycles(x: Ints, y: Ints, count: Ints) -> Ints:
-    """The edges x -> y of disjoint cycles with the greatest total count."""
-    if not len(x):
+    They form disjoint cycles, or with ``repair`` paths and cycles, with the greatest total count: a full
+    matching of rows x and columns y, where a token may also be matched without a gain.
+    """
+    inside = np.arange(len(x))
+    if repair:
+        sources, row = np.unique(x, return_inverse=True)
+        images, column = np.unique(y, return_inverse=True)
+        # every source may also be matched with a separate column
+        idle_row = np.arange(len(sources))
+        idle_column = len(images) + idle_row
+        shape = len(sources), len(images) + len(sources)
+    else:
+        size = int(max(x.max(initial=-1), y.max(initial=-1))) + 1
+        graph = coo_array((np.ones(len(x)), (x, y)), shape=(size, size)).tocsr()
+        _, component = connected_components(graph, directed=True, connection="strong")
+        inside = np.flatnonzero(component[x] == component[y])  # an edge lies on a cycle iff it stays inside
+        tokens, ends = np.unique(np.stack([x[inside], y[inside]]), return_inverse=True)
+        row, column = ends.reshape(2, -1)
+        # a token on none of the chosen cycles is matched with itself
+        idle_row = idle_column = np.setdiff1d(np.arange(len(tokens)), row[row == column])
+        shape = len(tokens), len(tokens)
+    if not shape[0]:
         return np.empty(0, dtype=np.int64)
-    size = int(max(x.max(), y.max())) + 1
-    graph = coo_array((np.ones(len(x)), (x, y)), shape=(size, size)).tocsr()
-    _, component = connected_components(graph, directed=True, connection="strong")
-    on_cycle = np.flatnonzero(component[x] == component[y])  # an edge lies on a cycle iff it stays inside
-    tokens, ends = np.unique(np.stack([x[on_cycle], y[on_cycle]]), return_inverse=True)
-    row, column = ends.reshape(2, -1)
-    # a token on none of the chosen cycles is matched with itself, at no gain
-    idle = np.setdiff1d(np.arange(len(tokens)), row[row == column])
-    return on_cycle[_matched(row, column, count[on_cycle], idle, idle, len(tokens), len(tokens))]
-
-
-def _heaviest_paths(x: Ints, y: Ints, count: Ints) -> Ints:
-    """The edges x -> y of disjoint paths and cycles with the greatest total count."""
-    sources, row = np.unique(x, return_inverse=True)
-    images, column = np.unique(y, return_inverse=True)
-    each = np.arange(len(sources))  # every source may also be matched with a separate column, at no gain
-    return _matched(row, column, count, each, len(images) + each, len(each), len(images) + len(each))
-
-
-def _matched(
-    row: Ints, column: Ints, gain: Ints, idle_row: Ints, idle_column: Ints, rows: int, columns: int
-) -> Ints:
-    """The edges in the full matching of all rows with the greatest gain; idle pairs gain nothing."""
-    if not rows:
-        return np.empty(0, dtype=np.int64)
+    gain = count[inside]
     worst = gain.max(initial=0) + 1.0  # a cost of zero would mean no edge
     cost = np.concatenate([worst - gain, np.full(len(idle_row), worst)])
-    ends = np.concatenate([row, idle_row]), np.concatenate([column, idle_column])
+    places = np.concatenate([row, idle_row]), np.concatenate([column, idle_column])
     matched_rows, matched_columns = min_weight_full_bipartite_matching(
-        coo_array((cost, ends), shape=(rows, columns)).tocsr()
+        coo_array((cost, places), shape=shape).tocsr()
     )
-    partner = np.empty(rows, dtype=np.int64)
+    partner = np.empty(shape[0], dtype=np.int64)
     partner[matched_rows] = matched_columns
-    return np.flatnonzero(partner[row] == column)
+    return inside[partner[row] == column]
 
 
-Node = TypeVar("Node")
-Child = tuple[int, int, int, Node]  # token, how many raw sentences, the first of them, and the node itself
+Node = tuple[int, int, int]  # a part of the sorted sentences, as `SortedText.children` takes it
 
 
 def grow(
-    chosen: list[tuple[int, int, Node]], children: Callable[[Node], Iterable[Child[Node]]]
+    chosen: list[tuple[int, int, Node]], children: Callable[[Node], Iterable[tuple[int, int, int, Node]]]
 ) -> dict[int, list[int]]:
-    """From each chosen (x, n(x), node) one chain, by its first token; frequent continuations first."""
+    """From each chosen (x, n(x), node) one chain, by its first token; frequent continuations first.
+
+    ``children`` yields token, number of raw sentences, the first of them, and node.
+    """
     law = Legality({y: x for x, y, _ in chosen}, balanced=True)
     chains: dict[int, list[int]] = {}
     heap: list[tuple[int, int, int, int, int, int, Node]] = []
@@ -199,7 +194,7 @@ def grow(
     while heap:
         _, _, _, start, length, token, node = heapq.heappop(heap)
         chain = chains[start]
-        # a sibling may have been taken before: then this sentence already goes on otherwise
+        # if a sibling was taken before, this sentence already continues with that token
         if len(chain) == length and law.join({x: chain.count(x) for x in chain}, chain[-1], token):
             take(start, token, node)
     return chains
@@ -213,11 +208,11 @@ def _agreeing(text: Sentences | Distinct, lengths: NDArray[Any], chains: dict[in
     for i, (start, chain) in enumerate(chains.items()):
         table[i, : len(chain)] = chain
         number[start] = i
-    kept = np.zeros(len(lengths), dtype=np.int64)
+    sizes = np.zeros(len(lengths), dtype=np.int64)
     row = number[text.column(0, np.arange(len(lengths)))]
     agreeing = np.flatnonzero(row >= 0)
     for k in range(longest):
         agreeing = agreeing[lengths[agreeing] > k]
         agreeing = agreeing[text.column(k, agreeing) == table[row[agreeing], k]]
-        kept[agreeing] += 1
-    return kept
+        sizes[agreeing] += 1
+    return sizes

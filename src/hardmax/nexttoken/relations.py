@@ -1,4 +1,4 @@
-"""Collocation and orders: which token decides the next one, which stand above others, and cycles."""
+"""Collocation and orders: which token decides the next one, which are above others, and cycles."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def complete(n: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return n with every missing token sent to a token that nothing goes to yet, in order of their numbers.
 
     An injective n becomes a permutation. If every sample of the data has a token that leads to its target,
-    the orders do not change: the tokens given away here are never next tokens.
+    the orders do not change: the tokens that are assigned here are never next tokens.
     """
     missing = np.flatnonzero(n == MISSING)
     free = np.setdiff1d(np.arange(len(n)), n[n != MISSING])
@@ -85,10 +85,10 @@ class Orders:
         >>> orders(Samples.from_sentences(["a b b", "b a"])).edges()
         {1: [(0, 1)]}
         """
-        found: dict[int, list[tuple[int, int]]] = {}
+        edges: dict[int, list[tuple[int, int]]] = {}
         for q, o, x in zip(self.query.tolist(), self.above.tolist(), self.below.tolist(), strict=True):
-            found.setdefault(q, []).append((o, x))
-        return found
+            edges.setdefault(q, []).append((o, x))
+        return edges
 
     def types(self, query: int) -> list[str]:
         """C-DEF-TYPES: the type of every token under a query; each token has exactly one.
@@ -131,7 +131,7 @@ class Orders:
 
 @check_arguments
 def orders(samples: Samples, n: Ints | None = None) -> Orders:
-    """Return the orders of a dataset under its collocation, or under `n`, say one that was completed."""
+    """Return the orders of a dataset under its collocation, or under `n`, for example a completed one."""
     n = collocation(samples) if n is None else np.asarray(n, dtype=np.int64)
     if n.shape != (samples.V,):
         raise ValueError(f"n must be {samples.V} tokens, one per word, got shape {n.shape}")
@@ -152,14 +152,15 @@ def components(data: Orders | Samples, n: Ints | None = None) -> dict[int, list[
     >>> components(Samples.from_sentences(["A B B", "C A B C", "B C"]))  # under B: A and B
     {1: [(0, 1)]}
     """
-    found: dict[int, list[tuple[int, ...]]] = {}
     relations = data if isinstance(data, Orders) else orders(data, n)
-    pairs, number = _cyclic(relations)
-    order = np.argsort(number, kind="stable")
-    for some in np.split(order, np.flatnonzero(np.diff(number[order])) + 1) if len(order) else ():
-        query = int(pairs[some[0]] // relations.V)
-        found.setdefault(query, []).append(tuple((pairs[some] % relations.V).tolist()))
-    return {query: sorted(found[query]) for query in sorted(found)}
+    tokens: dict[tuple[int, int], list[int]] = {}
+    for pair, number in zip(*(column.tolist() for column in _cyclic(relations)), strict=True):
+        query, token = divmod(pair, relations.V)
+        tokens.setdefault((query, number), []).append(token)
+    sets: dict[int, list[tuple[int, ...]]] = {}
+    for query, component in sorted((query, tuple(part)) for (query, _), part in tokens.items()):
+        sets.setdefault(query, []).append(component)
+    return sets
 
 
 def cyclic_queries(relations: Orders) -> Ints:
@@ -169,11 +170,10 @@ def cyclic_queries(relations: Orders) -> Ints:
 
 def _cyclic(relations: Orders) -> tuple[Ints, Ints]:
     """Each (query, token) on a cycle as one number, ascending, and the number of its component."""
-    none = np.empty(0, dtype=np.int64)
     confused = np.unique(relations.of_type("confused")[0])  # only confused tokens lie on cycles
     inside = np.isin(relations.query, confused)
     if not inside.any():
-        return none, none
+        return confused[:0], confused[:0]
     from scipy.sparse import coo_array
     from scipy.sparse.csgraph import connected_components
 
@@ -184,5 +184,5 @@ def _cyclic(relations: Orders) -> tuple[Ints, Ints]:
     graph = coo_array((np.ones(len(above), dtype=np.int8), (above, below)), shape=(len(nodes), len(nodes)))
     _, component = connected_components(graph.tocsr(), directed=True, connection="strong")
     # no token is above itself, so a cycle is a component of two tokens or more
-    kept = np.bincount(component)[component] > 1
-    return nodes[kept], component[kept].astype(np.int64)
+    is_cyclic = np.bincount(component)[component] > 1
+    return nodes[is_cyclic], component[is_cyclic].astype(np.int64)

@@ -28,7 +28,7 @@ def linear(
     """Make the problem of a linear next-token model with soft labels.
 
     Entry k states that ``next_tokens[k]`` followed ``contexts[k]`` this many times (``counts[k]``); pairs may
-    repeat. What is trained is W, of the shape (next tokens in sorted order, features). The loss is the mean
+    repeat. Training moves W, of the shape (next tokens in sorted order, features). The loss is the mean
     cross-entropy, so its infimum is at least the conditional entropy of the next token.
 
     Args:
@@ -81,7 +81,7 @@ def linear(
 def _rows(contexts: list[Any], features: Any) -> dict[Any, np.ndarray]:
     """Return the features of every context."""
     if features is None:
-        return dict(zip(contexts, np.eye(len(contexts)), strict=True))
+        features = dict(zip(contexts, np.eye(len(contexts)), strict=True))
     if isinstance(features, Mapping):
         missing = [context for context in contexts if context not in features]
         if missing:
@@ -89,7 +89,7 @@ def _rows(contexts: list[Any], features: Any) -> dict[Any, np.ndarray]:
         table = expect.finite_array("features", [features[context] for context in contexts], (None, None))
         return dict(zip(contexts, table, strict=True))
     table = expect.finite_array("features", features, (None, None))
-    wrong = [each for each in contexts if not isinstance(each, int) or not 0 <= each < len(table)]
+    wrong = [row for row in contexts if not isinstance(row, int) or not 0 <= row < len(table)]
     if wrong:
         raise ValueError(
             f"contexts must be row numbers of features from 0 to {len(table) - 1}, got {wrong[0]!r}; "

@@ -26,6 +26,8 @@ from hardmax.nexttoken.pairs import Floats, Pairs
 from hardmax.problem import Problem
 from hardmax.problem.readouts import OutputValue, checked, star_norm
 
+NOTHING_TO_LEARN = "collocation: stage 1 has gradient 0, no token has a next token to learn"
+
 
 def gradient_ov(collocation: Any, table: Floats) -> tuple[Floats, float]:
     """Return (5) as a unit table and the log of its norm; a norm of zero has the log -inf and a zero table.
@@ -34,11 +36,11 @@ def gradient_ov(collocation: Any, table: Floats) -> tuple[Floats, float]:
     never a difference of numbers close to 1.
     """
     n = checked(collocation)
-    named = np.flatnonzero(n >= 0)
-    if not len(named):
+    tokens = np.flatnonzero(n >= 0)
+    if not len(tokens):
         return np.zeros(table.shape), -math.inf
-    z = np.array(table[:, named], dtype=np.float64)
-    right = n[named], np.arange(len(named))
+    z = np.array(table[:, tokens], dtype=np.float64)
+    right = n[tokens], np.arange(len(tokens))
     z_y = z[right]
     z[right] = -np.inf
     largest = z.max(axis=0)
@@ -49,7 +51,7 @@ def gradient_ov(collocation: Any, table: Floats) -> tuple[Floats, float]:
     column[right] = -1.0
     top = float(log_miss.max())
     unit = np.zeros(table.shape)
-    unit[:, named] = column * np.exp(log_miss - top)
+    unit[:, tokens] = column * np.exp(log_miss - top)
     length = float(np.linalg.norm(unit))
     return unit / length, top + math.log(length)
 
@@ -59,10 +61,9 @@ def stage_1(collocation: Any, steps: int, rate: float) -> OutputValue:
     """Return W_ov after t steps from zero, which is exactly t rate W_ov*/|W_ov*| (C-THM-S1)."""
     length = star_norm(collocation)
     if length == 0.0:
-        raise ValueError("collocation: stage 1 has gradient 0, no token has a next token to learn")
-    return OutputValue.aligned(
-        collocation, expect.whole("steps", steps) * expect.positive("rate", rate) / length
-    )
+        raise ValueError(NOTHING_TO_LEARN)
+    norm = expect.whole("steps", steps) * expect.positive("rate", rate)
+    return OutputValue.aligned(collocation, norm / length)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -91,16 +92,13 @@ def train_output(
     where the inputs are the tokens that have a next token.
     """
     n = checked(collocation)
-    V, named = len(n), np.flatnonzero(n >= 0)
+    V, tokens = len(n), np.flatnonzero(n >= 0)
     table = np.zeros((V, V)) if start is None else expect.finite_array("start", start, (V, V))
-    plan = StepOptions.read(max(1, len(named)), **options)
+    plan = StepOptions.read(max(1, len(tokens)), **options)
 
     def evaluate(inputs: Any) -> tuple[Floats, float]:
-        of = n
-        if inputs is not None:
-            of = np.full(V, -1)
-            of[named[inputs]] = n[named[inputs]]
-        return gradient_ov(of, trainer.blocks["W_ov"])
+        is_chosen = np.isin(np.arange(V), tokens if inputs is None else tokens[inputs])
+        return gradient_ov(np.where(is_chosen, n, -1), trainer.blocks["W_ov"])
 
     def pulls(point: tuple[Floats, float], step: int) -> dict[str, Pull]:
         unit, log_norm = point
@@ -115,7 +113,7 @@ def train_output(
 
     trainer.run(observe, lambda: {"model": "W_ov", "corpus": digest(n), "start": digest(table)})
     if trainer.event == EVENTS[STATIONARY]:
-        raise ValueError("collocation: stage 1 has gradient 0, no token has a next token to learn")
+        raise ValueError(NOTHING_TO_LEARN)
     end = trainer.blocks["W_ov"]
     return OutputRun(
         _no_problem,
@@ -196,12 +194,12 @@ class StageTwo:
             raise ValueError(f'method must be "structured", "signed" or None, got {method!r}')
         p = np.zeros(self.problem.d)
         p[: self.pairs.P] = a
-        found = None if method == "signed" else self.steps.along_edges(p)
-        if method == "structured" and found is None:
+        pull = None if method == "signed" else self.steps.along_edges(p)
+        if method == "structured" and pull is None:
             raise ValueError('method: the structured form is not exact here; use "signed" or leave it out')
-        name = "signed" if found is None else "structured"
-        found = self.steps.plain(p) if found is None else found
-        return PairGradient(-found.direction[: self.pairs.P], found.log_norm, name)
+        name = "signed" if pull is None else "structured"
+        pull = self.steps.plain(p) if pull is None else pull
+        return PairGradient(-pull.direction[: self.pairs.P], pull.log_norm, name)
 
     def gradient(self, a: Floats) -> Floats:
         """The gradient as plain numbers; zero where it is."""
@@ -218,6 +216,6 @@ class StageTwo:
     def train(self, a: Floats, rate: float, record: Any, **watch: Any) -> StepsTaken:
         """Take normalized steps in place and keep the points that ``record`` names; see `EdgeSteps.train`."""
         self._p[: self.pairs.P] = a
-        taken = self.steps.train(self._p, rate, record, **watch)
+        result = self.steps.train(self._p, rate, record, **watch)
         a[:] = self._p[: self.pairs.P]
-        return taken._replace(points=taken.points[:, : self.pairs.P])
+        return result._replace(points=result.points[:, : self.pairs.P])

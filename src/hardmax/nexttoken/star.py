@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
@@ -46,47 +47,41 @@ class KqStar:
     parts: tuple[Part, ...] = ()
 
     @classmethod
-    def of(cls, pairs: Pairs, known: Orders | None = None) -> KqStar:
-        """From the pairs of a dataset; `known` saves extracting its orders once more."""
-        found = orders(pairs.samples, pairs.collocation) if known is None else known
-        keys = pairs.query * pairs.samples.V + pairs.token
-        above = np.searchsorted(keys, found.query * found.V + found.above)
-        below = np.searchsorted(keys, found.query * found.V + found.below)
-        columns: list[tuple[Ints, list[Any]]] = []
+    def of(cls, pairs: Pairs, relations: Orders | None = None) -> KqStar:
+        """From the pairs of a dataset; its orders are extracted again if they are not given."""
+        relations = orders(pairs.samples, pairs.collocation) if relations is None else relations
+        keys, V = pairs.query * pairs.samples.V + pairs.token, relations.V
+        above = np.searchsorted(keys, relations.query * V + relations.above)
+        below = np.searchsorted(keys, relations.query * V + relations.below)
+        values: dict[int, Any] = {}  # by pair
         parts: list[Part] = []
-        for rows in _queries(found.query):
-            column = _closed_form(above[rows], below[rows])
+        for rows in _queries(relations.query):
+            column: dict[int, Any] | None = _closed_form(above[rows].tolist(), below[rows].tolist())
             if column is None:
-                inside, best = _solved(above[rows], below[rows])
+                inside, ends = np.unique(np.concatenate([above[rows], below[rows]]), return_inverse=True)
+                tops, lows = np.split(ends, 2)
+                best = solve(Constraints.between_entries((len(inside),), tops, lows))
                 parts.append((rows, best))
                 if best.status == "infeasible":
-                    return cls._without(pairs, above, below, parts[-1], found)
-                if best.is_certified:
-                    columns.append((inside, best.need().tolist()))
-            else:
-                columns.append((np.array(list(column)), list(column.values())))
-        open_parts = [part for part in parts if not part[1].is_certified]
-        if open_parts:
-            return cls._without(pairs, above, below, open_parts[0], found)
-        values = np.zeros(pairs.P)
-        fractions = [Fraction(0)] * pairs.P
-        for where, what in columns:
-            values[where] = [float(w) for w in what]
-            if not parts:
-                for p, w in zip(where.tolist(), what, strict=True):
-                    fractions[p] = w
-        exact = None if parts else tuple(fractions)
-        return cls(pairs, above, below, values, exact, "certified", "exists", tuple(parts))
-
-    @classmethod
-    def _without(cls, pairs: Pairs, above: Ints, below: Ints, part: Part, found: Orders) -> KqStar:
-        where, best = part
-        word = pairs.samples.vocabulary[found.query[where.start]]
-        why = f"{best.constraints.count} relations are too many to decide whether there is one"
-        if best.status == "infeasible":
-            why = "the orders contradict each other"
-        why = f"no W_kq*: under the query {word!r} {why}"
-        return cls(pairs, above, below, None, None, best.status, why, (part,))
+                    break
+                certified = best.need().tolist() if best.is_certified else [math.nan] * len(inside)
+                column = dict(zip(inside.tolist(), certified, strict=True))
+            values |= column
+        # The last part may contradict itself; else the first that was not decided is reported.
+        failed = [part for part in parts if part[1].status == "infeasible"]
+        failed += [part for part in parts if not part[1].is_certified]
+        if failed:
+            where, best = failed[0]
+            word = pairs.samples.vocabulary[relations.query[where.start]]
+            why = f"{best.constraints.count} relations are too many to decide whether there is one"
+            if best.status == "infeasible":
+                why = "the orders contradict each other"
+            why = f"no W_kq*: under the query {word!r} {why}"
+            return cls(pairs, above, below, None, None, best.status, why, (failed[0],))
+        whole = [values.get(k, Fraction(0)) for k in range(pairs.P)]
+        exact = None if parts else tuple(whole)
+        floats = np.array([float(w) for w in whole])
+        return cls(pairs, above, below, floats, exact, "certified", "exists", tuple(parts))
 
     @cached_property
     def solution(self) -> MaxMargin:
@@ -101,16 +96,15 @@ class KqStar:
         ends = list(zip(self.above.tolist(), self.below.tolist(), strict=True))
         labels = [(query[a], token[a], token[b]) for a, b in ends]
         rows = Constraints.between_entries((pairs.P,), self.above, self.below, labels=labels)
-        found = self._refuted(rows) if self.values is None else self._certified(rows, ends)
-        return replace(found, selection=self.selection)
+        solution = self._refuted(rows) if self.values is None else self._certified(rows, ends)
+        return replace(solution, selection=self.selection)
 
     @property
     def selection(self) -> Selection:
         """The tokens that lead to the next token, for every sentence of the pairs."""
         pairs, sets = self.pairs, []
         tokens, right = pairs.token[pairs.pair].tolist(), pairs.is_optimal.tolist()
-        offsets = pairs.offsets.tolist()
-        for low, high in pairwise(offsets):
+        for low, high in pairwise(pairs.offsets.tolist()):
             inside = [e for e in range(low, high) if right[e]] or range(low, high)
             sets.append(tuple(sorted(tokens[e] for e in inside)))
         return Selection(tuple(sets))
@@ -133,28 +127,26 @@ class KqStar:
         weights: list[Any] = []
         for where in _queries(self.pairs.query[self.above]):
             best = solved.get(where.start)
-            own = kq_multipliers(ends[where]) if best is None else cast(Floats, best.multipliers).tolist()
-            weights += own
+            weights += (
+                kq_multipliers(ends[where]) if best is None else cast(Floats, best.multipliers).tolist()
+            )
         if self.exact is not None:
             return proved(rows, self.exact, weights)
         p, multipliers = cast(Floats, self.values), np.array([float(w) for w in weights])
         u = np.bincount(self.above, multipliers, self.pairs.P)
         u -= np.bincount(self.below, multipliers, self.pairs.P)
         norms, sizes = np.full(rows.count, math.sqrt(2.0)), (length(p), length(u), length(p - u))
-        found = measure(rows.project(p), rows.h, rows.equal, multipliers, norms, *sizes, len(p))
-        status = "certified" if proves(found) else "undecided"
-        interval = float(found.lower), float(found.upper)
-        return MaxMargin(rows, cast(Any, status), "float", p, multipliers, interval, float(found.kkt))
+        measures = measure(rows.project(p), rows.h, rows.equal, multipliers, norms, *sizes, len(p))
+        status = "certified" if proves(measures) else "undecided"
+        interval = float(measures.lower), float(measures.upper)
+        return MaxMargin(rows, cast(Any, status), "float", p, multipliers, interval, float(measures.kkt))
 
     @cached_property
     def norm_squared(self) -> Fraction | float:
         """|W_kq*|^2, exact where the values are; nan if there is none."""
         if self.exact is not None:
             # Queries repeat few column shapes; a sum of equal fractions is one product.
-            counted: dict[Fraction, int] = {}
-            for w in self.exact:
-                counted[w] = counted.get(w, 0) + 1
-            return sum((w * w * k for w, k in counted.items()), Fraction(0))
+            return sum((w * w * k for w, k in Counter(self.exact).items()), Fraction(0))
         return math.nan if self.values is None else float(self.values @ self.values)
 
     @property
@@ -200,18 +192,10 @@ def _queries(query: Ints) -> list[slice]:
     return [slice(a, b) for a, b in pairwise([*starts, len(query)])]
 
 
-def _closed_form(above: Ints, below: Ints) -> dict[int, Fraction] | None:
+def _closed_form(above: list[int], below: list[int]) -> dict[int, Fraction] | None:
     """Return one query's values by pair; None if it has confused tokens."""
-    tops, lows = set(above.tolist()), below.tolist()
-    if tops & set(lows):
+    if not set(above).isdisjoint(below):
         return None
-    if len(tops) == 1:
-        return star_column(int(above[0]), lows)
-    return kq_column(zip(above.tolist(), lows, strict=True))
-
-
-def _solved(above: Ints, below: Ints) -> tuple[Ints, MaxMargin]:
-    """Return the pairs of a query with confused tokens, and the solution of its problem in their values."""
-    inside, index = np.unique(np.concatenate([above, below]), return_inverse=True)
-    tops, lows = np.split(index, 2)
-    return inside, solve(Constraints.between_entries((len(inside),), tops, lows))
+    if len(set(above)) == 1:
+        return star_column(above[0], below)
+    return kq_column(zip(above, below, strict=True))

@@ -64,7 +64,6 @@ class Training(Run):
     first_rate: float | None = field(kw_only=True, default=None)
     stage_1_steps: int | None = field(kw_only=True, default=None)
     signed_steps: int = field(kw_only=True, default=0)
-    given_stage: StageTwo | None = field(kw_only=True, default=None)
 
     @classmethod
     def of(
@@ -75,29 +74,17 @@ class Training(Run):
         clock: str,
         times: Floats,
         points: Any,
-        *,
-        event: str | None = None,
-        stage: StageTwo | None = None,
-        method: str | None = None,
-        **more: Any,
+        **fields: Any,
     ) -> Training:
         """Make a run with values of the pairs at each time; its problem is made on first use."""
+        stage: StageTwo | None = fields.pop("stage", None)
         source = partial(pairs.samples.problem, W_ov) if stage is None else stage.problem
-        name = "normalized gradient descent" if clock == "step" else "normalized gradient flow"
-        return cls(
-            source,
-            clock,
-            times,
-            points,
-            event,
-            None,
-            method or name,
-            pairs=pairs,
-            W_ov=W_ov,
-            rate=rate,
-            given_stage=stage,
-            **more,
-        )
+        method = "normalized gradient descent" if clock == "step" else "normalized gradient flow"
+        fields = {"pairs": pairs, "W_ov": W_ov, "rate": rate, "method": method, **fields}
+        run = cls(source, clock, times, points, **fields)
+        if stage is not None:
+            vars(run)["stage"] = stage
+        return run
 
     def _p(self, at: int) -> np.ndarray:
         """Return the pairs' values, and zero for the pairs that nothing moves."""
@@ -132,7 +119,7 @@ class Training(Run):
     @cached_property
     def stage(self) -> StageTwo:
         """The gradient of stage 2 at any point."""
-        return StageTwo(self.pairs, self.W_ov) if self.given_stage is None else self.given_stage
+        return StageTwo(self.pairs, self.W_ov)
 
     @cached_property
     def orders(self) -> Orders:
@@ -276,43 +263,34 @@ def train(
     """
     done = expect.whole("after", after)
     steps = expect.whole("steps", steps, least=done)
-    pairs, W_ov, rate, how = _after_stage_1(samples, n, W_ov, stage1, first_rate, rate)
+    pairs, W_ov, rate, fields = _after_stage_1(samples, n, W_ov, stage1, first_rate, rate)
     # without a step to take there need not be anything for attention to learn
     stage = StageTwo(pairs, W_ov) if steps > done else None
     a = point(pairs, start)
-    wanted = steps_to_record(_log_spaced(steps) if record is None else record, steps)
+    if record is None:
+        record = np.unique(np.geomspace(1, max(1, steps), 60).round().astype(np.intp))[:steps].tolist()
+    wanted = steps_to_record(record, steps)
     ahead = np.union1d(wanted[wanted > done], done)
-    times, points, signed, event = ahead[:1], a[None].copy(), 0, None
-    if stage is not None:
-        reached_so_far = done
+    if stage is None:
+        return Training.of(pairs, W_ov, rate, "step", ahead[:1].astype(np.float64), a[None].copy(), **fields)
+    reached = done
 
-        def watch(taken: int) -> bool:
-            nonlocal reached_so_far
-            reached_so_far += taken
-            if progress and taken:
-                progress(reached_so_far, steps)
-            return bool(stop and stop())
+    def watch(count: int) -> bool:
+        nonlocal reached
+        reached += count
+        if progress and count:
+            progress(reached, steps)
+        return bool(stop and stop())
 
-        piece = max(1, REPORT // max(1, len(pairs.pair)))
-        watched = {"piece": piece, "told": watch} if progress or stop else {}
-        result = stage.train(a, rate, ahead - done, **watched)
-        last, event, signed = done + result.taken, result.event, result.plain
-        reached = ahead <= last
-        times, points = ahead[reached], result.points[reached]
-        if times[-1] < last:
-            times, points = np.append(times, last), np.concatenate([points, a[None]])
-    return Training.of(
-        pairs,
-        W_ov,
-        rate,
-        "step",
-        times.astype(np.float64),
-        points,
-        event=event,
-        stage=stage,
-        signed_steps=signed,
-        **how,
-    )
+    piece = max(1, REPORT // max(1, len(pairs.pair)))
+    watched = {"piece": piece, "told": watch} if progress or stop else {}
+    result = stage.train(a, rate, ahead - done, **watched)
+    last = done + result.taken
+    times, points = ahead[ahead <= last], result.points[ahead <= last]
+    if times[-1] < last:
+        times, points = np.append(times, last), np.concatenate([points, a[None]])
+    fields |= {"stage": stage, "event": result.event, "signed_steps": result.plain}
+    return Training.of(pairs, W_ov, rate, "step", times.astype(np.float64), points, **fields)
 
 
 def _after_stage_1(
@@ -323,15 +301,15 @@ def _after_stage_1(
     first_rate: float | None,
     rate: float | None,
 ) -> tuple[Pairs, OutputValue, float, dict[str, Any]]:
-    """Return the pairs, W_ov as given or by stage 1, the rate of stage 2, and how stage 1 was done."""
+    """Return the pairs, W_ov as given or by stage 1, the rate of stage 2, and the fields about stage 1."""
     pairs, root = Pairs.of(samples, n), math.sqrt(samples.V)
     first_rate = expect.positive("first_rate", FIRST_RATE / root if first_rate is None else first_rate)
     rate = expect.positive("rate", RATE / root if rate is None else rate)
     if W_ov is not None:
         return pairs, W_ov, rate, {}
     steps = expect.whole("stage1", stage1)
-    how = {"first_rate": first_rate, "stage_1_steps": steps}
-    return pairs, stage_1(pairs.collocation, steps, first_rate), rate, how
+    fields = {"first_rate": first_rate, "stage_1_steps": steps}
+    return pairs, stage_1(pairs.collocation, steps, first_rate), rate, fields
 
 
 @check_arguments
@@ -349,16 +327,19 @@ def train_by_flow(
 ) -> Training:
     """Run Algorithm 1 with stage 2 as a flow, to the time ``until`` on the clock of steps of size ``rate``.
 
-    The flow is what steps tend to as ``rate`` does to zero with the arc length rate x time fixed: that of
+    The flow is the limit of steps as ``rate`` tends to zero with the arc length rate x time fixed: that of
     `hm.flow` with the clock "arc length": along edges where that form is exact, so that a step costs no more
     than the sentences do, and with dense matrices of the pairs where it is not. Times to ``record`` are every
     factor of 2 by default.
     """
-    pairs, W_ov, rate, how = _after_stage_1(samples, n, W_ov, stage1, first_rate, rate)
+    pairs, W_ov, rate, fields = _after_stage_1(samples, n, W_ov, stage1, first_rate, rate)
     end = expect.positive("until", until)
     if not rate * end <= 1e15:  # beyond it steps of the flow vanish in rounding
         raise ValueError(f"until times rate must be at most 1e15, got {rate * end:g}")
-    wanted = _flow_times(end, rate) if record is None else np.unique([*map(float, record), end])
+    if record is None:  # every factor of 2 from the first leg on
+        first = ARC_LENGTH.first / rate
+        record = (first * 2.0 ** np.arange(max(0, int(np.floor(np.log2(end / first))) + 1))).tolist()
+    wanted = np.unique([*map(float, record), end])
     if wanted[0] <= 0.0 or wanted[-1] > end:
         raise ValueError(f"record must be times above 0 and up to until = {end:g}, got {record!r}")
     stage = StageTwo(pairs, W_ov)
@@ -368,16 +349,7 @@ def train_by_flow(
     reached, points, event = follow(along_arc(stage.problem, p), p, (), lengths[-1], lengths)
     times = np.append(0.0, wanted) if event is None else reached / rate
     values = points[:, : pairs.P]
-    return Training.of(pairs, W_ov, rate, "flow", times, values, event=event, stage=stage, **how)
-
-
-def _flow_times(end: float, rate: float) -> Floats:
-    """Return every factor of 2 from the first leg on."""
-    first = ARC_LENGTH.first / rate
-    if end <= first:
-        return np.array([end])
-    count = int(np.floor(np.log2(end / first)))
-    return np.unique([*(first * 2.0 ** np.arange(count + 1)), end])
+    return Training.of(pairs, W_ov, rate, "flow", times, values, stage=stage, event=event, **fields)
 
 
 def train_attention(
@@ -419,28 +391,17 @@ def train_attention(
 
     trainer.run(observe, identity)
     times, points = np.array(trainer.times, dtype=np.float64), trainer.observed.pop("points")
-    rate = optimizer.constant_rate
-    how: dict[str, Any] = {
-        "event": trainer.event,
-        "stage": stage,
-        "method": trainer.name,
-        "observed": trainer.observed,
-    }
-    return Training.of(pairs, W_ov, rate, "step", times, points, **how)
+    fields = {"event": trainer.event, "method": trainer.name, "observed": trainer.observed, "stage": stage}
+    return Training.of(pairs, W_ov, optimizer.constant_rate, "step", times, points, **fields)
 
 
 def point(pairs: Pairs, start: Any) -> Floats:
     """Read a start of stage 2: zero, one value per pair, or a V x V table that is zero elsewhere."""
     if start is None:
         return np.zeros(pairs.P)
-    given = expect.real_array("start", start)
-    if given.shape == (pairs.samples.V, pairs.samples.V):
-        values = pairs.values(given)
-        if np.count_nonzero(given) != np.count_nonzero(values):
+    values = expect.real_array("start", start)
+    if values.shape == (pairs.samples.V, pairs.samples.V):
+        table, values = values, pairs.values(values)
+        if np.count_nonzero(table) != np.count_nonzero(values):
             raise ValueError("start must be zero for tokens and queries that never meet in a sentence")
-        given = values
-    return np.array(expect.finite_array("start", given, (pairs.P,)))
-
-
-def _log_spaced(steps: int) -> list[int]:
-    return np.unique(np.geomspace(1, steps, 60).round().astype(np.intp)).tolist() if steps else []
+    return np.array(expect.finite_array("start", values, (pairs.P,)))

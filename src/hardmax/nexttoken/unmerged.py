@@ -130,6 +130,11 @@ class Embedded:
     W_kq: Floats
     W_ov: Floats
 
+    @property
+    def merged(self) -> Embedded:
+        """The weights themselves."""
+        return self
+
     @cached_property
     def model(self) -> TableModel:
         """The tables."""
@@ -194,32 +199,10 @@ class Comparison(Run):
     weights: Embedded | Unmerged = field(kw_only=True)
     rate: float = field(kw_only=True)
 
-    @classmethod
-    def of(cls, weights: Embedded | Unmerged, trainer: BlockTrainer) -> Comparison:
-        """The run that ended there."""
-        model = _merged(weights).model
-        problem = model.samples.problem(model.B)
-        head = problem.readout.cross_entropy
-        assert head is not None
-        times = np.array([each for each in trainer.times if each <= trainer.taken])
-        return cls(
-            problem,
-            "step",
-            times,
-            None,
-            trainer.event,
-            None,
-            trainer.name,
-            {"losses": trainer.observed["losses"][: len(times)]},
-            model.A[head.words, head.queries],
-            weights=weights,
-            rate=trainer.optimizers[0].constant_rate,
-        )
-
     @property
     def merged(self) -> Embedded:
         """W_kq and W_ov at the end."""
-        return _merged(self.weights)
+        return self.weights.merged
 
     @property
     def misalignment_ov(self) -> float:
@@ -229,7 +212,7 @@ class Comparison(Run):
 
     @property
     def misalignment_kq(self) -> float:
-        """1 - cos(A, W_kq*), over all entries of A: what is outside the pairs counts as misaligned."""
+        """1 - cos(A, W_kq*), over all entries of A: entries outside the pairs count as misaligned."""
         A, pairs = self.merged.model.A, pairs_of(self.merged.samples)
         star, length = KqStar.of(pairs), float(np.linalg.norm(A))
         if star.values is None or not length > 0.0:
@@ -276,7 +259,7 @@ def _run(start: Any, names: tuple[str, ...], rate: Any, options: dict[str, Any])
     plan = StepOptions.read(start.samples.n, **options)
 
     def at(inputs: Any = None) -> Any:
-        arrays = {name: each.copy() for name, each in trainer.blocks.items()}
+        arrays = {name: block.copy() for name, block in trainer.blocks.items()}
         part = start.samples if inputs is None else start.samples.part(inputs)
         return replace(start, samples=part, **arrays)
 
@@ -290,9 +273,21 @@ def _run(start: Any, names: tuple[str, ...], rate: Any, options: dict[str, Any])
         samples = (data.tokens, data.counts, data.offsets, data.query, data.target, data.weight)
         return {"model": list(names), "corpus": digest(*samples), "start": digest(*arrays)}
 
-    trainer.run(lambda: {"losses": _merged(trainer.point).model.loss}, identity)
-    return Comparison.of(trainer.point, trainer)
-
-
-def _merged(weights: Embedded | Unmerged) -> Embedded:
-    return weights.merged if isinstance(weights, Unmerged) else weights
+    trainer.run(lambda: {"losses": trainer.point.merged.model.loss}, identity)
+    model = trainer.point.merged.model
+    problem = model.samples.problem(model.B)
+    head = problem.readout.cross_entropy
+    assert head is not None
+    times = np.array([step for step in trainer.times if step <= trainer.taken])
+    return Comparison(
+        problem,
+        "step",
+        times,
+        None,
+        trainer.event,
+        method=trainer.name,
+        observed={"losses": trainer.observed["losses"][: len(times)]},
+        end=model.A[head.words, head.queries],
+        weights=trainer.point,
+        rate=trainer.optimizers[0].constant_rate,
+    )

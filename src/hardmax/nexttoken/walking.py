@@ -1,4 +1,4 @@
-"""One walk through sorted sentences that meets every node of their trie, which is never stored."""
+"""One walk through sorted sentences that visits every node of their trie, which is never stored."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _AT_ONCE = 256  # sentences that are copied together
 _ROOM = 2**12  # relations at first, half of them used
 _SEED = np.int64(0)
 
-# what is counted: samples, sentences with several next tokens, samples that no token leads to, tokens that
+# the counts: samples, sentences with several next tokens, samples that no token leads to, tokens that
 # outnumber those that decide, beginnings that go on, sentences that go on after two different tokens
 SAMPLES, TORN, UNREACHABLE, HEAVIER, PARENTS, MIXED, LEAST, MOST = range(8)
 
@@ -183,9 +183,12 @@ def walk(text, order, offsets, first_token, last_token, n, longest, stop):  # ty
     kids, kids_mass, kids_first, kids_least, kids_most = np.empty((5, longest), dtype=np.int64)
     times = np.zeros(len(n), dtype=np.int64)
     # some sentences at a time: their rows, and how often and where first they occur
-    held, at = np.empty(_AT_ONCE * (longest // PER_ROW + 1), dtype=np.int64), np.zeros(_AT_ONCE + 1, np.int64)
+    packed, at = (
+        np.empty(_AT_ONCE * (longest // PER_ROW + 1), dtype=np.int64),
+        np.zeros(_AT_ONCE + 1, np.int64),
+    )
     sizes, masses, numbers = np.empty((3, _AT_ONCE), dtype=np.int64)
-    copies = Copies(held, at, sizes, masses, numbers)
+    copies = Copies(packed, at, sizes, masses, numbers)
     for x in range(first_token, last_token):
         if stop[0]:
             break
@@ -203,7 +206,7 @@ def walk(text, order, offsets, first_token, last_token, n, longest, stop):  # ty
             length = shared = 0
             for r in range(0 if ended else at[m], 0 if ended else at[m + 1]):
                 for shift in (2 * BITS, BITS, 0):
-                    line[length] = ((held[r] >> shift) & MASK) - 1
+                    line[length] = ((packed[r] >> shift) & MASK) - 1
                     length += line[length] >= 0
             for j in range(1, length - 1):
                 if line[j] != line[0]:
@@ -250,7 +253,7 @@ def walk(text, order, offsets, first_token, last_token, n, longest, stop):  # ty
                     pairs[0, paired], pairs[1, paired], pairs[2, paired] = path[0], y, count
                     pairs[3, paired], pairs[4, paired] = k - 1 if single else begin[d], k
                     paired += 1
-                limit = 0  # how often what decides occurs
+                limit = 0  # how often the tokens that decide occur
                 for j in range(leads):
                     limit += n[path[leading[j]]] == y
                 if limit:
@@ -316,7 +319,7 @@ class SortedText:
         return bool((self.text.lengths[here] > 1).any())
 
     def children(self, part: tuple[int, int, int]) -> Iterable[tuple[int, int, int, tuple[int, int, int]]]:
-        """Yield how order[low:high] goes on, where all sentences have the same first ``depth`` tokens.
+        """Yield the continuations of order[low:high], whose sentences share the first ``depth`` tokens.
 
         For each next token: the token, how many raw sentences have it, the first of them, and its part.
         """
@@ -329,7 +332,7 @@ class SortedText:
 
 
 class Walk:
-    """What a walk through all sentences found; in which order its parts are added changes nothing."""
+    """The result of a walk through all sentences; the order in which its parts are added does not matter."""
 
     def __init__(self, text: SortedText) -> None:
         self.text = text

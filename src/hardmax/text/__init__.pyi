@@ -6,7 +6,7 @@ from ..app.results.text import train_classifier as train_classifier
 from .classifier import AttentionClassifier as AttentionClassifier
 from .counting.vectorizer import NgramVectorizer as NgramVectorizer
 from .explanations import Explanation as Explanation
+from .explanations import TextStatistics as TextStatistics
 from .explanations import TokenRanking as TokenRanking
 from .explanations import TopKReport as TopKReport
 from .explanations import WordMap as WordMap
-from .statistics import TextStatistics as TextStatistics

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import time
 import warnings
+from collections import Counter
 from collections.abc import Iterable
 from os import PathLike
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 from scipy.sparse import csr_matrix, issparse
@@ -29,12 +31,11 @@ from hardmax.dynamics.optim import AdamW
 from hardmax.embeddings.minibatch import train_embeddings
 from hardmax.text import explanations, model_file
 from hardmax.text import kernels as compiled
-from hardmax.text.counting.vectorizer import NgramVectorizer, mapped, workers
-from hardmax.text.explanations import Explanation, TokenRanking, TopKReport, WordMap
-from hardmax.text.statistics import TextStatistics, corpus_of
+from hardmax.text.counting.vectorizer import NgramVectorizer, mapped, read_documents, tokens_of, workers
 from hardmax.text.training import Report, State, TextRows, TrainedPasses, printed, train, usual
 
 TEXTS = 4096  # whose scores one thread computes at a time
+ATTENDED = 0.9  # of a text's attention: the share of tokens that hold it is reported
 EPOCHS, RATE = 20, 1e-3  # of the solver "embeddings"
 
 
@@ -48,22 +49,29 @@ def holds_texts(X: Any) -> bool:
         return len(X.columns) == 1 and any(isinstance(item, str) for item in X.iloc[:, 0])
     if getattr(X, "ndim", 1) != 1 or getattr(getattr(X, "dtype", None), "kind", "O") not in "OUT":
         return False
-    return any(isinstance(item, str) or _holds_words(item) for item in X)
+    return any(
+        isinstance(word, str)
+        for item in X
+        for word in (item if isinstance(item, list | tuple | np.ndarray) else [item])
+    )
 
 
-def _holds_words(each: Any) -> bool:
-    return isinstance(each, list | tuple | np.ndarray) and any(isinstance(word, str) for word in each)
+def _one_row(counts: Any, columns: int) -> Any:
+    """The counts of one text, for a model that was trained on counts, as a step of a pipeline is."""
+    if not issparse(counts):
+        is_text = isinstance(counts, str) or np.asarray(counts).dtype.kind not in "biuf"
+        counts = None if is_text else np.reshape(counts, (1, -1))
+    if counts is None or counts.shape != (1, columns):
+        got = "texts" if counts is None else f"counts of shape {counts.shape}"
+        raise ValueError(
+            f"text must be one row of {columns} counts, because the model was trained on counts, got {got}; "
+            "in a pipeline give pipeline[:-1].transform([text])"
+        )
+    return counts
 
 
-class ClassLabels(NamedTuple):
-    """The classes, in order, and the number of each text's class."""
-
-    classes: np.ndarray
-    codes: np.ndarray
-
-
-def read_labels(y: Any, n: int) -> ClassLabels:
-    """Check labels of two or more classes."""
+def read_labels(y: Any, n: int) -> tuple[np.ndarray, np.ndarray]:
+    """Check labels of two or more classes; return the classes in order, and the class number of each text."""
     y = column_or_1d(y, warn=True)
     if len(y) != n:
         raise ValueError(f"y must have {n} labels, one per text, got {len(y)}")
@@ -84,36 +92,34 @@ def read_labels(y: Any, n: int) -> ClassLabels:
         raise ValueError(
             f"y must hold at least two classes, got one class, {classes[0]!r}; add texts of another"
         )
-    return ClassLabels(classes, codes.astype(np.int64))
+    return classes, codes.astype(np.int64)
 
 
-def read_weights(X: Any, n: int, sample_weight: Any, class_weight: Any, labels: ClassLabels) -> np.ndarray:
+def read_weights(sample_weight: Any, class_weight: Any, classes: np.ndarray, codes: np.ndarray) -> np.ndarray:
     """Return the weight of each text: its own times that of its class, in units of their mean."""
-    placeholder = np.empty((n, 1))
-    weights = np.array(_check_sample_weight(sample_weight, placeholder, dtype=np.float64))
+    texts = np.empty((len(codes), 1))  # a placeholder
+    weights = np.array(_check_sample_weight(sample_weight, texts, dtype=np.float64))
     if (weights < 0).any():
         where = int(np.argmin(weights))
         raise ValueError(f"sample_weight must be at least 0, got {weights[where]:g} at {where}")
-    present = np.bincount(labels.codes, weights=weights, minlength=len(labels.classes)) > 0
+    present = np.bincount(codes, weights=weights, minlength=len(classes)) > 0
     if present.sum() < 2:
         raise ValueError(
             "sample_weight must leave at least two classes, got weights above 0 for one class only"
         )
     if class_weight is not None:
-        named = labels.classes[labels.codes]
-        weights *= compute_class_weight(class_weight, classes=labels.classes, y=named)[labels.codes]
+        weights *= compute_class_weight(class_weight, classes=classes, y=classes[codes])[codes]
     return weights / weights.mean()
 
 
-def _canonical(X: Any) -> Any:
-    """A matrix as CSR with each token once in a row, and no zeros; a user's own is left as it is."""
-    matrix = csr_matrix(X, copy=issparse(X))
-    matrix.sum_duplicates()
-    matrix.eliminate_zeros()
-    return matrix
-
-
 SOLVERS = ("auto", "sgd", "adagrad", "embeddings")
+# Parameters that are not negative, and the settings of a training that they set.
+SETTINGS = {
+    "lr": "rate",
+    "attention_lr": "attention_rate",
+    "entropy_penalty": "entropy",
+    "dropout": "dropout",
+}
 
 LARGEST_LOGIT, LARGEST = 300.0, 1e100  # of attention and values: sums over a text stay floats
 
@@ -223,42 +229,32 @@ class AttentionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         before = self._state if self.warm_start and hasattr(self, "_state") else None
         options = self._options()
         rows = self._rows(X, learn=before is None)
-        labels = read_labels(y, len(rows))
-        if before is not None and not np.array_equal(labels.classes, self.classes_):
+        classes, codes = read_labels(y, len(rows))
+        if before is not None and not np.array_equal(classes, self.classes_):
             raise ValueError(
                 f"y must hold the classes of the first fit, {self.classes_.tolist()}, for a warm start"
             )
-        weights = read_weights(X, len(rows), sample_weight, self.class_weight, labels)
+        weights = read_weights(sample_weight, self.class_weight, classes, codes)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        self.classes_ = labels.classes
-        self._count(rows, labels, weights)
-        self._corpus = corpus_of(rows, labels.codes, len(labels.classes))
+        self.classes_ = classes
+        self._count(rows, codes, weights)
+        self._corpus = explanations.corpus_of(rows, codes, len(classes))
         if self._chosen_solver == "embeddings":
-            return self._fit_embeddings(rows, labels, seed, report)
+            return self._fit_embeddings(rows, codes, seed, report)
         settings = usual(self._chosen_solver, rows, weights, **options)
         state = before or State.begin(settings.rule, self._counts, self._shares)
         chosen, part, score = np.arange(len(rows)), rows, None
         if self.early_stopping:
-            chosen, held = self._held_out(rows, labels, seed)
-            part, aside = rows.take(chosen), rows.take(held)
+            chosen, held_out = self._held_out(codes, seed)
+            part, others = rows.take(chosen), rows.take(held_out)
 
             def score(state: State) -> float:
-                predicted = self._labels(self._scores(aside, state.table, settings.top)[0])
-                return float(np.average(predicted == labels.codes[held], weights=weights[held]))
+                predicted = self._labels(self._scores(others, state.table, settings.top)[0])
+                return float(np.average(predicted == codes[held_out], weights=weights[held_out]))
 
-        done = train(
-            part,
-            labels.codes[chosen],
-            weights[chosen],
-            state,
-            settings,
-            seed=seed,
-            score=score,
-            patience=expect.whole("patience", self.patience, 1),
-            checkpoint=self.checkpoint,
-            report=report,
-        )
-        return self._finish(done)
+        options = {"patience": expect.whole("patience", self.patience, 1), "checkpoint": self.checkpoint}
+        options |= {"seed": seed, "score": score, "report": report}
+        return self._finish(train(part, codes[chosen], weights[chosen], state, settings, **options))
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
         """Train one pass at a constant rate on more texts; the first call names all classes.
@@ -284,19 +280,18 @@ class AttentionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         odd = next((label for label in y.tolist() if label not in names), None)
         if odd is not None:
             raise ValueError(f"y must hold labels of classes, {names.tolist()}, got {odd!r}")
-        labels = ClassLabels(names, np.searchsorted(names, y).astype(np.int64))
+        codes = np.searchsorted(names, y).astype(np.int64)
         weights = np.ones(len(rows)) if sample_weight is None else np.array(sample_weight, float)
         if first:
             self.classes_ = names
         self._corpus = "the texts came in parts, and are not kept"
-        self._count(rows, labels, weights, more=not first)
-        options = {**options, "epochs": 1, "constant": True}
+        self._count(rows, codes, weights, more=not first)
         solver = "adagrad" if self.solver == "auto" else self._chosen_solver
-        settings = usual(solver, rows, weights, **options)
+        settings = usual(solver, rows, weights, **{**options, "epochs": 1, "constant": True})
         state = State.begin(settings.rule, self._counts, self._shares) if first else self._state
         seed = int(check_random_state(self.random_state).randint(2**31 - 1)) + getattr(self, "_calls", 0)
         self._calls = getattr(self, "_calls", 0) + 1
-        return self._finish(train(rows, labels.codes, weights, state, settings, seed=seed))
+        return self._finish(train(rows, codes, weights, state, settings, seed=seed))
 
     def _finish(self, done: TrainedPasses) -> Self:
         self._state = done.state
@@ -309,7 +304,7 @@ class AttentionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return self._ready()
 
     def _ready(self) -> Self:
-        """Put together what predictions read; also the end of loading a model."""
+        """Prepare the arrays of predictions, after training or loading."""
         weights = (self.attention_, LARGEST_LOGIT), (self.values_, LARGEST), (self.background_, LARGEST)
         # nan is not within a bound either
         if not all(np.abs(array).max(initial=0.0) <= largest for array, largest in weights):
@@ -321,16 +316,16 @@ class AttentionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self._model = np.column_stack([masses, np.vstack([self.values_, self.background_])])
         return self
 
-    def _fit_embeddings(self, rows: TextRows, labels: ClassLabels, seed: int, report: Report | None) -> Self:
-        """Train E, p and v on the texts that hold a token; the others are nothing to this model."""
-        if len(labels.classes) != 2:
+    def _fit_embeddings(self, rows: TextRows, codes: np.ndarray, seed: int, report: Report | None) -> Self:
+        """Train E, p and v on the texts that hold a token; this model cannot use the others."""
+        if len(self.classes_) != 2:
             raise ValueError(
-                f'solver="embeddings" must have labels of two classes, got {len(labels.classes)}; take "sgd"'
+                f'solver="embeddings" must have labels of two classes, got {len(self.classes_)}; take "sgd"'
             )
-        matrix = csr_matrix(rows.arrays, shape=(len(rows), rows.columns))
+        matrix = rows.matrix
         nonempty = matrix.getnnz(axis=1) > 0
         self.embeddings_ = train_embeddings(
-            Corpus.from_counts(matrix[nonempty], 2 * labels.codes[nonempty] - 1),
+            Corpus.from_counts(matrix[nonempty], 2 * codes[nonempty] - 1),
             expect.whole("dimension", self.dimension, 1),
             AdamW(RATE if self.lr is None else self.lr),
             epochs=EPOCHS if self.epochs is None else self.epochs,
@@ -343,22 +338,16 @@ class AttentionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return self._ready()
 
     def _options(self) -> dict[str, Any]:
-        """Settings as they are given, each looked at."""
+        """The settings of `usual` that were given, checked."""
         expect.one_of("solver", self.solver, SOLVERS)
         options: dict[str, Any] = {}
         if self.epochs is not None:
             options["epochs"] = expect.whole("epochs", self.epochs, 1)
-        for name, setting in (
-            ("lr", "rate"),
-            ("attention_lr", "attention_rate"),
-            ("entropy_penalty", "entropy"),
-        ):
+        for name, setting in SETTINGS.items():
             if getattr(self, name) is not None:
                 options[setting] = expect.nonnegative(name, getattr(self, name))
-        if self.dropout is not None:
-            options["dropout"] = expect.nonnegative("dropout", self.dropout)
-            if options["dropout"] >= 1.0:
-                raise ValueError(f"dropout must be a share below 1, got {self.dropout!r}")
+        if options.get("dropout", 0.0) >= 1.0:
+            raise ValueError(f"dropout must be a share below 1, got {self.dropout!r}")
         if self._top:
             options["top"] = self._top
             if self.entropy_penalty is not None:
@@ -377,25 +366,23 @@ class AttentionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         vectorizer = getattr(self, "vectorizer_", None)
         return "sgd" if getattr(vectorizer, "ngram_range", (1, 1))[1] > 1 else "adagrad"
 
-    def _count(self, rows: TextRows, labels: ClassLabels, weights: np.ndarray, more: bool = False) -> None:
+    def _count(self, rows: TextRows, codes: np.ndarray, weights: np.ndarray, more: bool = False) -> None:
         """Occurrences per class, which `statistics_` and the start are made of, and the classes' shares."""
-        counts = rows.counts(labels.codes, weights, len(labels.classes))
-        shares = np.bincount(labels.codes, weights=weights, minlength=len(labels.classes))
+        counts = rows.counts(codes, weights, len(self.classes_))
+        shares = np.bincount(codes, weights=weights, minlength=len(self.classes_))
         self._counts = self._counts + counts if more else counts
         self._shares = self._shares + shares if more else shares
 
-    def _held_out(self, rows: TextRows, labels: ClassLabels, seed: int) -> tuple[np.ndarray, np.ndarray]:
-        every = np.arange(len(rows))
+    def _held_out(self, codes: np.ndarray, seed: int) -> tuple[np.ndarray, np.ndarray]:
+        options = {"test_size": self.validation_fraction, "random_state": seed, "stratify": codes}
         try:
-            rest, held = train_test_split(
-                every, test_size=self.validation_fraction, random_state=seed, stratify=labels.codes
-            )
+            rest, held_out = train_test_split(np.arange(len(codes)), **options)
         except ValueError as error:
             raise ValueError(
                 f"validation_fraction must leave texts of each class in both parts, got "
                 f"{self.validation_fraction!r} ({error}); give early_stopping=False or more texts"
             ) from None
-        return np.sort(rest), np.sort(held)
+        return np.sort(rest), np.sort(held_out)
 
     # -- predictions --------------------------------------------------------------------------------------
 
@@ -403,8 +390,13 @@ class AttentionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Return scores: log-odds (n,) of the second of two classes, or one column per class."""
         check_is_fitted(self, "attention_")
         rows = self._rows(X)
-        if hasattr(self, "vectorizer_"):
-            self._tell_of_unknown(rows)
+        without = int((np.diff(rows.indptr) == 0).sum())
+        if without and hasattr(self, "vectorizer_"):
+            warnings.warn(
+                f"{without:,} of {len(rows):,} texts hold no token that the model knows; they get the score "
+                "of the background",
+                stacklevel=3,
+            )
         scores = self._scores(rows, self._model, self._top)[0]
         return scores[:, 0] if scores.shape[1] == 1 else scores
 
@@ -432,36 +424,18 @@ class AttentionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return (scores[:, 0] > 0).astype(np.int64) if scores.shape[1] == 1 else scores.argmax(axis=1)
 
     def _scores(
-        self, rows: TextRows, model: np.ndarray, top: int = 0, by_value: bool = True
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Scores (n, values) and the share of attention that they are made from."""
-        scores, attended = np.empty((len(rows), model.shape[1] - 1)), np.empty(len(rows))
+        self, rows: TextRows, model: np.ndarray, top: int = 0, by_value: bool = True, share: float = 0.0
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Scores (n, values), the share of attention behind them, and ``needed`` of `scores_of`."""
+        outputs = np.empty((len(rows), model.shape[1] - 1)), np.empty(len(rows)), np.empty(len(rows))
 
         def part(at: int) -> None:
             span = slice(at, min(at + TEXTS, len(rows)))
-            compiled.scores_of(
-                rows.data,
-                rows.indices,
-                rows.indptr[span.start : span.stop + 1],
-                model,
-                top,
-                by_value,
-                scores[span],
-                attended[span],
-            )
+            texts = rows.data, rows.indices, rows.indptr[span.start : span.stop + 1]
+            compiled.scores_of(texts, model, top, by_value, share, *(array[span] for array in outputs))
 
         mapped(part, range(0, len(rows), TEXTS), workers(self.n_jobs))
-        return scores, attended
-
-    @staticmethod
-    def _tell_of_unknown(rows: TextRows) -> None:
-        without = int((np.diff(rows.indptr) == 0).sum())
-        if without:
-            warnings.warn(
-                f"{without:,} of {len(rows):,} texts hold no token that the model knows; they get the score "
-                "of the background",
-                stacklevel=4,
-            )
+        return outputs
 
     def _rows(self, X: Any, learn: bool = False) -> TextRows:
         """X as rows of counts; ``learn`` the vocabulary from texts, or the number of columns."""
@@ -476,18 +450,18 @@ class AttentionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             self.__dict__.pop("vectorizer_", None)
             X = validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=learn)
             check_non_negative(X, "AttentionClassifier (X holds how often each token occurs)")
-            return TextRows.of(_canonical(X))
+            matrix = csr_matrix(X, copy=issparse(X))  # a user's matrix does not change
+            matrix.sum_duplicates()
+            matrix.eliminate_zeros()
+            return TextRows.of(matrix)
         if learn:
-            if self.vectorizer is None:
-                self.vectorizer_ = NgramVectorizer(
-                    ngram_range=self.ngram_range,
-                    min_df=self.min_df,
-                    binary=True,
-                    dtype=np.float64,
-                    n_jobs=self.n_jobs,
-                )
-            else:
-                self.vectorizer_ = clone(self.vectorizer)
+            options: dict[str, Any] = {
+                "ngram_range": self.ngram_range,
+                "min_df": self.min_df,
+                "n_jobs": self.n_jobs,
+            }
+            ours = NgramVectorizer(binary=True, dtype=np.float64, **options)
+            self.vectorizer_ = ours if self.vectorizer is None else clone(self.vectorizer)
             counts = self.vectorizer_.fit_transform(X)
             self.n_features_in_ = counts.shape[1]
             self.__dict__.pop("feature_names_in_", None)
@@ -509,17 +483,74 @@ class AttentionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             return self.feature_names_in_
         return np.array([f"x{j}" for j in range(self.n_features_in_)], dtype=object)
 
-    # -- what it learned ----------------------------------------------------------------------------------
+    # -- the learned tokens -------------------------------------------------------------------------------
 
-    def explain(self, text: Any, label: Any = None) -> Explanation:
+    def explain(self, text: Any, label: Any = None) -> explanations.Explanation:
         """Explain a score by the tokens of the text: share of attention, value and contribution.
 
         The score is that of the predicted class, or of ``label``.
         """
         check_is_fitted(self, "attention_")
-        return explanations.explain(self, text, label)
+        whole = hasattr(self, "vectorizer_")
+        rows = self._rows([text] if whole else _one_row(text, self.n_features_in_))
+        if not len(rows.data):
+            raise ValueError(
+                "text must hold a token that the model knows, got none; its prediction is that of the "
+                "background"
+            )
+        scores = self._scores(rows, self._model, self._top)[0]
+        predicted = int(self._labels(scores)[0])
+        k = predicted if label is None else explanations.class_number(self, label)
+        columns, shares = self._attended(rows)
+        values = explanations.column_for(self._model[:, 1:], k)[columns]
+        names, counts = [*self.get_feature_names_out(), explanations.BACKGROUND], np.append(rows.data, 1.0)
+        parts = [
+            explanations.TokenPart(str(names[j]), float(n), float(s), float(v), float(s * v))
+            for j, n, s, v in zip(columns.tolist(), counts, shares, values, strict=True)
+            if s > 0.0
+        ]
+        parts.sort(key=lambda part: (-abs(part.contribution), part.token))
+        contributions = dict(zip(columns.tolist(), (shares * values).tolist(), strict=True))
+        words, unknown = self._words(text, contributions) if whole else ((), 0)
+        score = float(explanations.column_for(scores, k)[0])
+        probability = expit(score) if scores.shape[1] == 1 else softmax(scores[0])[k]
+        classes = self.classes_.tolist()
+        return explanations.Explanation(
+            classes[k], float(probability), score, tuple(parts), words, unknown, classes[predicted]
+        )
 
-    def top_tokens(self, n: int = 10, label: Any = None) -> TokenRanking:
+    def _attended(self, rows: TextRows) -> tuple[np.ndarray, np.ndarray]:
+        """Columns of one text, the background last, with their shares of attention, 0 outside the top."""
+        amounts = np.append(rows.data * self._model[rows.indices, 0], self._model[-1, 0])
+        columns = np.append(rows.indices, len(self._model) - 1)
+        if self._top:
+            strength = np.array([compiled.telling(self._model, int(j)) for j in columns]) * amounts
+            strength[-1] = np.inf
+            places = np.empty(len(columns), np.int64)
+            count = compiled.keep(strength, len(columns), self._top + 1, places)
+            amounts[np.setdiff1d(np.arange(len(columns)), places[:count])] = 0.0
+        return columns, amounts / amounts.sum()
+
+    def _words(self, text: Any, contributions: dict[int, float]) -> tuple[tuple[tuple[str, float], ...], int]:
+        """The words in order, each with its part of the contributions; how many are in no known token."""
+        tokens = tokens_of(read_documents([text]), 1)
+        spelled = tokens.spell(np.arange(len(tokens.hashes)))
+        if not hasattr(self.vectorizer_, "columns_of"):
+            return tuple((word, 0.0) for word in spelled), 0
+        columns, names = self.vectorizer_.columns_of(text), self.get_feature_names_out()
+        times = Counter(j for j, _ in columns)
+        # A token that was given in a list may hold spaces, so its level has the number of its words.
+        ends = np.cumsum([len(level) for level in self.vectorizer_._kept])
+        parts, is_known = np.zeros(len(spelled)), np.zeros(len(spelled), bool)
+        for j, at in columns:
+            length = names[j].count(" ") + 1
+            if not isinstance(text, str):
+                length = int(self.vectorizer_.ngram_range[0] + np.searchsorted(ends, j, side="right"))
+            parts[at : at + length] += contributions[j] / times[j] / length
+            is_known[at : at + length] = True
+        return tuple(zip(spelled, parts.tolist(), strict=True)), int((~is_known).sum())
+
+    def top_tokens(self, n: int = 10, label: Any = None) -> explanations.TokenRanking:
         """Rank the tokens that the model selects for a class, or for each class.
 
         Args:
@@ -530,9 +561,32 @@ class AttentionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             The ranking; its ``words`` are ordered by class and then by weight.
         """
         check_is_fitted(self, "attention_")
-        return explanations.top_tokens(self, n, label)
+        n = expect.whole("n", n, 1)
+        classes = range(len(self.classes_)) if label is None else [explanations.class_number(self, label)]
+        names, mass = self.get_feature_names_out(), self._model[:-1, 0]
+        total, words = self._counts.sum(axis=1), []
+        for k in classes:
+            values = explanations.column_for(self.values_, k)
+            if self.values_.shape[1] > 1:
+                values = values - self.values_.mean(axis=1)
+            pull = np.where(values > 0, mass * values, -np.inf)
+            words += [
+                explanations.Word(
+                    str(names[j]),
+                    self.classes_.tolist()[k],
+                    float(self._counts[j, k] / total[j]) if total[j] else math.nan,
+                    float(total[j]),
+                    float(self.attention_[j]),
+                    float(values[j]),
+                )
+                for j in np.argsort(-pull, kind="stable")[:n].tolist()
+                if np.isfinite(pull[j])
+            ]
+        return explanations.TokenRanking(tuple(words))
 
-    def evaluate_top_k(self, X: Any, y: Any = None, k: int = 10, by: str = "contribution") -> TopKReport:
+    def evaluate_top_k(
+        self, X: Any, y: Any = None, k: int = 10, by: str = "contribution"
+    ) -> explanations.TopKReport:
         """Predict from the k most important tokens of each text alone.
 
         Args:
@@ -545,18 +599,34 @@ class AttentionClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             The predictions, their accuracy and how often they agree with those from all tokens.
         """
         check_is_fitted(self, "attention_")
-        return explanations.evaluate_top_k(self, X, y, k, by)
+        k = expect.whole("k", k, 1)
+        expect.one_of("by", by, ("contribution", "attention"))
+        rows = self._rows(X)
+        full = self._labels(self._scores(rows, self._model, self._top)[0])
+        scores, attended, needed = self._scores(rows, self._model, k, by == "contribution", ATTENDED)
+        short = self._labels(scores)
+        means = float(np.mean(short == full)), float(attended.mean()), float(needed.mean())
+        accuracies: list[float] = []
+        if y is not None:
+            truth = np.asarray(y)
+            if len(truth) != len(rows):
+                raise ValueError(f"y must have {len(rows)} labels, one per text, got {len(truth)}")
+            accuracies = [float(np.mean(self.classes_[codes] == truth)) for codes in (short, full)]
+        return explanations.TopKReport(k, by, self.classes_[short], *means, *accuracies)
 
-    def word_map(self, label: Any = None) -> WordMap:
+    def word_map(self, label: Any = None) -> explanations.WordMap:
         """Return value and attention of all tokens, as in paper A's first figure."""
         check_is_fitted(self, "attention_")
-        return explanations.word_map(self, label)
+        k = explanations.class_number(self, label)
+        x, counts = self.statistics_.posterior_difference[:, k], self._counts.sum(axis=1)
+        names, values = self.get_feature_names_out(), explanations.column_for(self.values_, k)
+        return explanations.WordMap(self.classes_.tolist()[k], names, values, self.attention_, x, counts)
 
     @property
-    def statistics_(self) -> TextStatistics:
+    def statistics_(self) -> explanations.TextStatistics:
         """Comparison of the fitted logits and values with the posterior difference of each token."""
         check_is_fitted(self, "attention_")
-        return TextStatistics(self)
+        return explanations.TextStatistics(self)
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the model as one file without code in it, for `load`."""

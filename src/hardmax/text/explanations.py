@@ -1,29 +1,30 @@
-"""Explain a classifier: one prediction, the tokens it selects, the cost of few tokens, a map of all tokens.
+"""Results that explain a classifier: one prediction, the tokens it selects, few tokens, maps and statistics.
 
-Attention is shown with what it is worth: contributions that sum to the score, and the accuracy that is left
-when only the most telling tokens are kept.
+Attention is shown next to its effect: contributions that sum to the score, and the accuracy of predictions
+from the most telling tokens alone.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 from html import escape
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from scipy.sparse import issparse
-from scipy.special import expit, softmax
 
 from hardmax._lib import expect
 from hardmax._lib.files import whole_text
-from hardmax._lib.notebook import Pictured, picture, save_picture
+from hardmax._lib.notebook import Pictured, picture, save_picture, table
 from hardmax._lib.result import Shown
-from hardmax.text import kernels as compiled
-from hardmax.text.counting.vectorizer import read_documents, tokens_of
-from hardmax.text.statistics import class_number, column_for
+from hardmax.data.corpora.corpus import Corpus
+from hardmax.data.corpora.statistics import Assumption4, Assumption4Witness, assumption_4
+from hardmax.embeddings.minibatch.result import Following
+from hardmax.embeddings.patterns import pattern_max_margin, score_selection
+from hardmax.margin.solution import MaxMargin
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -68,9 +69,20 @@ def bar(share: float, width: int = 12) -> str:
     return ("+" if share > 0 else "-") * round(abs(share) * width)
 
 
-def number(count: float) -> str:
-    """Format a count with commas; weighted counts are not whole."""
-    return f"{count:,.0f}" if count == round(count) else f"{count:,.1f}"
+def _table(columns: tuple[str, ...], **options: Any) -> Table:
+    """Make a table of numbers; the columns of words are to the left."""
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, **options)
+    for name in columns:
+        table.add_column(name, justify="left" if name in ("class", "token", "") else "right")
+    return table
+
+
+def _plain(text: str) -> str:
+    from rich.markup import escape
+
+    return escape(text)
 
 
 def marked(words: tuple[tuple[str, float], ...]) -> str:
@@ -87,7 +99,7 @@ def marked(words: tuple[tuple[str, float], ...]) -> str:
 
 
 SHOWN = 12  # rows of a table
-BACKGROUND = "(background)"  # what every text holds; no token has brackets
+BACKGROUND = "(background)"  # of every text; no token has brackets
 
 
 class TokenPart(NamedTuple):
@@ -104,7 +116,7 @@ class TokenPart(NamedTuple):
 class Explanation(PageOfText):
     """A text's class and the tokens that made it, by falling size of contribution; these sum to ``score``.
 
-    ``score`` is that of ``label``, the class that is predicted unless another was asked for; with two classes
+    ``score`` is that of ``label``, the predicted class by default; with two classes
     it is the log-odds of it. ``words`` are the text's words in order, each with the contribution of the
     tokens it is part of.
 
@@ -126,22 +138,16 @@ class Explanation(PageOfText):
 
     def table(self) -> Table:
         """Return a table of the tokens that contribute most."""
-        from rich import markup
-        from rich.table import Table
-
         title = f"{self.label}: probability {self.probability:.3f}, score {self.score:+.3f}"
-        table = Table(box=None, pad_edge=False, title=title, title_justify="left")
-        for name in ("token", "attention", "value", "contribution", ""):
-            table.add_column(name, justify="left" if name in ("token", "") else "right")
+        table = _table(("token", "attention", "value", "contribution", ""), title=title, title_justify="left")
         most = max((abs(part.contribution) for part in self.parts), default=1.0) or 1.0
         for part in self.parts[:SHOWN]:
             numbers = f"{part.share:.1%}", f"{part.value:+.2f}", f"{part.contribution:+.3f}"
-            table.add_row(markup.escape(part.token), *numbers, bar(part.contribution / most))
+            table.add_row(_plain(part.token), *numbers, bar(part.contribution / most))
         rest = self.parts[SHOWN:]
         if rest:
-            share, contribution = (
-                math.fsum(getattr(p, name) for p in rest) for name in ("share", "contribution")
-            )
+            share = math.fsum(part.share for part in rest)
+            contribution = math.fsum(part.contribution for part in rest)
             table.add_row(f"{len(rest)} more", f"{share:.1%}", "", f"{contribution:+.3f}", "")
         table.add_row("sum", "100.0%", "", f"{self.score:+.3f}", "")
         return table
@@ -151,101 +157,6 @@ class Explanation(PageOfText):
 
     def _title(self) -> str:
         return f"Why {self.label}?"
-
-
-def _one_row(counts: Any, columns: int) -> Any:
-    """The counts of one text, for a model that was trained on counts, as a step of a pipeline is."""
-    if not issparse(counts):
-        is_text = isinstance(counts, str) or np.asarray(counts).dtype.kind not in "biuf"
-        counts = None if is_text else np.reshape(counts, (1, -1))
-    if counts is None or counts.shape != (1, columns):
-        got = "texts" if counts is None else f"counts of shape {counts.shape}"
-        raise ValueError(
-            f"text must be one row of {columns} counts, because the model was trained on counts, got {got}; "
-            "in a pipeline give pipeline[:-1].transform([text])"
-        )
-    return counts
-
-
-def explain(model: AttentionClassifier, text: Any, label: Any = None) -> Explanation:
-    """Take one prediction apart; a text without any known token is refused."""
-    whole = hasattr(model, "vectorizer_")
-    rows = model._rows([text] if whole else _one_row(text, model.n_features_in_))
-    if not len(rows.data):
-        raise ValueError(
-            "text must hold a token that the model knows, got none; its prediction is that of the background"
-        )
-    scores = model._scores(rows, model._model, model._top)[0]
-    predicted = int(model._labels(scores)[0])
-    k = predicted if label is None else class_number(model, label)
-    columns, shares = _shares(model, rows)
-    values = column_for(model._model[:, 1:], k)[columns]
-    names = model.get_feature_names_out()
-    parts = [
-        TokenPart(
-            BACKGROUND if j == len(names) else str(names[j]),
-            1.0 if j == len(names) else float(n),
-            float(s),
-            float(v),
-            float(s * v),
-        )
-        for j, n, s, v in zip(columns.tolist(), np.append(rows.data, 1.0), shares, values, strict=True)
-        if s > 0.0
-    ]
-    parts.sort(key=lambda part: (-abs(part.contribution), part.token))
-    by_column = {j: s * v for j, s, v in zip(columns.tolist(), shares.tolist(), values.tolist(), strict=True)}
-    words, unknown = _words(model, text, by_column) if whole else ((), 0)
-    score = float(column_for(scores, k)[0])
-    probability = expit(score) if scores.shape[1] == 1 else softmax(scores[0])[k]
-    return Explanation(
-        model.classes_.tolist()[k],
-        float(probability),
-        score,
-        tuple(parts),
-        words,
-        unknown,
-        model.classes_.tolist()[predicted],
-    )
-
-
-def _shares(model: AttentionClassifier, rows: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Columns of one text, the background last, with their shares of attention; zero for what is not kept."""
-    amounts = np.append(rows.data * model._model[rows.indices, 0], model._model[-1, 0])
-    columns = np.append(rows.indices, len(model._model) - 1)
-    if model._top:
-        strength = np.array([compiled.telling(model._model, int(j)) for j in columns]) * amounts
-        strength[-1] = np.inf
-        places = np.empty(len(columns), np.int64)
-        count = compiled.keep(strength, len(columns), model._top + 1, places)
-        left = np.setdiff1d(np.arange(len(columns)), places[:count])
-        amounts[left] = 0.0
-    return columns, amounts / amounts.sum()
-
-
-def _words(
-    model: AttentionClassifier, text: Any, by_column: dict[int, float]
-) -> tuple[tuple[tuple[str, float], ...], int]:
-    """The words in order, each with its part of the contributions; and how many are in no known token."""
-    tokens = tokens_of(read_documents([text]), 1)
-    spelled = tokens.spell(np.arange(len(tokens.hashes)))
-    if not hasattr(model.vectorizer_, "columns_of"):
-        return tuple((word, 0.0) for word in spelled), 0
-    columns, names = model.vectorizer_.columns_of(text), model.get_feature_names_out()
-    times: dict[int, int] = {}
-    for j, _ in columns:
-        times[j] = times.get(j, 0) + 1
-    contributions, covered = np.zeros(len(spelled)), np.zeros(len(spelled), bool)
-    for j, at in columns:
-        length = names[j].count(" ") + 1 if isinstance(text, str) else _length(model.vectorizer_, j)
-        contributions[at : at + length] += by_column[j] / times[j] / length
-        covered[at : at + length] = True
-    return tuple(zip(spelled, contributions.tolist(), strict=True)), int((~covered).sum())
-
-
-def _length(vectorizer: Any, column: int) -> int:
-    """The words of a column, by the level it belongs to: a given token may hold spaces itself."""
-    lengths = np.cumsum([len(level) for level in vectorizer._kept])
-    return int(vectorizer.ngram_range[0] + np.searchsorted(lengths, column, side="right"))
 
 
 class Word(NamedTuple):
@@ -279,57 +190,21 @@ class TokenRanking(PageOfText):
 
     def table(self) -> Table:
         """Return a table of the tokens, class by class."""
-        from rich.markup import escape
-        from rich.table import Table
-
-        table = Table(box=None, pad_edge=False)
-        for name in ("class", "token", "posterior", "count", "logit", "value"):
-            table.add_column(name, justify="left" if name in ("class", "token") else "right")
+        table = _table(("class", "token", "posterior", "count", "logit", "value"))
         for w in self.words:
-            table.add_row(
-                escape(str(w.label)),
-                escape(w.token),
-                f"{w.posterior:.3f}",
-                number(w.occurrences),
-                f"{w.logit:+.2f}",
-                f"{w.value:+.2f}",
-            )
+            names = _plain(str(w.label)), _plain(w.token)
+            whole = w.occurrences == round(w.occurrences)  # weighted counts are not
+            count = f"{w.occurrences:,.0f}" if whole else f"{w.occurrences:,.1f}"
+            table.add_row(*names, f"{w.posterior:.3f}", count, f"{w.logit:+.2f}", f"{w.value:+.2f}")
         return table
 
     def _title(self) -> str:
         return "The tokens that matter"
 
 
-def top_tokens(model: AttentionClassifier, n: int = 10, label: Any = None) -> TokenRanking:
-    """Rank the n tokens with the largest attention times value for a class, or for each class."""
-    n = expect.whole("n", n, 1)
-    classes = range(len(model.classes_)) if label is None else [class_number(model, label)]
-    names, mass = model.get_feature_names_out(), model._model[:-1, 0]
-    total, words = model._counts.sum(axis=1), []
-    for k in classes:
-        values = column_for(model.values_, k)
-        if model.values_.shape[1] > 1:
-            values = values - model.values_.mean(axis=1)
-        pull = np.where(values > 0, mass * values, -np.inf)
-        best = np.argsort(-pull, kind="stable")[:n]
-        words += [
-            Word(
-                str(names[j]),
-                model.classes_.tolist()[k],
-                float(model._counts[j, k] / total[j]) if total[j] else math.nan,
-                float(total[j]),
-                float(model.attention_[j]),
-                float(values[j]),
-            )
-            for j in best.tolist()
-            if np.isfinite(pull[j])
-        ]
-    return TokenRanking(tuple(words))
-
-
 @dataclass(frozen=True, eq=False, repr=False)
 class TopKReport(PageOfText):
-    """Predictions from the k tokens of each text that tell most, and what is lost by reading no others.
+    """Predictions from the k most telling tokens of each text, and the loss of accuracy.
 
     ``agreement`` is the share of texts whose class stays the same; ``attended`` the mean share of attention
     that the kept tokens have. ``accuracy`` and ``full_accuracy`` are None without labels. ``needed`` is the
@@ -355,17 +230,13 @@ class TopKReport(PageOfText):
     @property
     def cost(self) -> float | None:
         """Accuracy that is lost."""
-        return (
-            None
-            if self.accuracy is None or self.full_accuracy is None
-            else self.full_accuracy - self.accuracy
-        )
+        if self.accuracy is None or self.full_accuracy is None:
+            return None
+        return self.full_accuracy - self.accuracy
 
     def table(self) -> Table:
         """Return a table of the numbers."""
-        from rich.table import Table
-
-        table = Table(box=None, pad_edge=False, show_header=False)
+        table = _table((), show_header=False)
         table.add_row("tokens kept", f"{self.k}, by {self.by}")
         table.add_row("their share of attention", f"{self.attended:.1%}")
         table.add_row("same class as from all tokens", f"{self.agreement:.1%}")
@@ -377,36 +248,6 @@ class TopKReport(PageOfText):
 
     def _title(self) -> str:
         return f"From {self.k} tokens alone"
-
-
-def evaluate_top_k(
-    model: AttentionClassifier, X: Any, y: Any = None, k: int = 10, by: str = "contribution"
-) -> TopKReport:
-    """Predict from k tokens of each text: the most telling ("contribution") or the most attended."""
-    k = expect.whole("k", k, 1)
-    expect.one_of("by", by, ("contribution", "attention"))
-    rows = model._rows(X)
-    scores, attended = model._scores(rows, model._model, k, by == "contribution")
-    full = model._labels(model._scores(rows, model._model, model._top)[0])
-    short = model._labels(scores)
-    needed = np.empty(len(rows))
-    compiled.needed(*rows.arrays, model._model, 0.9, needed)
-    accuracies: dict[str, float] = {}
-    if y is not None:
-        truth = np.asarray(y)
-        if len(truth) != len(rows):
-            raise ValueError(f"y must have {len(rows)} labels, one per text, got {len(truth)}")
-        accuracies["accuracy"] = float(np.mean(model.classes_[short] == truth))
-        accuracies["full_accuracy"] = float(np.mean(model.classes_[full] == truth))
-    return TopKReport(
-        k,
-        by,
-        model.classes_[short],
-        float(np.mean(short == full)),
-        float(attended.mean()),
-        float(needed.mean()),
-        **accuracies,
-    )
 
 
 DRAWN = 20_000  # dots; of more tokens the most frequent ones
@@ -465,7 +306,7 @@ class WordMap(Pictured):
         axes.set(xlabel=f"value: evidence for {self.label}", ylabel="attention logit")
         axes.axvline(0, color="0.8", linewidth=0.8, zorder=0)
         axes.margins(x=0.4)
-        # a few tokens that say nothing lie far below
+        # a few tokens without information are far below
         low, high = np.quantile(self.logit[often], [0.001, 1.0])
         axes.set_ylim(low - 0.05 * (high - low), high + 0.1 * (high - low) + 1e-9)
 
@@ -489,14 +330,120 @@ class WordMap(Pictured):
         save_picture(self.plot(), Path(path))
 
 
-def word_map(model: AttentionClassifier, label: Any = None) -> WordMap:
-    """Return the map for a class; by default the last one."""
-    k = len(model.classes_) - 1 if label is None else class_number(model, label)
-    return WordMap(
-        model.classes_.tolist()[k],
-        model.get_feature_names_out(),
-        column_for(model.values_, k),
-        model.attention_,
-        model.statistics_.posterior_difference[:, k],
-        model._counts.sum(axis=1),
-    )
+MOST_TOKENS = 2000  # distinct ones, of a corpus whose max-margin direction is computed
+
+
+@dataclass(frozen=True, eq=False)
+class Followed(Following):
+    """Logits ``a`` and values ``c`` for a class, and x, the posterior difference minus the mean label."""
+
+    label: Any
+    differences: np.ndarray
+    a: np.ndarray
+    c: np.ndarray
+
+    @property
+    def x(self) -> np.ndarray:
+        """Posterior difference minus the mean label; nan for a token that never occurs."""
+        return self.differences
+
+    def __repr__(self) -> str:
+        return (
+            f"Followed(label={self.label!r}, r_v={self.r_v:.3f}, r_p={self.r_p:.3f}, "
+            f"signs={self.sign_accuracy():.3f})"
+        )
+
+
+class TextStatistics:
+    """Posterior difference of each token for each class, and how the fitted model follows it.
+
+    For a class, the posterior difference of a token is +1 if it occurs in texts of this class only and -1 if
+    in others only; ``of(label)`` compares logits and values with it. ``assumption_4`` tests whether the texts
+    are as paper A's Theorem 5 needs them; where they are, ``max_margin`` is the direction of the selection
+    that the fitted logits make, with its certificate.
+
+    >>> import hardmax as hm
+    >>> texts, labels = ["good film", "bad film"] * 10, [1, 0] * 10
+    >>> model = hm.text.AttentionClassifier(ngram_range=(1, 1)).fit(texts, labels)
+    >>> found = model.statistics_
+    >>> found.of(1).sign_accuracy(), found.assumption_4.holds, found.max_margin.is_certified
+    (1.0, True, True)
+    """
+
+    def __init__(self, model: AttentionClassifier) -> None:
+        self._model = model
+
+    @cached_property
+    def posterior_difference(self) -> np.ndarray:
+        """(tokens, classes); nan for a token that never occurs."""
+        counts = self._model._counts
+        total = counts.sum(axis=1, keepdims=True)
+        out = np.full(counts.shape, np.nan)
+        return np.divide(2 * counts - total, total, out=out, where=total > 0)
+
+    def of(self, label: Any = None) -> Followed:
+        """Compare logits and values with the posterior difference of a class; by default the last one."""
+        model = self._model
+        k = class_number(model, label)
+        shares = model._shares / model._shares.sum()
+        x = self.posterior_difference[:, k] - (2 * shares[k] - 1)
+        return Followed(model.classes_.tolist()[k], x, model.attention_, column_for(model.values_, k))
+
+    @cached_property
+    def assumption_4(self) -> Assumption4:
+        """Whether each text has one telling token and otherwise neutral ones, all texts of one length."""
+        corpus = self._model._corpus
+        if isinstance(corpus, Corpus):
+            return assumption_4(corpus)
+        return Assumption4(None, Assumption4Witness("length", 0, (), corpus))
+
+    @cached_property
+    def max_margin(self) -> MaxMargin | None:
+        """The max-margin direction of the selected tokens, in logits; None where Assumption 4 fails."""
+        corpus = self._model._corpus
+        if not isinstance(corpus, Corpus) or not self.assumption_4.holds:
+            return None
+        chosen = score_selection(corpus, self._model.attention_)
+        return pattern_max_margin(corpus, chosen, np.eye(corpus.S))
+
+    def __repr__(self) -> str:
+        lines = [repr(self.of(label)) for label in self._model.classes_.tolist()]
+        return "\n".join([*lines, f"Assumption 4: {self.assumption_4.witness or 'holds'}"])
+
+    def _repr_html_(self) -> str:
+        classes = map(self.of, self._model.classes_.tolist())
+        rows = [(one.label, one.r_v, one.r_p, one.sign_accuracy()) for one in classes]
+        return table("How the model follows the posterior difference", ("class", "r_v", "r_p", "signs"), rows)
+
+
+def class_number(model: AttentionClassifier, label: Any) -> int:
+    """Return the index of a class of the model; by default of the last one."""
+    if label is None:
+        return len(model.classes_) - 1
+    places = [k for k, name in enumerate(model.classes_.tolist()) if np.isscalar(label) and name == label]
+    if not places:
+        raise ValueError(f"label must be one of {model.classes_.tolist()}, got {expect._short(label)}")
+    return places[0]
+
+
+def column_for(values: np.ndarray, k: int) -> np.ndarray:
+    """Return the column of class k of values or scores; of two classes, the first is minus the second."""
+    if values.shape[1] == 1:
+        return values[:, 0] * (1 if k == 1 else -1)
+    return values[:, k]
+
+
+def corpus_of(rows: Any, codes: np.ndarray, classes: int) -> Corpus | str:
+    """Return the texts as the theory sees them, or why it does not cover them; large corpora are not kept."""
+    if classes != 2:
+        return f"labels are of {classes} classes, where the theory has two"
+    lengths = np.diff(rows.indptr)
+    if not (rows.data == 1).all():
+        lengths = np.add.reduceat(np.append(rows.data, 0.0), rows.indptr[:-1])
+    if not (lengths > 0).all() or lengths.min() != lengths.max():
+        return (
+            f"texts have from {lengths.min():g} to {lengths.max():g} tokens, where the theory has one length"
+        )
+    if rows.columns > MOST_TOKENS or (rows.data != np.floor(rows.data)).any():
+        return "the texts are too many tokens, or weighed; the theory is applied to small corpora of counts"
+    return Corpus.from_counts(rows.matrix, 2 * codes - 1)

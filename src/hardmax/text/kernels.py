@@ -1,10 +1,11 @@
 """Compiled loops of the classifier: a pass of training over all texts, predictions, the most telling tokens.
 
-Of a token the loss sees two things: its mass e^a, where a is E p, and one value per class, E v. They are in
-one row of ``table`` (mass first), so that a token costs one look into memory. A text's score for a class is
-the mean of its tokens' values, each weighed by mass times multiplicity; with one column of values it is the
-log-odds of the second of two classes. The last row of the table is the background, a token that every text
-holds once and whose mass is always 1: a text with little to go by gets a score near the background's value.
+The loss depends on two things of a token: its mass e^a, where a is E p, and one value per class, E v. They
+are in one row of ``table`` (mass first), so that a token costs one look into memory. A text's score for a
+class is the mean of its tokens' values, each weighed by mass times multiplicity; with one column of values it
+is the log-odds of the second of two classes. The last row of the table is the background, a token that every
+text holds once and whose mass is always 1: a text without informative tokens gets a score near the
+background's value.
 """
 
 from __future__ import annotations
@@ -24,42 +25,34 @@ SLOW = 0.01  # the background's share of SGD's rate: it is in every text, where 
 
 
 @kernel(inline="always")
-def keep(strength, m, k, kept):  # type: ignore[no-untyped-def]
+def keep(strength, m, k, places):  # type: ignore[no-untyped-def]
     """The places of the k largest of m numbers, in order, ties by place; how many there are."""
     if m <= k:
         for q in range(m):
-            kept[q] = q
+            places[q] = q
         return m
     least = select(strength[:m].copy(), m - k)
     above = 0
     for q in range(m):
         above += strength[q] > least
-    ties, found = k - above, 0
+    ties, count = k - above, 0
     for q in range(m):
         if strength[q] > least or (strength[q] == least and ties > 0):
             ties -= strength[q] == least
-            kept[found] = q
-            found += 1
-    return found
+            places[count] = q
+            count += 1
+    return count
 
 
 @kernel(inline="always")
 def telling(table, j):  # type: ignore[no-untyped-def]
-    """How much a token's value says: its size, or how far the classes' values lie apart."""
+    """The evidence in a token's value: its size, or the range of the classes' values."""
     if table.shape[1] == 2:
         return abs(table[j, 1])
     least = most = table[j, 1]
     for k in range(2, table.shape[1]):
         least, most = min(least, table[j, k]), max(most, table[j, k])
     return most - least
-
-
-@kernel()
-def class_counts(data, indices, indptr, y, weights, counts):  # type: ignore[no-untyped-def]
-    """How often each class holds each token, into ``counts`` (columns, classes), which is zero before."""
-    for i in range(y.size):
-        for at in range(indptr[i], indptr[i + 1]):
-            counts[indices[at], y[i]] += weights[i] * data[at]
 
 
 @kernel(inline="always")
@@ -84,36 +77,23 @@ def residuals(scores, label, out):  # type: ignore[no-untyped-def]
 
 @kernel()
 def one_pass(  # type: ignore[no-untyped-def]
-    data,
-    indices,
-    indptr,
-    y,
-    weights,
-    order,
-    table,
-    squares,
-    rule,
-    rate,
-    attention_rate,
-    begin,
-    end,
-    dropout,
-    top,
-    entropy,
-    seed,
+    texts, y, weights, order, table, squares, rule, rates, dropout, top, entropy, seed
 ):
-    """One step per text in the given order; returns the sum of the losses met, by weight.
+    """One step per text in the given order; returns the sum of the losses, by weight.
 
-    The rates go from ``begin`` to ``end`` times their size. Each token is left out with probability
+    ``texts`` are the arrays of a CSR matrix. ``rates`` are that of values, that of logits, and the factors of
+    both at the first and after the last step. Each token is left out with probability
     ``dropout``; with ``top`` only this many, the most telling, are kept. ``entropy`` is the strength of the
     penalty on the entropy of the attention. ``squares`` are the sums of squared gradients of Adagrad.
     """
+    data, indices, indptr = texts
+    rate, attention_rate, begin, end = rates
     classes, background, total = table.shape[1] - 1, table.shape[0] - 1, 0.0
     longest = 1
     for i in range(y.size):
         longest = max(longest, 1 + indptr[i + 1] - indptr[i])
-    found, amounts = np.empty(longest, indices.dtype), np.empty(longest)
-    strength, kept = np.empty(longest), np.empty(longest, np.int64)
+    tokens, amounts = np.empty(longest, indices.dtype), np.empty(longest)
+    strength, places = np.empty(longest), np.empty(longest, np.int64)
     mean, slope = np.empty(classes), np.empty(classes)
     state = np.uint64(seed)
     threshold = np.uint32(dropout * 4294967295.0)
@@ -122,7 +102,7 @@ def one_pass(  # type: ignore[no-untyped-def]
         if weights[i] == 0.0:
             continue
         share = begin + (end - begin) * t / order.size
-        found[0], amounts[0], strength[0], m = background, table[background, 0], np.inf, 1
+        tokens[0], amounts[0], strength[0], m = background, table[background, 0], np.inf, 1
         for at in range(indptr[i], indptr[i + 1]):
             state ^= state << _13
             state ^= state >> _7
@@ -130,20 +110,20 @@ def one_pass(  # type: ignore[no-untyped-def]
             if np.uint32(state >> _32) < threshold:
                 continue
             j = indices[at]
-            found[m], amounts[m] = j, data[at] * table[j, 0]
+            tokens[m], amounts[m] = j, data[at] * table[j, 0]
             if top:
                 strength[m] = amounts[m] * telling(table, j)
             m += 1
         if top:
-            m = keep(strength, m, top + 1, kept)
-            for q in range(m):  # never from behind: kept is in order
-                found[q], amounts[q] = found[kept[q]], amounts[kept[q]]
+            m = keep(strength, m, top + 1, places)
+            for q in range(m):  # `places` ascend, so that nothing is overwritten before it is read
+                tokens[q], amounts[q] = tokens[places[q]], amounts[places[q]]
         mass = 0.0
         mean[:] = 0.0
         for q in range(m):
             mass += amounts[q]
             for k in range(classes):
-                mean[k] += amounts[q] * table[found[q], k + 1]
+                mean[k] += amounts[q] * table[tokens[q], k + 1]
         over = 1.0 / mass
         mean *= over
         total += weights[i] * residuals(mean, y[i], slope)
@@ -153,8 +133,8 @@ def one_pass(  # type: ignore[no-untyped-def]
             for q in range(m):
                 spread -= amounts[q] / mass * math.log(amounts[q] / mass)
         for q in range(m):
-            j, s = found[q], amounts[q] * over
-            own = share * rate * (SLOW if j == background and rule == SGD else 1.0)
+            j, s = tokens[q], amounts[q] * over
+            token_rate = share * rate * (SLOW if j == background and rule == SGD else 1.0)
             pull = 0.0
             for k in range(classes):
                 pull += slope[k] * (table[j, k + 1] - mean[k])
@@ -162,7 +142,7 @@ def one_pass(  # type: ignore[no-untyped-def]
                 if rule == ADAGRAD:
                     squares[j, k + 1] += change * change
                     change /= math.sqrt(squares[j, k + 1])
-                table[j, k + 1] -= own * change
+                table[j, k + 1] -= token_rate * change
             if j == background:
                 continue
             pull *= s
@@ -179,53 +159,47 @@ def one_pass(  # type: ignore[no-untyped-def]
 
 
 @kernel()
-def scores_of(data, indices, indptr, table, top, by_value, scores, attended):  # type: ignore[no-untyped-def]
+def scores_of(texts, table, top, by_value, share, scores, attended, needed):  # type: ignore[no-untyped-def]
     """The scores of texts, from all tokens or the ``top`` ones, and the share of attention these have.
 
-    ``by_value`` ranks tokens by attention times value, else by attention. The background always counts.
+    ``by_value`` ranks tokens by attention times value, else by attention. The background always counts. With
+    a ``share``, ``needed`` is the least share of each text's tokens that hold it of its tokens' attention.
     """
+    data, indices, indptr = texts
     background, classes, longest = table.shape[0] - 1, table.shape[1] - 1, 1
     for i in range(indptr.size - 1):
         longest = max(longest, indptr[i + 1] - indptr[i])
-    amounts, strength, kept = np.empty(longest), np.empty(longest), np.empty(longest, np.int64)
+    amounts, strength, places = np.empty(longest), np.empty(longest), np.empty(longest, np.int64)
     for i in range(indptr.size - 1):
-        start, m, whole = indptr[i], indptr[i + 1] - indptr[i], 0.0
+        start, size, whole = indptr[i], indptr[i + 1] - indptr[i], 0.0
+        m = size
         for q in range(m):
             j = indices[start + q]
             amounts[q] = data[start + q] * table[j, 0]
             whole += amounts[q]
-            kept[q] = q
+            places[q] = q
             if top:
                 strength[q] = amounts[q] * (telling(table, j) if by_value else 1.0)
         if top:
-            m = keep(strength, m, top, kept)
+            m = keep(strength, m, top, places)
         mass = table[background, 0]
         for k in range(classes):
             scores[i, k] = mass * table[background, k + 1]
         for q in range(m):
-            j = indices[start + kept[q]]
-            mass += amounts[kept[q]]
+            j = indices[start + places[q]]
+            mass += amounts[places[q]]
             for k in range(classes):
-                scores[i, k] += amounts[kept[q]] * table[j, k + 1]
+                scores[i, k] += amounts[places[q]] * table[j, k + 1]
         for k in range(classes):
             scores[i, k] /= mass
         attended[i] = mass / (whole + table[background, 0])
-
-
-@kernel()
-def needed(data, indices, indptr, table, share, out):  # type: ignore[no-untyped-def]
-    """The least share of each text's tokens that hold a given share of its tokens' attention."""
-    for i in range(indptr.size - 1):
-        start, m = indptr[i], indptr[i + 1] - indptr[i]
-        amounts = np.empty(m)
-        for q in range(m):
-            amounts[q] = data[start + q] * table[indices[start + q], 0]
-        sort(amounts)
-        whole = 0.0
-        for q in range(m):
-            whole += amounts[q]
-        left, count = share * whole, 0
-        while count < m and left > 0.0:
-            count += 1
-            left -= amounts[m - count]
-        out[i] = count / m if m else 0.0
+        if share:
+            sort(amounts[:size])
+            rest, count = 0.0, 0
+            for q in range(size):
+                rest += amounts[q]
+            rest *= share
+            while count < size and rest > 0.0:
+                count += 1
+                rest -= amounts[size - count]
+            needed[i] = count / size if size else 0.0

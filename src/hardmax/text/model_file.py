@@ -18,6 +18,13 @@ if TYPE_CHECKING:
 FORMAT = "hardmax.text-model/1"
 FAMILY = FORMAT.rpartition("/")[0]
 NAMES = {"lr": "rate", "attention_lr": "attention_rate"}  # parameters that files name as 0.2 did
+ARRAYS = {
+    "attention": "attention_",
+    "values": "values_",
+    "background": "background_",
+    "counts": "_counts",
+    "shares": "_shares",
+}
 SLACK = 16  # times that the type of texts may be wider than the longest of them, which was left out
 
 
@@ -37,13 +44,7 @@ def save(model: AttentionClassifier, path: str | PathLike[str]) -> None:
     classes = model.classes_.tolist()
     head |= {"classes": classes, "kind": model.classes_.dtype.str if model.classes_.dtype != object else "O"}
     head["passes"], head["losses"] = model.n_iter_, model.loss_curve_
-    arrays: dict[str, Any] = {
-        "attention": model.attention_,
-        "values": model.values_,
-        "background": model.background_,
-        "counts": model._counts,
-        "shares": model._shares,
-    }
+    arrays = {name: getattr(model, attribute) for name, attribute in ARRAYS.items()}
     if vectorizer is not None:
         settings = vectorizer.get_params(deep=False)
         settings |= {"ngram_range": list(settings["ngram_range"]), "dtype": np.dtype(settings["dtype"]).str}
@@ -74,7 +75,7 @@ def _digest(head: np.ndarray, arrays: Arrays) -> bytes:
 
 
 def load(kind: type[AttentionClassifier], path: str | PathLike[str]) -> AttentionClassifier:
-    """Read what `save` wrote, into a new object of a class.
+    """Read a file that `save` wrote, into a new object of a class.
 
     A damaged file, or one of another version, is refused with a message.
     """
@@ -104,22 +105,16 @@ def _model(kind: type[AttentionClassifier], head: dict[str, Any], arrays: Arrays
     params |= {name: params.pop(old) for name, old in NAMES.items()}
     model = kind(**params)
     model.classes_ = _classes(head["classes"], head["kind"])
-    model.attention_, model.values_ = arrays["attention"], arrays["values"]
-    model.background_, model._counts, model._shares = arrays["background"], arrays["counts"], arrays["shares"]
     model._corpus = "the texts are not part of the file of a model"
     model.n_iter_, model.loss_curve_, model.validation_scores_ = head["passes"], head["losses"], []
-    model.n_features_in_ = columns = len(model.attention_)
-    values = 1 if len(model.classes_) == 2 else len(model.classes_)
-    shapes = {
-        "attention": (columns,),
-        "values": (columns, values),
-        "background": (values,),
-        "counts": (columns, len(model.classes_)),
-        "shares": (len(model.classes_),),
-    }
-    for name, shape in shapes.items():
+    model.n_features_in_ = columns = len(arrays["attention"])
+    classes = len(model.classes_)
+    values = 1 if classes == 2 else classes
+    shapes = (columns,), (columns, values), (values,), (columns, classes), (classes,)
+    for (name, attribute), shape in zip(ARRAYS.items(), shapes, strict=True):
         array = arrays[name]
         demand(array.shape == shape and array.dtype == np.float64 and bool(np.isfinite(array).all()))
+        setattr(model, attribute, array)
     if "vectorizer" in head:
         model.vectorizer_ = _vectorizer(head, arrays)
         demand(sum(map(len, model.vectorizer_._kept)) == columns)

@@ -11,49 +11,32 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy.sparse import csr_matrix
 
 from hardmax._lib import archive
 from hardmax.text import kernels as compiled
 
 FORMAT = "hardmax.text-checkpoint/1"
-Arrays = tuple[np.ndarray, ...]
 
 
-def identity(rows: Arrays, y: np.ndarray, weights: np.ndarray, settings: Any, seed: int) -> str:
-    """Return a digest of everything that decides a training."""
-    return archive.digest(json.dumps([asdict(settings), seed]), *rows, y, weights)
-
-
-@dataclass(frozen=True)
-class Checkpoint:
-    """A file with the state after some passes of one training."""
-
-    path: Path
-    identity: str
-
-    def write(self, state: Arrays, losses: list[float]) -> None:
-        """Replace the file, whole or not at all."""
-        head = archive.encoded({"format": FORMAT, "identity": self.identity, "losses": losses})
-        archive.write_arrays(self.path, {f"arr_{k}": array for k, array in enumerate((head, *state))})
-
-    def found(self, state: Arrays) -> tuple[list[float], Arrays]:
-        """Return the losses and the state of the file, or the given state if there is no file yet."""
-        if not self.path.exists():
-            return [], state
-        foreign = f"checkpoint {self.path} must be one of a text training, got another file; delete it"
-        with archive.refused(foreign):
-            arrays = list(archive.read_arrays(self.path).values())
-            head = archive.decoded(arrays[0])
-            losses, mine = [float(x) for x in head["losses"]], head["identity"] == self.identity
-            archive.demand(head["format"] == FORMAT and len(arrays) == 3)
-            pairs = zip(arrays[1:], state, strict=True)
-            archive.demand(not mine or all(a.shape == b.shape and a.dtype == b.dtype for a, b in pairs))
-        if not mine:
-            raise ValueError(
-                f"checkpoint {self.path} must be of the same texts and settings, got another training's; "
-                "give another name, or delete it"
-            )
-        return losses, tuple(np.require(x, requirements=("C", "W")) for x in arrays[1:])
+def resumed(path: Path, identity: str, state: State) -> tuple[list[float], State]:
+    """Return the losses and the state of a checkpoint, or the given state if there is no file yet."""
+    if not path.exists():
+        return [], state
+    with archive.refused(f"checkpoint {path} must be one of a text training, got another file; delete it"):
+        arrays = list(archive.read_arrays(path).values())
+        head = archive.decoded(arrays[0])
+        losses = [float(x) for x in head["losses"]]
+        is_same = head["identity"] == identity
+        archive.demand(head["format"] == FORMAT and len(arrays) == 3)
+        pairs = zip(arrays[1:], state.arrays, strict=True)
+        archive.demand(not is_same or all(a.shape == b.shape and a.dtype == b.dtype for a, b in pairs))
+    if not is_same:
+        raise ValueError(
+            f"checkpoint {path} must be of the same texts and settings, got another training's; "
+            "give another name, or delete it"
+        )
+    return losses, State(*(np.require(x, requirements=("C", "W")) for x in arrays[1:]))
 
 
 SMOOTHING = 3.0  # occurrences that every token is taken to have more, in each class
@@ -91,9 +74,12 @@ class TextRows:
 
     def take(self, chosen: np.ndarray) -> TextRows:
         """Return some of the rows."""
-        from scipy.sparse import csr_matrix
+        return TextRows.of(self.matrix[chosen])
 
-        return TextRows.of(csr_matrix(self.arrays, shape=(len(self), self.columns))[chosen])
+    @property
+    def matrix(self) -> csr_matrix:
+        """The rows as a CSR matrix."""
+        return csr_matrix(self.arrays, shape=(len(self), self.columns))
 
     @property
     def arrays(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -102,9 +88,7 @@ class TextRows:
 
     def counts(self, y: np.ndarray, weights: np.ndarray, classes: int) -> np.ndarray:
         """Count how often each class has each token, (columns, classes), by weight."""
-        counts = np.zeros((self.columns, classes))
-        compiled.class_counts(*self.arrays, y, weights, counts)
-        return counts
+        return np.asarray(self.matrix.T @ (weights[:, None] * np.eye(classes)[y]))
 
 
 @dataclass(frozen=True)
@@ -118,7 +102,7 @@ class Settings:
     dropout: float
     top: int = 0  # tokens that some more passes at the end are truncated to; 0 for all
     entropy: float = 0.0
-    constant: bool = False  # rates that do not fall, for training that goes on
+    constant: bool = False  # rates that do not fall, for `partial_fit`
 
     @property
     def passes(self) -> int:
@@ -245,35 +229,17 @@ def train(
     """
     losses: list[float] = []
     scores: list[float] = []
-    file = (
-        None
-        if checkpoint is None
-        else Checkpoint(Path(checkpoint), identity(rows.arrays, y, weights, settings, seed))
-    )
-    if file is not None:
-        losses, arrays = file.found(state.arrays)
-        state = State(*arrays)
+    if checkpoint is not None:
+        identity = archive.digest(json.dumps([asdict(settings), seed]), *rows.arrays, y, weights)
+        losses, state = resumed(Path(checkpoint), identity, state)
     best = state
     amount = float(weights.sum())
     for epoch in range(len(losses), settings.passes):
         order = np.random.default_rng([seed, epoch]).permutation(len(rows))
-        rate, attention_rate, begin, end, top = settings.of_pass(epoch)
-        loss = compiled.one_pass(
-            *rows.arrays,
-            y,
-            weights,
-            order,
-            *state.arrays,
-            settings.rule,
-            rate,
-            attention_rate,
-            begin,
-            end,
-            settings.dropout,
-            top,
-            settings.entropy,
-            (seed + 1) * 0x9E3779B97F4A7C1 % 2**62 + epoch + 1,
-        )
+        *rates, top = settings.of_pass(epoch)
+        rule = settings.rule, tuple(rates), settings.dropout, top, settings.entropy
+        draws = (seed + 1) * 0x9E3779B97F4A7C1 % 2**62 + epoch + 1
+        loss = compiled.one_pass(rows.arrays, y, weights, order, *state.arrays, *rule, draws)
         losses.append(float(loss) / amount)
         if score is not None:
             scores.append(score(state))
@@ -281,8 +247,10 @@ def train(
                 best = state.copy()
         if report is not None:
             report(epoch + 1, settings.passes, losses[-1], scores[-1] if scores else None)
-        if file is not None:
-            file.write(state.arrays, losses)
+        if checkpoint is not None:
+            head = archive.encoded({"format": FORMAT, "identity": identity, "losses": losses})
+            parts = (head, *state.arrays)
+            archive.write_arrays(Path(checkpoint), {f"arr_{k}": array for k, array in enumerate(parts)})
         if scores and epoch - int(np.argmax(scores)) >= patience:
             break
     return TrainedPasses(best if scores else state, tuple(losses), tuple(scores))
@@ -299,8 +267,8 @@ def printed(start: float) -> Report:
     return report
 
 
-def usual(solver: str, rows: TextRows, weights: np.ndarray, **given: Any) -> Settings:
-    """Return the settings of a solver for these texts; given ones replace the usual ones.
+def usual(solver: str, rows: TextRows, weights: np.ndarray, **changes: Any) -> Settings:
+    """Return the settings of a solver for these texts; ``changes`` replace the usual ones.
 
     Adagrad begins at zero, and needs its passes whatever the weights are.
     """
@@ -310,4 +278,4 @@ def usual(solver: str, rows: TextRows, weights: np.ndarray, **given: Any) -> Set
     share = positive.mean() ** 2 / np.mean(positive**2) if settings.rule == compiled.SGD else 1.0
     epochs = passes(len(rows), settings.epochs, share)
     settings = replace(settings, epochs=epochs, dropout=0.0 if few else settings.dropout)
-    return replace(settings, **{name: value for name, value in given.items() if value is not None})
+    return replace(settings, **changes)

@@ -13,8 +13,7 @@ import hardmax as hm
 from hardmax.dynamics.optim import AdamW
 from hardmax.embeddings.minibatch import train_embeddings
 from hardmax.embeddings.minibatch.kernels import REST, extend_rests
-from hardmax.embeddings.minibatch.loop import epoch_batches
-from hardmax.embeddings.minibatch.train import OneLayerModel, renumbered
+from hardmax.embeddings.minibatch.train import OneLayerModel, epoch_batches, renumbered
 
 
 def summed_up(rule: AdamW, first: int, steps: int) -> tuple[np.ndarray, np.ndarray]:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import hardmax as hm
 from hardmax.dynamics.optim import SGD, AdamW
 from hardmax.embeddings.minibatch import epoch_order, rate_at, train_embeddings
-from hardmax.embeddings.minibatch.loop import epoch_batches
+from hardmax.embeddings.minibatch.train import epoch_batches
 
 RAGGED = [[0, 1, 1, 3], [2], [0, 2, 2, 2, 4], [4, 4, 1], [3, 0, 1], [5, 2], [1, 5, 5, 0, 0, 3]]
 LABELS = [1, -1, 1, -1, 1, -1, 1]

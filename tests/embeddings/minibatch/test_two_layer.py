@@ -16,7 +16,7 @@ import pytest
 
 import hardmax as hm
 from hardmax.dynamics.optim import AdamW
-from hardmax.embeddings.minibatch.loop import epoch_order
+from hardmax.embeddings.minibatch.train import epoch_order
 
 from ..conftest import Instance, numbers
 

@@ -248,7 +248,7 @@ def _next_token() -> None:
 
 def _trainer() -> None:
     _use(
-        "embeddings.one_layer", *(f"embeddings.minibatch.{module}" for module in ("kernels", "train", "loop"))
+        "embeddings.one_layer", *(f"embeddings.minibatch.{module}" for module in ("kernels", "train"))
     )
 
 

@@ -309,10 +309,8 @@ def explain(
     True
     """
     writable("page", page, model)
-    from hardmax.text.explanations import explain as parts
-
-    found = _loaded(model)
-    explanation = parts(found, text, _meant(found, label))
+    classifier = _loaded(model)
+    explanation = classifier.explain(text, _meant(classifier, label))
     if page is not None:
         explanation.save(page)
     return TextExplanation(explanation, None if page is None else fspath(page))

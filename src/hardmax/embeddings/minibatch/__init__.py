@@ -1,9 +1,8 @@
 """Mini-batch training of the one- and two-layer models."""
 
 from hardmax.dynamics.blocks import epoch_order
-from hardmax.embeddings.minibatch.loop import rate_at
 from hardmax.embeddings.minibatch.result import Deciles, EmbeddingTraining, LevelMeans, TokenObservables
-from hardmax.embeddings.minibatch.train import train_embeddings
+from hardmax.embeddings.minibatch.train import rate_at, train_embeddings
 
 __all__ = [
     "Deciles",

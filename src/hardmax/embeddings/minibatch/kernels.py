@@ -7,7 +7,6 @@ otherwise stay in use.
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 from numba import boolean, float32, float64, intp, types
@@ -19,12 +18,7 @@ TERMS = 8  # of the series for steps without a gradient
 REST = 4 + TERMS  # numbers that sum up such steps: see `extend_rests`
 
 
-def stretch(kind: Any, readonly: bool = False) -> Any:
-    """Type of a contiguous array of numbers, as the kernels take it."""
-    return types.Array(kind, 1, "C", readonly=readonly)
-
-
-_UPDATES = [types.void(*[stretch(kind)] * 4, stretch(kind, readonly=True)) for kind in (float32, float64)]
+KINDS = (float32, float64)  # of the parameters
 
 
 @njit(nogil=True, fastmath=VECTORIZED)
@@ -46,7 +40,13 @@ def _adamw(x, m, s, keep, rate, scale, eps):  # type: ignore[no-untyped-def]
     return keep * x - rate * (m / (math.sqrt(s) * scale + eps))
 
 
-@njit(_UPDATES, cache=True, nogil=True, error_model="numpy", fastmath=VECTORIZED)
+@njit(
+    [types.void(*5 * (x[::1],)) for x in KINDS],
+    cache=True,
+    nogil=True,
+    error_model="numpy",
+    fastmath=VECTORIZED,
+)
 def update_adamw(x, g, first, second, k):  # type: ignore[no-untyped-def]
     """One AdamW step of the parameters x with gradient g, in place, with the scalars k."""
     keep, gain, hold, gain2, rate, scale, eps = k[0], k[1], k[2], k[3], k[4], k[5], k[6]
@@ -58,9 +58,9 @@ def update_adamw(x, g, first, second, k):  # type: ignore[no-untyped-def]
         x[j] = _adamw(x[j], m, s, keep, rate, scale, eps)
 
 
-@njit(_UPDATES, cache=True, nogil=True, fastmath=VECTORIZED)
-def update_sgd(x, g, first, second, k):  # type: ignore[no-untyped-def]
-    """One step of SGD; the second moment is not used."""
+@njit(nogil=True, fastmath=VECTORIZED)
+def update_sgd(x, g, first, k):  # type: ignore[no-untyped-def]
+    """One step of SGD."""
     decay, momentum, rate = k[0], k[1], k[2]
     for j in range(x.size):
         m = momentum * first[j] + (g[j] + decay * x[j])
@@ -70,7 +70,7 @@ def update_sgd(x, g, first, second, k):  # type: ignore[no-untyped-def]
 
 @njit(nogil=True, error_model="numpy", fastmath=VECTORIZED)
 def _step_of_row(E, first, second, s, size, pv, b, A, C, k):  # type: ignore[no-untyped-def]
-    """Row s takes the AdamW step b, with the gradient A p + C v; v lies TILE numbers behind p.
+    """Row s takes the AdamW step b, with the gradient A p + C v; v is TILE numbers behind p.
 
     Rows are indexed, not sliced: numba counts the references to a slice, which takes as long as a tenth of
     the work.
@@ -158,23 +158,15 @@ def _weighted_rows(E, size, rows, A, C, out):  # type: ignore[no-untyped-def]
             by_v[t] += C0 * E[i, t] + C1 * E[j, t] + C2 * E[k, t] + C3 * E[l, t]
 
 
-def _read(kind: types.Type, dimensions: int) -> types.Type:
-    return types.Array(kind, dimensions, "C", readonly=True)
-
-
 _FINISH = [
-    types.void(
-        *(x[:, ::1], intp, INDEX, *2 * (_read(x, 1),), *3 * (stretch(x),)),
-        *(x[:, ::1], _read(x, 2), intp, boolean),
-    )
-    for x in (float32, float64)
+    types.void(*(x[:, ::1], intp, INDEX, *5 * (x[::1],), *2 * (x[:, ::1],), intp, boolean)) for x in KINDS
 ]
 _ADVANCE = [
     types.void(
-        *(*3 * (x[:, ::1],), intp, INDEX, INDEX, *3 * (_read(x, 1),), *3 * (_read(x, 2),)),
-        *(intp, boolean, stretch(x), stretch(x)),
+        *(*3 * (x[:, ::1],), intp, INDEX, INDEX, *3 * (x[::1],), *3 * (x[:, ::1],)),
+        *(intp, boolean, *2 * (x[::1],)),
     )
-    for x in (float32, float64)
+    for x in KINDS
 ]
 
 
@@ -192,7 +184,7 @@ def finish_tile(  # type: ignore[no-untyped-def]
         if adaptive:
             update_adamw(pv[part], g[part], pv_first[part], pv_second[part], k_at[last])
         else:
-            update_sgd(pv[part], g[part], pv_first[part], pv_first[part], k_at[last])
+            update_sgd(pv[part], g[part], pv_first[part], k_at[last])
 
 
 @njit(_ADVANCE, cache=True, nogil=True, fastmath=VECTORIZED)
@@ -201,10 +193,10 @@ def advance_tile(  # type: ignore[no-untyped-def]
 ):
     """On a tile of columns: bring rows up to date, and take the tile's part of their a = E p and c = E v.
 
-    Row s stands before step done[s], whose gradient is A_s p + C_s v with that step's p and v; in the steps
-    after it, up to ``now``, no batch held its token and the gradient is zero.
+    Row s is the state before step done[s], whose gradient is A_s p + C_s v with that step's p and v. In the
+    steps after it, up to ``now``, no batch held its token and the gradient is zero.
     """
-    held, none = np.empty(TILE, E.dtype), np.empty(TILE, E.dtype)
+    row, none = np.empty(TILE, E.dtype), np.empty(TILE, E.dtype)
     none[:] = 0
     exact = 2.0**-24 if E.itemsize == 4 else 2.0**-53
     for r in range(rows.size):
@@ -215,14 +207,14 @@ def advance_tile(  # type: ignore[no-untyped-def]
         elif adaptive and now - begin > 1 and rests[begin, 3] <= exact:
             _steps_of_row(E, first, second, s, size, pv_at, begin, A[s], C[s], k_at, rests)
         elif begin < now:
-            gradient = held[:size]
+            gradient = row[:size]
             for j in range(size):
                 gradient[j] = A[s] * pv_at[begin, j] + C[s] * pv_at[begin, j + TILE]
             for step in range(begin, now):
                 if adaptive:
                     update_adamw(E[s, :size], gradient, first[s, :size], second[s, :size], k_at[step])
                 else:
-                    update_sgd(E[s, :size], gradient, first[s, :size], first[s, :size], k_at[step])
+                    update_sgd(E[s, :size], gradient, first[s, :size], k_at[step])
                 gradient = none[:size]
         total_a, total_c = E.dtype.type(0), E.dtype.type(0)
         for j in range(size):

@@ -33,10 +33,10 @@ class Words(tuple[TrainedWord, ...]):
     NAMES = ("word", "E p", "E v", "count", "x")
 
     def __str__(self) -> str:
-        width = max((len(each.word) for each in self), default=4)
-        head = "{:<{w}}  {:>9}  {:>9}  {:>7}  {:>6}".format(*self.NAMES, w=max(width, 4))
+        width = max(4, max((len(w.word) for w in self), default=4))
+        head = "{:<{w}}  {:>9}  {:>9}  {:>7}  {:>6}".format(*self.NAMES, w=width)
         rows = (
-            f"{w.word:<{max(width, 4)}}  {w.attention:9.4f}  {w.value:+9.4f}  {w.occurrences:7,}  "
+            f"{w.word:<{width}}  {w.attention:9.4f}  {w.value:+9.4f}  {w.occurrences:7,}  "
             f"{w.posterior_difference:+6.2f}"
             for w in self
         )
@@ -60,17 +60,6 @@ class TextVerdict(NamedTuple):
     weight: float
 
 
-def top_words(corpus: Corpus, a: np.ndarray, c: np.ndarray, count: int, by: str) -> Words:
-    """The words with the largest E p ("attention"), E v ("positive") or -E v ("negative")."""
-    order = {"attention": -a, "positive": -c, "negative": c}[by]
-    seen = corpus.statistics.total > 0
-    best = [s for s in np.argsort(order, kind="stable").tolist() if seen[s]][:count]
-    totals, x = corpus.statistics.total, corpus.posterior_difference
-    return Words(
-        TrainedWord(corpus.word(s), float(a[s]), float(c[s]), int(totals[s]), float(x[s])) for s in best
-    )
-
-
 def verdicts(corpus: Corpus, a: np.ndarray, c: np.ndarray, sequences: Iterable[Any]) -> Iterator[TextVerdict]:
     """The model's output for each sequence: the mean of E v, weighted by the softmax of E p."""
     from scipy.special import softmax
@@ -82,24 +71,19 @@ def verdicts(corpus: Corpus, a: np.ndarray, c: np.ndarray, sequences: Iterable[A
             raise ValueError(
                 f"sequences[{k}] must be a string or a list of words or numbers, got {sequence!r:.40}"
             )
-        tokens = [_number(each, number, corpus, k) for each in words]
-        known = np.array([s for s in tokens if s is not None], np.intp)
-        if not known.size:
+        numbers = [_number(word, number, corpus, k) for word in words]
+        tokens = np.array([s for s in numbers if s is not None], np.intp)
+        if not tokens.size:
             yield TextVerdict(None, math.nan, math.nan, None, math.nan)
             continue
-        weights = softmax(a[known])
-        score = float(weights @ c[known])
-        per_token = np.bincount(known, weights=weights, minlength=corpus.S)
+        weights = softmax(a[tokens])
+        score = float(weights @ c[tokens])
+        per_token = np.bincount(tokens, weights=weights, minlength=corpus.S)
         top = int(per_token.argmax())
         small = math.exp(-abs(score))
         probability = (1.0 if score >= 0 else small) / (1 + small)
-        yield TextVerdict(
-            1 if score > 0 else -1 if score < 0 else 0,
-            score,
-            probability,
-            corpus.word(top),
-            float(per_token[top]),
-        )
+        label = (score > 0) - (score < 0)
+        yield TextVerdict(label, score, probability, corpus.word(top), float(per_token[top]))
 
 
 def _number(token: str | int, number: dict[str, int], corpus: Corpus, k: int) -> int | None:
@@ -123,7 +107,7 @@ class Deciles(NamedTuple):
 
 
 class Following:
-    """Measures of what has x (nan for a token that never occurs), logits a = E p and values c = E v."""
+    """Measures on x (nan for a token that never occurs), logits a = E p and values c = E v."""
 
     a: np.ndarray  # (S,)
     c: np.ndarray  # (S,)
@@ -208,8 +192,14 @@ class TokenObservables(Following):
 
     def top(self, count: int = 10, by: str = "attention") -> Words:
         """The words that matter: the largest E p, which attention selects; or "positive", "negative" E v."""
-        expect.one_of("by", by, ("attention", "positive", "negative"))
-        return top_words(self.corpus, self.a, self.c, expect.whole("count", count, 1), by)
+        orders = {"attention": -self.a, "positive": -self.c, "negative": self.c}
+        order, count = orders[expect.one_of("by", by, tuple(orders))], expect.whole("count", count, 1)
+        corpus, total, x = self.corpus, self.corpus.total, self.corpus.posterior_difference
+        best = [s for s in np.argsort(order, kind="stable").tolist() if total[s] > 0][:count]
+        return Words(
+            TrainedWord(corpus.word(s), float(self.a[s]), float(self.c[s]), int(total[s]), float(x[s]))
+            for s in best
+        )
 
     def level_means(self, model: KLevel) -> LevelMeans:
         """Means by the levels of the model that drew the corpus; nan where no token of a level occurs."""
@@ -275,7 +265,7 @@ class EmbeddingTraining(Run, TokenObservables):
 
     @cached_property
     def epoch_losses(self) -> np.ndarray:
-        """Loss curve: mean over the sequences of each epoch, as they were met."""
+        """Loss curve: mean over the sequences of each epoch, in the order of training."""
         return mean_by_epoch(self.losses, self.corpus.n, self.batch)
 
 

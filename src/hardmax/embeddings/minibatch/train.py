@@ -1,4 +1,7 @@
-"""Training of E, p and v by mini-batches."""
+"""Training of E, p and v by mini-batches: the compiled model, the plain one, and the loop over epochs.
+
+Every epoch has a new order of mini-batches, and the rate falls at milestones.
+"""
 
 from __future__ import annotations
 
@@ -7,37 +10,36 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager, nullcontext
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
-from numba import intp
 
 from hardmax._lib import expect
 from hardmax._lib.arguments import check_arguments
-from hardmax._lib.compiled import INDEX, OUT_INDEX, njit
 from hardmax._lib.extras import install
 from hardmax._lib.parallel import cores
 from hardmax._lib.progress import Progress
 from hardmax._lib.scales import Scale, read_scale
 from hardmax.data.corpora.corpus import Corpus
-from hardmax.dynamics.blocks import BlockTrainer, Pull, StepOptions
-from hardmax.dynamics.checkpoint import digest
-from hardmax.dynamics.driver import read_milestones
+from hardmax.dynamics import checkpoint as files
+from hardmax.dynamics.blocks import Pull, StepOptions, epoch_order
+from hardmax.dynamics.driver import FACTOR, LOSS_REACHED, read_milestones
 from hardmax.dynamics.optim import GD, SGD, Adam, AdamW, Optimizer
 from hardmax.dynamics.optim.base import settings
+from hardmax.embeddings import one_layer
 from hardmax.embeddings.first_step import initial_vectors
 from hardmax.embeddings.minibatch.kernels import REST, TILE, advance_tile, extend_rests, finish_tile
-from hardmax.embeddings.minibatch.loop import DIVERGED, TrainingPlan, run
-from hardmax.embeddings.minibatch.result import EmbeddingTraining
-from hardmax.embeddings.one_layer import by_block, evaluate, pulls_at, starting_vectors, token_mass
-from hardmax.embeddings.two_layer import TwoLayerNetwork
+from hardmax.embeddings.minibatch.result import EmbeddingTraining, TokenObservables, mean_by_epoch
+from hardmax.embeddings.two_layer import TwoLayerNetwork, two_layers
 
 REMEMBERED = 128  # steps whose p, v and scalars are kept; then all rows are brought up to date
 NARROW = 128  # columns of a tile at least, where there are this many
 PAGE = 2**12  # bytes
 BLOCKS = ("E", "p", "v")
+Vectors = tuple[np.ndarray, np.ndarray, np.ndarray]  # E, p and v
 
 
 class OneLayerModel:
@@ -81,7 +83,7 @@ class OneLayerModel:
         self._parts = np.empty((tiles, 2, S), kind)
         self._workers = min(workers, tiles)
         self._pool = ThreadPoolExecutor(self._workers - 1) if self._workers > 1 else None
-        self._others: list[Future[None]] = []  # what other threads were given: after a step, the end of it
+        self._others: list[Future[None]] = []  # tasks of other threads: after a step, the end of it
         self._cut = False
         self._put("E", E)
         self._put("vectors", np.array([p, v]))
@@ -94,20 +96,15 @@ class OneLayerModel:
             self._pool.shutdown()
 
     @property
-    def E(self) -> np.ndarray:
-        """The embeddings (S, d), as `observe` left them."""
-        return self._rows("E")
-
-    @property
     def vectors(self) -> np.ndarray:
         """p and v as rows, as `observe` left them."""
         return self._rows("vectors")
 
     @property
-    def parameters(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def parameters(self) -> Vectors:
         """E, p and v."""
         p, v = self.vectors
-        return self.E, p, v
+        return self._rows("E"), p, v
 
     def measured(self, corpus: Corpus) -> tuple[float, float]:
         """Mean over a corpus of the loss, and of the largest share of attention that a token has."""
@@ -120,30 +117,27 @@ class OneLayerModel:
         part at once.
         """
         with self._whole():
-            return self._step(batch, rate)
-
-    def _step(self, batch: Corpus, rate: float) -> float:
-        if self._now == REMEMBERED:
-            self._catch_up()
-        rows, tokens = renumbered(batch.tokens, batch.S)
-        a, c = self._advance(rows)
-        if not (np.isfinite(a).all() and np.isfinite(c).all()):
-            return float("nan")
-        held = replace(batch, tokens=tokens, S=rows.size, vocabulary=None, written=None)
-        point = evaluate(held, a, c, self._scale)
-        gradients = np.array([point.A, point.C], self._A.dtype)
-        gradients[np.abs(gradients) < np.finfo(gradients.dtype).tiny] = 0  # arithmetic with these is slow
-        self._A[rows], self._C[rows] = gradients
-        self._moving = rows[gradients.any(axis=0)]
-        self.steps += 1
-        self._low_k_at[self._now] = self._k_at[self._now] = self.rule.scalars(self.steps, rate)
-        if self._adaptive:
-            extend_rests(self._k_at, self._now, self._rests)
-            self._low_rests[: self._now + 1] = self._rests[: self._now + 1]
-        self._now += 1
-        self._pending = True
-        self._give(self._finish)
-        return point.loss
+            if self._now == REMEMBERED:
+                self._catch_up()
+            rows, tokens = renumbered(batch.tokens, batch.S)
+            a, c = self._advance(rows)
+            if not (np.isfinite(a).all() and np.isfinite(c).all()):
+                return math.nan
+            renamed = replace(batch, tokens=tokens, S=rows.size, vocabulary=None, written=None)
+            point = one_layer.evaluate(renamed, a, c, self._scale)
+            gradients = np.array([point.A, point.C], self._A.dtype)
+            gradients[np.abs(gradients) < np.finfo(gradients.dtype).tiny] = 0  # arithmetic with these is slow
+            self._A[rows], self._C[rows] = gradients
+            self._moving = rows[gradients.any(axis=0)]
+            self.steps += 1
+            self._low_k_at[self._now] = self._k_at[self._now] = self.rule.scalars(self.steps, rate)
+            if self._adaptive:
+                extend_rests(self._k_at, self._now, self._rests)
+                self._low_rests[: self._now + 1] = self._rests[: self._now + 1]
+            self._now += 1
+            self._pending = True
+            self._give(self._finish)
+            return point.loss
 
     def observe(self) -> tuple[np.ndarray, np.ndarray]:
         """a and c of all tokens."""
@@ -169,8 +163,8 @@ class OneLayerModel:
     @contextmanager
     def _whole(self) -> Iterator[None]:
         """Refuse a model whose last step was cut short."""
-        # An interrupt, or an error in any thread, leaves some tiles a step ahead of others, and nothing tells
-        # which: to go on would skip the step there or take it twice.
+        # An interrupt, or an error in any thread, leaves some tiles a step ahead of others. They cannot be
+        # identified: the next step would skip a step there or take it twice.
         if self._cut:
             raise RuntimeError("a step was cut short by an error or an interrupt; `restore` the model first")
         self._cut = True
@@ -196,22 +190,22 @@ class OneLayerModel:
         return np.concatenate(parts, axis=1)
 
     def _catch_up(self) -> tuple[np.ndarray, np.ndarray]:
-        found = self._advance(np.arange(self._done.size))
+        values = self._advance(np.arange(self._done.size))
         self._count_from_here()
-        return found
+        return values
 
     def _count_from_here(self) -> None:
         """Count steps from here on, where all rows are up to date."""
         self._now = 0
-        for each in (self._done, self._A, self._C):
-            each[:] = 0
+        for array in (self._done, self._A, self._C):
+            array[:] = 0
 
     def _finish(self, thread: int) -> None:
         """Take the pending step on the thread's part of p and v."""
         step = (self._low_k_at, self._now - 1, self._adaptive)
         for t in range(thread, len(self._sizes), self._workers):
             E, _, _, *vectors = (tiles[t] for tiles in self._arrays.values())
-            pv = (each.ravel() for each in vectors)  # views
+            pv = (tile.ravel() for tile in vectors)  # views
             finish_tile(E, self._sizes[t], self._moving, self._A, self._C, *pv, self._pv_at[t], *step)
 
     def _advance(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -253,23 +247,152 @@ def _zeros(shape: tuple[int, ...], kind: str) -> np.ndarray:
 
 def renumbered(tokens: np.ndarray, S: int) -> tuple[np.ndarray, np.ndarray]:
     """Return the distinct tokens in ascending order, and the place of each token among them."""
-    rows, places = np.empty(min(S, tokens.size), np.intp), np.empty(tokens.size, np.intp)
-    return rows[: _renumber(tokens, np.full(S, -1), rows, places)], places
+    present, places = np.zeros(S, bool), np.empty(S, np.intp)
+    present[tokens] = True
+    rows = np.flatnonzero(present)
+    places[rows] = np.arange(rows.size)
+    return rows, places[tokens]
 
 
-@njit(intp(INDEX, OUT_INDEX, OUT_INDEX, OUT_INDEX), cache=True, nogil=True)
-def _renumber(tokens, place, rows, places):  # type: ignore[no-untyped-def]
-    for token in tokens:
-        place[np.uintp(token)] = 0
-    count = 0
-    for s in range(place.size):
-        if place[s] == 0:
-            place[s] = count
-            rows[count] = s
-            count += 1
-    for slot in range(tokens.size):
-        places[slot] = place[np.uintp(tokens[slot])]
-    return count
+def epoch_batches(corpus: Corpus, batch: int, seed: int, epoch: int) -> Iterator[Corpus]:
+    """The batches of an epoch, each a corpus over the same vocabulary."""
+    order = epoch_order(corpus.n, seed, epoch)
+    for first in range(0, corpus.n, batch):
+        yield one_layer.take(corpus, order[first : first + batch])
+
+
+def rate_at(rate: float, milestones: Sequence[int], epoch: int) -> float:
+    """Learning rate of an epoch, counted from 0; a milestone m acts from the epoch m on."""
+    for milestone in milestones:
+        if epoch >= milestone:
+            rate *= FACTOR
+    return rate
+
+
+@dataclass(frozen=True)
+class TrainingPlan:
+    """How long and how fast to train, and where to keep the work."""
+
+    rate: float  # of the first epochs
+    milestones: Sequence[int]
+    epochs: int
+    batch: int
+    until_loss: float
+    seed: int  # of the shuffles
+    checkpoint: Path | None
+    checkpoint_every: int
+
+
+DIVERGED = "diverged"  # how the event of a training that broke begins
+
+
+class Epochs(NamedTuple):
+    """The results of a loop in addition to the model."""
+
+    losses: np.ndarray  # (steps,)
+    snapshots: tuple[TokenObservables, ...]
+    event: str | None
+
+    def training(
+        self,
+        model: Vectors,
+        loss: float,
+        mass: float,
+        method: str,
+        batch: int,
+        layers: int = 1,
+        **scales: Any,
+    ) -> EmbeddingTraining:
+        """The run, with E, p and v of the trained model."""
+        end, (E, p, v) = self.snapshots[-1], model
+        source = two_layers if layers == 2 else partial(end.corpus.problem, E, v, **scales)
+        times, observed = np.arange(1, len(self.losses) + 1), {"losses": self.losses}
+        measures = {"loss": loss, "mass": mass, "snapshots": self.snapshots, "batch": batch, "layers": layers}
+        run: dict[str, Any] = {"event": self.event, "method": method, "observed": observed, "end": p}
+        observables = end.corpus, end.epochs, end.a, end.c
+        return EmbeddingTraining(
+            *observables, source, "step", times, None, **run, E=E, v=v, **measures, **scales
+        )
+
+
+def run(
+    model: Any, corpus: Corpus, plan: TrainingPlan, identity: dict[str, Any], progress: Progress | None
+) -> Epochs:
+    """Train, from the checkpoint if there is one, which must be of the training with this ``identity``.
+
+    The model has the methods of `OneLayerModel`: ``step``, ``observe``, ``arrays`` and ``restore``.
+    """
+    same = {
+        **identity,
+        "rate": None if math.isnan(plan.rate) else plan.rate,
+        "batch": plan.batch,
+        "milestones": list(plan.milestones),
+        "seed": plan.seed,
+        "corpus": files.digest(corpus.tokens, corpus.counts, corpus.offsets, corpus.labels),
+    }
+    losses: list[float] = []
+    snapshots: list[TokenObservables] = []
+    path, steps = plan.checkpoint, -(-corpus.n // plan.batch)
+    if path is not None and path.exists():
+        kinds = {
+            "losses": np.empty(0),
+            "snapshot_epochs": np.empty(0, dtype=np.int64),
+            "snapshots": np.empty((0, 2, corpus.S)),
+        }
+        contents = files.load(path, same, {**model.arrays(), **kinds})
+        model.restore(contents)
+        losses = contents["losses"].tolist()
+        if len(contents["snapshots"]) != len(contents["snapshot_epochs"]) or len(losses) % steps:
+            raise ValueError(
+                f"checkpoint must be whole, {path} is not; name another file, or remove this one"
+            )
+        marks = zip(contents["snapshot_epochs"].tolist(), contents["snapshots"], strict=True)
+        snapshots = [TokenObservables(corpus, epoch, a, c) for epoch, (a, c) in marks]
+    epoch = len(losses) // steps
+    mean = float(mean_by_epoch(np.array(losses[-steps:]), corpus.n, plan.batch)[0]) if losses else np.inf
+    if not snapshots:
+        snapshots.append(TokenObservables(corpus, 0, *model.observe()))
+    if path is not None and epoch < plan.epochs and mean > plan.until_loss:
+        files.check_folder(path)
+    event = None
+    while epoch < plan.epochs and mean > plan.until_loss:
+        rate = rate_at(plan.rate, plan.milestones, epoch)
+        for part in epoch_batches(corpus, plan.batch, plan.seed, epoch):
+            losses.append(model.step(part, rate))
+            if not math.isfinite(losses[-1]):
+                break
+        a, c = model.observe()
+        if not (math.isfinite(losses[-1]) and np.isfinite(a).all() and np.isfinite(c).all()):
+            # No snapshot and no checkpoint is made: both keep their earlier state.
+            rate_text = "" if math.isnan(plan.rate) else f" ({plan.rate:g})"
+            event = f"{DIVERGED} in epoch {epoch + 1}: lower the rate{rate_text}"
+            break
+        epoch += 1
+        mean = float(mean_by_epoch(np.array(losses[-steps:]), corpus.n, plan.batch)[0])
+        last = epoch == plan.epochs or mean <= plan.until_loss
+        if last or _recorded(epoch):
+            snapshots.append(TokenObservables(corpus, epoch, a, c))
+        if path is not None and (last or epoch % plan.checkpoint_every == 0):
+            # An end that is not recorded stays out of the file: a longer training has no such snapshot.
+            lasting = [snapshot for snapshot in snapshots if _recorded(snapshot.epochs)]
+            arrays = {
+                "losses": np.array(losses),
+                "snapshot_epochs": np.array([snapshot.epochs for snapshot in lasting]),
+                "snapshots": np.array([(snapshot.a, snapshot.c) for snapshot in lasting]),
+            }
+            files.save(path, {**model.arrays(), **arrays}, same)
+        if progress is not None:
+            progress(epoch, plan.epochs)
+    if event is None and snapshots[-1].epochs != epoch:
+        snapshots.append(TokenObservables(corpus, epoch, *model.observe()))
+    if event is None and mean <= plan.until_loss:
+        event = LOSS_REACHED
+    return Epochs(np.array(losses), tuple(snapshots), event)
+
+
+def _recorded(epoch: int) -> bool:
+    """0, 1, 2, 5, 10, 20, 50, ..."""
+    return str(epoch).rstrip("0") in ("", "1", "2", "5")
 
 
 @check_arguments
@@ -329,10 +452,12 @@ def train_embeddings(
     scales: dict[str, Any] = {"scale": read_scale("scale", scale, d)}
     if layers == 2:
         scales["first_scale"] = read_scale("first_scale", first_scale, d)
-    optimizers = by_block(step, BLOCKS)
+    optimizers = one_layer.by_block(step, BLOCKS)
     rule, kind = compiled_rule(optimizers, layers, dtype)
     rng = expect.generator(rng)
-    vectors = initial_vectors(corpus.S, d, rng=rng) if start is None else starting_vectors(corpus, start)
+    vectors = (
+        initial_vectors(corpus.S, d, rng=rng) if start is None else one_layer.starting_vectors(corpus, start)
+    )
     if vectors[0].shape[1] != d:
         raise ValueError(f"start must hold vectors of d = {d} numbers, got {vectors[0].shape[1]}")
     plan = TrainingPlan(
@@ -345,29 +470,30 @@ def train_embeddings(
         None if checkpoint is None else Path(checkpoint),
         expect.whole("checkpoint_every", checkpoint_every, 1),
     )
-    model: Any = None
+    model: Any = OneLayerModel
+    if layers == 2 and rule is not None:
+        try:
+            from hardmax.embeddings.minibatch.two_layer_step import TwoLayerModel as model
+        except ImportError as missing:
+            raise ImportError(
+                f"the two-layer model is trained with PyTorch ({missing}): {install('torch')}"
+            ) from missing
     if rule is None:
-        model = PlainModel(vectors, optimizers, layers, plan, -(-corpus.n // plan.batch), scales)
-        how = model.settings
+        unit = -(-corpus.n // plan.batch)
+        milestones = [unit * milestone for milestone in plan.milestones]
+        steps = StepOptions.read(1, steps=unit * plan.epochs, record=(), milestones=milestones)
+        model = PlainModel(vectors, optimizers, layers, steps, scales)
+        rules = {name: {**settings(rule), "lr": rule.lr} for name, rule in optimizers.items()}
+        how = {"model": f"{layers} layers, plain", "optimizers": rules}
     else:
-        model = (OneLayerModel if layers == 1 else _two_layers())(*vectors, rule, kind, count, **scales)
+        model = model(*vectors, rule, kind, count, **scales)
         how = {"model": "one layer" if layers == 1 else "two layers", **settings(rule), "dtype": kind}
     with nullcontext() if rule is None else model:
-        done = run(model, corpus, plan, {**how, "start": digest(*vectors), **scales}, progress)
+        done = run(model, corpus, plan, {**how, "start": files.digest(*vectors), **scales}, progress)
         has_diverged = done.event is not None and done.event.startswith(DIVERGED)
         loss, mass = (math.nan, math.nan) if has_diverged else model.measured(corpus)
-    name = ", ".join(sorted({each.name for each in optimizers.values()}))
+    name = ", ".join(sorted({step.name for step in optimizers.values()}))
     return done.training(model.parameters, loss, mass, name, plan.batch, layers=layers, **scales)
-
-
-def _two_layers() -> Any:
-    try:
-        from hardmax.embeddings.minibatch.two_layer_step import TwoLayerModel
-    except ImportError as missing:
-        raise ImportError(
-            f"the two-layer model is trained with PyTorch ({missing}): {install('torch')}"
-        ) from missing
-    return TwoLayerModel
 
 
 class PlainModel:
@@ -375,48 +501,36 @@ class PlainModel:
 
     def __init__(
         self,
-        vectors: tuple[np.ndarray, np.ndarray, np.ndarray],
+        vectors: Vectors,
         optimizers: Mapping[str, Optimizer],
         layers: int,
-        plan: TrainingPlan,
-        per_epoch: int,
-        scales: Mapping[str, Any],
+        steps: StepOptions,
+        scales: Any,
     ) -> None:
-        self._vectors = dict(zip(BLOCKS, vectors, strict=True))
-        self._layers, self._scales, self._optimizers = layers, dict(scales), optimizers
-        milestones = [per_epoch * each for each in plan.milestones]
-        steps = StepOptions.read(1, steps=per_epoch * plan.epochs, record=(), milestones=milestones)
-        names = [name for name in BLOCKS if name in optimizers]
-        start = {name: self._vectors[name] for name in names}
-        self._trainer = BlockTrainer(start, optimizers, steps, self._evaluate, self._pulls)
-        self._vectors |= self._trainer.blocks
-        self._batch: Any = None
+        self._scales = scales
+        self._network = TwoLayerNetwork(**scales) if layers == 2 else None
+        batch: Any = None  # the plan's batches come one by one, with `step`
+        self._trainer = one_layer.VectorTrainer(
+            batch, vectors, optimizers, optimizers, steps, self._evaluate, self._pulls
+        )
         self._loss = math.nan
 
     @property
-    def settings(self) -> dict[str, Any]:
-        """What a checkpoint of the same training has in common."""
-        model = {"model": f"{self._layers} layers, plain"}
-        rules = {name: {**settings(each), "lr": each.lr} for name, each in self._optimizers.items()}
-        return {**model, "optimizers": rules}
-
-    @property
-    def parameters(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def parameters(self) -> Vectors:
         """E, p and v."""
-        E, p, v = self._vectors.values()
+        E, p, v = self._trainer.vectors.values()
         return E, p, v
 
-    def _evaluate(self, _: Any) -> Any:
-        E, p, v = self.parameters
-        if self._layers == 2:
-            return TwoLayerNetwork(**self._scales).gradients(self._batch, E, p, v)
-        return evaluate(self._batch, E @ p, E @ v, **self._scales)
+    def _evaluate(self, _: Any, E: np.ndarray, p: np.ndarray, v: np.ndarray) -> Any:
+        if self._network is not None:
+            return self._network.gradients(self._batch, E, p, v)
+        return one_layer.evaluate(self._batch, E @ p, E @ v, **self._scales)
 
     def _pulls(self, point: Any, _: int) -> dict[str, Pull]:
         self._loss = point.loss
-        if self._layers == 2:
-            return {name: Pull(-getattr(point, name)) for name in self._optimizers}
-        return pulls_at(point, self._optimizers, *self.parameters)
+        if self._network is not None:
+            return point.pulls(self._trainer.blocks)
+        return one_layer.pulls_at(point, self._trainer.blocks, *self.parameters)
 
     def step(self, batch: Corpus, rate: float) -> float:
         """One step on a batch; returns the batch's loss before it, nan where the parameters overflowed."""
@@ -430,11 +544,10 @@ class PlainModel:
 
     def measured(self, corpus: Corpus) -> tuple[float, float]:
         """Mean over a corpus of the loss, and of the largest share of attention that a token has."""
-        if self._layers == 1:
+        if self._network is None:
             return one_layer_measures(corpus, *self.observe(), self._scales["scale"])
-        model = TwoLayerNetwork(**self._scales)
-        shares = model.attention(corpus, *self.parameters)
-        loss = model.gradients(corpus, *self.parameters).loss
+        shares = self._network.attention(corpus, *self.parameters)
+        loss = self._network.gradients(corpus, *self.parameters).loss
         return loss, float(np.maximum.reduceat(shares, corpus.offsets[:-1]).mean())
 
     def arrays(self) -> dict[str, np.ndarray]:
@@ -448,8 +561,8 @@ class PlainModel:
 
 def one_layer_measures(corpus: Corpus, a: np.ndarray, c: np.ndarray, scale: float) -> tuple[float, float]:
     """Mean over a corpus of the loss, and of the largest share of attention that a token has."""
-    shares = np.maximum.reduceat(token_mass(corpus, scale * a), corpus.offsets[:-1])
-    return evaluate(corpus, a, c, scale).loss, float(shares.mean())
+    shares = np.maximum.reduceat(one_layer.token_mass(corpus, scale * a), corpus.offsets[:-1])
+    return one_layer.evaluate(corpus, a, c, scale).loss, float(shares.mean())
 
 
 # A second moment below the normal numbers is taken for zero: its root, corrected, must not be
@@ -468,13 +581,8 @@ def compiled_rule(
         rule = SGD(step.lr)  # without momentum
     elif type(step) is Adam:
         rule = AdamW(step.lr, betas=step.betas, eps=step.eps)
-    is_known = type(rule) is AdamW or (layers == 1 and type(rule) is SGD)
-    if (
-        not is_known
-        or set(optimizers) != set(BLOCKS)
-        or others != [step] * 2
-        or math.isnan(step.constant_rate)
-    ):
+    is_one = set(optimizers) == set(BLOCKS) and others == [step] * 2 and not math.isnan(step.constant_rate)
+    if not is_one or not (type(rule) is AdamW or (layers == 1 and type(rule) is SGD)):
         if kind == "float32":
             raise ValueError(
                 'dtype must be "float64" where the plain loop trains: float32 is for AdamW, Adam, SGD and GD '

@@ -8,8 +8,8 @@ alpha (R p)' + beta (R v)' - omega J K, and the one by the rows of E is
     (dK + dK' - J' omega J) R + J' alpha p' + J' beta v' + (dK + dK') s 1',
 
 with alpha = A / sigma, beta = C / sigma, omega = (A E'p + C E'v) / (d sigma^2), and p and v less their means;
-p receives R' J' alpha and v receives R' J' beta. So p and v are two more rows of R, and d is met in R R' and
-in one symmetric matrix times R. A-DEF-6 as it stands has five such products, autograd six. A factor before
+p receives R' J' alpha and v receives R' J' beta. So p and v are two more rows of R, and d occurs in R R' and
+in one symmetric matrix times R only. A-DEF-6 itself has five such products, autograd six. A factor before
 the logits of a softmax multiplies the derivative by them: dK for the first one, A for the readout.
 """
 
@@ -77,12 +77,12 @@ class TwoLayerModel:
         """One step on a batch; returns the batch's loss before it, nan where the parameters overflowed."""
         loss = 0.0
 
-        def work(rows: np.ndarray) -> _GradientPart:
+        def work(rows: np.ndarray) -> tuple[torch.Tensor, torch.Tensor, float]:
             return backward(self._forward(batch, rows), batch.n, *self._scales)
 
-        for part in self._map(work, self._groups(batch)):
-            self._by_W.index_add_(0, part.places, part.by_rows)
-            loss += part.loss
+        for places, by_rows, part in self._map(work, similar(np.diff(batch.offsets), self.W.shape[1])):
+            self._by_W.index_add_(0, places, by_rows)
+            loss += part
         self.steps += 1
         flat = [x.view(-1).numpy() for x in (self.W, self._by_W, self.first, self.second)]
         k = self.rule.scalars(self.steps, rate).astype(flat[0].dtype)
@@ -100,10 +100,11 @@ class TwoLayerModel:
         """Mean over a corpus of the loss, and of the largest share of attention that a token has."""
 
         def work(rows: np.ndarray) -> tuple[float, float]:
-            found = self._forward(corpus, rows)
-            return found.loss, float(found.Q.max(dim=1).values.double().sum())
+            layers = self._forward(corpus, rows)
+            return layers.loss, float(layers.Q.max(dim=1).values.double().sum())
 
-        losses, shares = zip(*self._map(work, self._groups(corpus)), strict=True)
+        groups = similar(np.diff(corpus.offsets), self.W.shape[1])
+        losses, shares = zip(*self._map(work, groups), strict=True)
         return sum(losses) / corpus.n, sum(shares) / corpus.n
 
     @property
@@ -119,17 +120,14 @@ class TwoLayerModel:
 
     def arrays(self) -> dict[str, np.ndarray]:
         """Parameters, moments and the number of steps."""
-        held = {name: getattr(self, name).numpy() for name in ("W", "first", "second")}
-        return {**held, "steps": np.array(self.steps)}
+        arrays = {name: getattr(self, name).numpy() for name in ("W", "first", "second")}
+        return {**arrays, "steps": np.array(self.steps)}
 
     def restore(self, arrays: Mapping[str, np.ndarray]) -> None:
         """Continue from what `arrays` returned."""
         for name in ("W", "first", "second"):
             getattr(self, name).numpy()[:] = arrays[name]
         self.steps = int(arrays["steps"])
-
-    def _groups(self, corpus: Corpus) -> Iterator[np.ndarray]:
-        return similar(np.diff(corpus.offsets), self.W.shape[1])
 
     def _forward(self, corpus: Corpus, rows: np.ndarray) -> _LayerPass:
         tokens, counts = padded(corpus, rows)
@@ -141,7 +139,7 @@ class TwoLayerModel:
 
 
 class _LayerPass(NamedTuple):
-    """Some sequences of U places each: the network up to the loss, with what the way back needs."""
+    """Some sequences of U places each: the network up to the loss, with all arrays of the backward pass."""
 
     places: torch.Tensor  # (B, U + 2) in W
     R: torch.Tensor  # (B, U + 2, d) rows of W less their means
@@ -159,14 +157,6 @@ class _LayerPass(NamedTuple):
     @property
     def loss(self) -> float:
         return float(torch.logaddexp(torch.zeros_like(self.margins), -self.margins).sum())
-
-
-class _GradientPart(NamedTuple):
-    """What some sequences add to the gradient of W, and to the loss."""
-
-    places: torch.Tensor
-    by_rows: torch.Tensor
-    loss: float
 
 
 def forward(
@@ -199,8 +189,13 @@ def forward(
     return _LayerPass(places, R, s, ac, H, JK, sigma, outputs, Q, excess.sub_(beyond), margins, signs)
 
 
-def backward(at: _LayerPass, n: int, scale: float = 1.0, first_scale: float = 1.0) -> _GradientPart:
-    """A-DEF-6 for a batch of n sequences; uses up the arrays of the layer."""
+def backward(
+    at: _LayerPass, n: int, scale: float = 1.0, first_scale: float = 1.0
+) -> tuple[torch.Tensor, torch.Tensor, float]:
+    """A-DEF-6 for a batch of n sequences; uses up the arrays of the layer.
+
+    Returns places in W, the gradient by the rows there, and the loss.
+    """
     (B, U, _), d = at.H.shape, at.R.shape[2]
     rate = (-at.signs * torch.sigmoid(-at.margins) / n).to(at.R)[:, None]
     by_value = rate * at.Q
@@ -224,7 +219,7 @@ def backward(at: _LayerPass, n: int, scale: float = 1.0, first_scale: float = 1.
     M[:, U:, U:] = 0.0
     by_rows = torch.bmm(M, at.R)
     by_rows[:, :U] += by_means
-    return _GradientPart(at.places.view(-1), by_rows.view(-1, d), at.loss)
+    return at.places.view(-1), by_rows.view(-1, d), at.loss
 
 
 def _inner(R: torch.Tensor) -> torch.Tensor:

@@ -6,15 +6,17 @@ hashes, and n-grams of every length, by the numbers of their parts. Arithmetic o
 
 from __future__ import annotations
 
+import string
+
 import numpy as np
 
 from hardmax._lib.kernels import kernel
 from hardmax._lib.sorting import sort
 
-# What a byte is: a gap, part of a word (bytes of other alphabets too), or a separate token.
+# The kinds of bytes: a gap, part of a word (bytes of other alphabets too), or a separate token.
 GAP, WORD, ALONE = 0, 1, 2
 APOSTROPHE, LESS, MORE, SLASH = 39, 60, 62, 47
-LONGEST_TAG = 80  # bytes; what is longer is not a tag of HTML, but a text with a sign in it
+LONGEST_TAG = 80  # bytes; a longer one is not a tag of HTML, but a text with a < in it
 
 _START, _PRIME = np.uint64(0xCBF29CE484222325), np.uint64(0x100000001B3)
 _MIX, _SECOND = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xD6E8FEB86659FD93)
@@ -23,21 +25,11 @@ SHARDS = 64  # of the keys, so that the table of one shard fits into a cache
 _SHIFT = np.uint64(58)  # the upper six bits of a mixed key are its shard
 
 
-def byte_kinds() -> np.ndarray:
-    """Return the kind of each byte: letters, digits and bytes beyond ASCII are words; ! and ? are not."""
-    kinds = np.zeros(256, np.uint8)
-    kinds[128:] = WORD
-    for each in b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_":
-        kinds[each] = WORD
-    kinds[list(b"!?")] = ALONE
-    return kinds
-
-
-def lower_bytes() -> np.ndarray:
-    """Return the lower case of each byte."""
-    lower = np.arange(256, dtype=np.uint8)
-    lower[65:91] += 32
-    return lower
+# Letters, digits and bytes beyond ASCII are words.
+KINDS = np.zeros(256, np.uint8)
+KINDS[[*range(128, 256), *(string.ascii_letters + string.digits + "_").encode()]] = WORD
+KINDS[list(b"!?")] = ALONE
+LOWER = np.array([*bytes(range(256)).lower()], np.uint8)  # the lower case of each byte
 
 
 @kernel(inline="always")
@@ -54,9 +46,9 @@ def split(text, ends, kinds, lower, hashes, starts, stops, counts):  # type: ign
 
     A word may hold apostrophes, which do not begin or end it. Tags of HTML are gaps.
     """
-    found = at = 0
+    count = at = 0
     for d in range(ends.size):
-        before, end = found, ends[d]
+        before, end = count, ends[d]
         while at < end:
             kind = kinds[text[at]]
             if kind == GAP:
@@ -72,7 +64,7 @@ def split(text, ends, kinds, lower, hashes, starts, stops, counts):  # type: ign
                         at = close
                 at += 1
                 continue
-            starts[found] = at
+            starts[count] = at
             code = _START
             if kind == ALONE:
                 code = (code ^ np.uint64(text[at])) * _PRIME
@@ -86,11 +78,11 @@ def split(text, ends, kinds, lower, hashes, starts, stops, counts):  # type: ign
                             break
                     code = (code ^ np.uint64(lower[byte])) * _PRIME
                     at += 1
-            stops[found] = at
-            hashes[found] = mixed(code)
-            found += 1
-        counts[d] = found - before
-    return found
+            stops[count] = at
+            hashes[count] = mixed(code)
+            count += 1
+        counts[d] = count - before
+    return count
 
 
 @kernel()
@@ -106,25 +98,21 @@ def whole_hashes(text, ends, hashes):  # type: ignore[no-untyped-def]
 
 
 @kernel()
-def pair_keys(numbers, documents, keys, present):  # type: ignore[no-untyped-def]
-    """Compute the key of each two neighbors in a document that both have a number; -1 means none."""
+def pair_keys(numbers, documents, keys, present, sizes):  # type: ignore[no-untyped-def]
+    """Compute the key of each two neighbors in a document that both have a number; -1 means none.
+
+    ``sizes`` counts the keys of each shard.
+    """
     for i in range(numbers.size - 1):
         if numbers[i] >= 0 and numbers[i + 1] >= 0 and documents[i] == documents[i + 1]:
             keys[i] = (np.uint64(numbers[i]) << _32) | np.uint64(numbers[i + 1])
             present[i] = True
-
-
-@kernel()
-def shard_sizes(keys, present, sizes):  # type: ignore[no-untyped-def]
-    """Count the positions with a key of each shard."""
-    for i in range(keys.size):
-        if present[i]:
             sizes[np.int64(mixed(keys[i]) >> _SHIFT)] += 1
 
 
 @kernel()
-def shard(keys, documents, present, places, positions, own_keys, own_documents):  # type: ignore[no-untyped-def]
-    """Collect what has a key shard by shard, in order inside each; ``places`` begin where the shards do.
+def shard(keys, documents, present, places, positions, shard_keys, shard_documents):  # type: ignore[no-untyped-def]
+    """Collect the positions with a key shard by shard, in order inside each; shards begin at ``places``.
 
     Keys and documents are copied, so that a shard is read from front to back.
     """
@@ -132,7 +120,7 @@ def shard(keys, documents, present, places, positions, own_keys, own_documents):
         if present[i]:
             s = np.int64(mixed(keys[i]) >> _SHIFT)
             at = places[s]
-            positions[at], own_keys[at], own_documents[at] = i, keys[i], documents[i]
+            positions[at], shard_keys[at], shard_documents[at] = i, keys[i], documents[i]
             places[s] = at + 1
 
 
@@ -153,46 +141,46 @@ def number(keys, documents, numbers, first, frequency):  # type: ignore[no-untyp
 
     The table grows with the keys that are found, so that it stays in a cache as long as it can.
     """
-    found = 0
+    count = 0
     table = np.empty(1024, np.int32)
     table[:] = 0
     mask = np.int64(table.size - 1)
     last = np.empty(keys.size, np.int32)
-    own = np.empty(keys.size, np.uint64)
+    distinct = np.empty(keys.size, np.uint64)
     for i in range(keys.size):
         key = keys[i]
         slot = np.int64(mixed(key) & _LOW) & mask
-        while table[slot] != 0 and own[table[slot] - 1] != key:
+        while table[slot] != 0 and distinct[table[slot] - 1] != key:
             slot = (slot + 1) & mask
         k = table[slot] - 1
         if k < 0:
-            k = found
-            own[k] = key
+            k = count
+            distinct[k] = key
             first[k], last[k], frequency[k] = i, -1, 0
-            found += 1
-            table[slot] = found
-            if 2 * found > table.size:
+            count += 1
+            table[slot] = count
+            if 2 * count > table.size:
                 table = np.empty(4 * table.size, np.int32)
                 table[:] = 0
-                fill(own, found, table)
+                fill(distinct, count, table)
                 mask = np.int64(table.size - 1)
         if last[k] != documents[i]:
             last[k] = documents[i]
             frequency[k] += 1
         numbers[i] = k
-    return found
+    return count
 
 
 @kernel()
-def look_up(keys, present, known, table, numbers):  # type: ignore[no-untyped-def]
-    """Look up the number of each present key among the known ones; -1 for others."""
+def look_up(keys, present, distinct, table, numbers):  # type: ignore[no-untyped-def]
+    """Look up the number of each present key among the distinct ones of the table; -1 for others."""
     mask = np.int64(table.size - 1)
     for i in range(keys.size):
         numbers[i] = -1
         if present[i]:
             slot = np.int64(mixed(keys[i]) & _LOW) & mask
             while table[slot] != 0:
-                if known[table[slot] - 1] == keys[i]:
+                if distinct[table[slot] - 1] == keys[i]:
                     numbers[i] = table[slot] - 1
                     break
                 slot = (slot + 1) & mask
@@ -204,25 +192,25 @@ def rows(numbers, offsets, indices, counts, lengths):  # type: ignore[no-untyped
 
     ``numbers`` (levels, positions) holds columns, -1 for none, those of a level above all of the one before.
     """
-    found, longest = 0, 0
+    count, longest = 0, 0
     for d in range(offsets.size - 1):
         longest = max(longest, offsets[d + 1] - offsets[d])
-    own = np.empty(longest, np.int64)
+    columns = np.empty(longest, np.int64)
     for d in range(offsets.size - 1):
-        before = found
+        before = count
         for level in range(numbers.shape[0]):
             m = 0
             for i in range(offsets[d], offsets[d + 1]):
-                own[m] = numbers[level, i]
+                columns[m] = numbers[level, i]
                 m += numbers[level, i] >= 0
-            sort(own[:m])
+            sort(columns[:m])
             last = -1
             for q in range(m):
-                if own[q] == last:
-                    counts[found - 1] += 1
+                if columns[q] == last:
+                    counts[count - 1] += 1
                 else:
-                    last = own[q]
-                    indices[found], counts[found] = last, 1
-                    found += 1
-        lengths[d] = found - before
-    return found
+                    last = columns[q]
+                    indices[count], counts[count] = last, 1
+                    count += 1
+        lengths[d] = count - before
+    return count

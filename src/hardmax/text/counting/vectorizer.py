@@ -28,6 +28,7 @@ from hardmax.text.counting import kernels as compiled
 DOCUMENTS = 2048  # that one thread takes at a time
 MOST_GRAM = 8
 PIECE = 1 << 22  # bytes of text that one thread takes at a time
+MADE_AGAIN = ("_tables", "_names")  # attributes that are not pickled
 _OTHER = re.compile(r"[^\x00-\x7f\w]+")  # signs of other alphabets are gaps, as those of ASCII are
 
 
@@ -49,7 +50,7 @@ def mapped(function: Callable[..., Any], jobs: Iterable[Any], workers: int) -> l
     """Apply a function to each job on some threads; return the results in order."""
 
     def quietly(job: Any) -> Any:
-        with np.errstate(over="ignore"):  # hashes overflow on purpose, which plain Python would tell
+        with np.errstate(over="ignore"):  # hashes overflow on purpose; plain Python would warn
             return function(job)
 
     if workers == 1:
@@ -64,7 +65,6 @@ def read_texts(texts: Sequence[str], workers: int) -> Tokens:
     sizes = np.fromiter(map(len, coded), np.int64, len(coded))
     pieces = (np.cumsum(sizes) - sizes) // PIECE
     bounds = [0, *(np.flatnonzero(np.diff(pieces)) + 1).tolist(), len(coded)] if coded else [0]
-    kinds, lower = compiled.byte_kinds(), compiled.lower_bytes()
 
     def split(bound: tuple[int, int]) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, bytes]:
         whole = b"".join(coded[bound[0] : bound[1]])
@@ -72,7 +72,7 @@ def read_texts(texts: Sequence[str], workers: int) -> Tokens:
         hashes, starts = np.empty(len(whole), np.uint64), np.empty(len(whole), np.int32)
         stops, counts = np.empty(len(whole), np.int32), np.empty(len(ends), np.int64)
         text = np.frombuffer(whole, np.uint8)
-        count = compiled.split(text, ends, kinds, lower, hashes, starts, stops, counts)
+        count = compiled.split(text, ends, compiled.KINDS, compiled.LOWER, hashes, starts, stops, counts)
         return hashes[:count].copy(), starts[:count].copy(), stops[:count].copy(), counts, whole
 
     done = mapped(split, list(pairwise(bounds)), workers)
@@ -84,17 +84,14 @@ def read_texts(texts: Sequence[str], workers: int) -> Tokens:
         for k, (_, starts, stops, _, whole) in enumerate(done):
             chosen = np.flatnonzero(piece == k)
             at = positions[chosen] - first[k]
-            for where, start, stop in zip(
-                chosen.tolist(), starts[at].tolist(), stops[at].tolist(), strict=True
-            ):
+            spans = zip(chosen.tolist(), starts[at].tolist(), stops[at].tolist(), strict=True)
+            for where, start, stop in spans:
                 words[where] = whole[start:stop].decode().lower()
         return words
 
-    return Tokens(
-        np.concatenate([np.empty(0, np.uint64), *(part[0] for part in done)]),
-        np.concatenate([[0], np.cumsum(np.concatenate([np.empty(0, np.int64), *(e[3] for e in done)]))]),
-        spell,
-    )
+    hashes = np.concatenate([np.empty(0, np.uint64), *(part[0] for part in done)])
+    counts = np.concatenate([np.zeros(1, np.int64), *(part[3] for part in done)])
+    return Tokens(hashes, np.cumsum(counts), spell)
 
 
 def read_lists(lists: Sequence[Sequence[str]]) -> Tokens:
@@ -119,20 +116,16 @@ def read_documents(X: Any, name: str = "X") -> list[Any]:
     if X is None or not hasattr(X, "__iter__"):
         raise ValueError(f"{name} must be a list of texts, got {type(X).__name__}")
     documents = list(expect.sequences(name, X))
-    if any(isinstance(document, str) for document in documents):
-        odd = next((k for k, document in enumerate(documents) if not isinstance(document, str)), None)
-        if odd is not None:
-            raise ValueError(
-                f"{name}[{odd}] must be a string, got {documents[odd]!r:.40}; use '' for missing texts"
-            )
-        return documents
+    are_texts = any(isinstance(document, str) for document in documents)
     for k, document in enumerate(documents):
-        words = expect.values(document)
+        if are_texts and not isinstance(document, str):
+            raise ValueError(f"{name}[{k}] must be a string, got {document!r:.40}; use '' for missing texts")
+        words = document if are_texts else expect.values(document)
         if words is None:
             raise ValueError(
                 f"{name}[{k}] must be a text or a list of words, got {document!r:.40}; give words"
             )
-        odd = next((word for word in words if not isinstance(word, str)), None)
+        odd = None if are_texts else next((word for word in words if not isinstance(word, str)), None)
         if odd is not None:
             raise ValueError(f"{name}[{k}] must be a list of words, got {odd!r:.40} in it; give words only")
         documents[k] = words
@@ -171,11 +164,13 @@ class Level:
         return table
 
 
-def pairs(numbers: np.ndarray, documents: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the keys of the next level, and where there are any."""
+def pairs(numbers: np.ndarray, documents: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the keys of the next level, where there are any, and how many each shard has."""
     keys, present = np.zeros(numbers.size, np.uint64), np.zeros(numbers.size, np.bool_)
-    compiled.pair_keys(numbers, documents, keys, present)
-    return keys, present
+    sizes = np.zeros(compiled.SHARDS, np.int64)
+    with np.errstate(over="ignore"):
+        compiled.pair_keys(numbers, documents, keys, present, sizes)
+    return keys, present, sizes
 
 
 def build(
@@ -191,7 +186,7 @@ def build(
     words = _Keys(tokens.hashes, documents, None, [slice(0, len(documents))])
     numbered = [_numbered(words, bounds, 1, numbers[0])]
     for level in range(1, levels):
-        keys = _sharded(*pairs(numbers[level - 1], documents), documents)
+        keys = _sharded(documents, *pairs(numbers[level - 1], documents))
         numbered.append(_numbered(keys, bounds, workers, numbers[level]))
     return [level for level, _ in numbered], numbers, [first for _, first in numbered]
 
@@ -205,33 +200,31 @@ class _Keys(NamedTuple):
     parts: list[slice]
 
 
-def _sharded(keys: np.ndarray, present: np.ndarray, documents: np.ndarray) -> _Keys:
+def _sharded(documents: np.ndarray, keys: np.ndarray, present: np.ndarray, sizes: np.ndarray) -> _Keys:
     """The keys that are present, by shards that have none in common."""
-    sizes = np.zeros(compiled.SHARDS, np.int64)
+    ends = np.cumsum(sizes)
+    outputs = [np.empty(ends[-1], kind) for kind in (np.int32, np.uint64, np.int32)]
     with np.errstate(over="ignore"):
-        compiled.shard_sizes(keys, present, sizes)
-        ends = np.cumsum(sizes)
-        positions, own_keys = np.empty(ends[-1], np.int32), np.empty(ends[-1], np.uint64)
-        own_documents = np.empty(ends[-1], np.int32)
-        compiled.shard(keys, documents, present, ends - sizes, positions, own_keys, own_documents)
+        compiled.shard(keys, documents, present, ends - sizes, *outputs)
+    positions, shard_keys, shard_documents = outputs
     parts = [slice(end - size, end) for end, size in zip(ends.tolist(), sizes.tolist(), strict=True)]
-    return _Keys(own_keys, own_documents, positions, parts)
+    return _Keys(shard_keys, shard_documents, positions, parts)
 
 
 def _numbered(
-    given: _Keys, bounds: tuple[int, int], workers: int, out: np.ndarray
+    keys: _Keys, bounds: tuple[int, int], workers: int, out: np.ndarray
 ) -> tuple[Level, np.ndarray]:
     """Number the keys that are kept, into ``out``; also the position of the first of each."""
 
     def count(part: slice) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         places, first, frequency = (np.empty(part.stop - part.start, np.int32) for _ in range(3))
-        size = compiled.number(given.keys[part], given.documents[part], places, first, frequency)
+        size = compiled.number(keys.keys[part], keys.documents[part], places, first, frequency)
         return places, first[:size] + np.int32(part.start), frequency[:size].copy()
 
-    counted = mapped(count, given.parts, workers)
+    counted = mapped(count, keys.parts, workers)
     first = np.concatenate([shard[1] for shard in counted])  # places among the keys
     frequency = np.concatenate([shard[2] for shard in counted])
-    position = first if given.positions is None else given.positions[first]
+    position = first if keys.positions is None else keys.positions[first]
     chosen = np.flatnonzero((frequency >= bounds[0]) & (frequency <= bounds[1]))
     chosen = chosen[np.lexsort((position[chosen], -frequency[chosen]))]
     rank = np.full(len(first), -1, np.int32)
@@ -239,12 +232,12 @@ def _numbered(
     begin = np.cumsum([0, *(len(shard[1]) for shard in counted)])
 
     def place(k: int) -> None:
-        part = given.parts[k]
-        where = part if given.positions is None else given.positions[part]
+        part = keys.parts[k]
+        where = part if keys.positions is None else keys.positions[part]
         out[where] = rank[begin[k] : begin[k + 1]][counted[k][0]]
 
-    mapped(place, range(len(given.parts)), workers)
-    return Level(given.keys[first[chosen]], frequency[chosen]), position[chosen]
+    mapped(place, range(len(keys.parts)), workers)
+    return Level(keys.keys[first[chosen]], frequency[chosen]), position[chosen]
 
 
 def find(tokens: Tokens, levels: list[Level], tables: list[np.ndarray]) -> np.ndarray:
@@ -254,7 +247,7 @@ def find(tokens: Tokens, levels: list[Level], tables: list[np.ndarray]) -> np.nd
     with np.errstate(over="ignore"):
         for k, (level, table) in enumerate(zip(levels, tables, strict=True)):
             if k:
-                keys, present = pairs(numbers[k - 1], documents)
+                keys, present, _ = pairs(numbers[k - 1], documents)
             compiled.look_up(keys, present, level.keys, table, numbers[k])
     return numbers
 
@@ -309,12 +302,11 @@ class NgramVectorizer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     def fit_transform(self, X: Any, y: Any = None) -> csr_matrix:
         """Learn the vocabulary and return the counts of the same texts, cheaper than one after the other."""
         offsets, numbers = self._learn(read_documents(X))
-        bounds = list(range(0, len(offsets) - 1, DOCUMENTS))
-        return self._matrix(
-            mapped(
-                lambda at: self._rows(offsets[at : at + DOCUMENTS + 1], numbers), bounds, workers(self.n_jobs)
-            )
-        )
+
+        def part(at: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+            return self._rows(offsets[at : at + DOCUMENTS + 1], numbers)
+
+        return self._matrix(mapped(part, range(0, len(offsets) - 1, DOCUMENTS), workers(self.n_jobs)))
 
     def transform(self, X: Any) -> csr_matrix:
         """Count the known tokens of texts, (n, columns)."""
@@ -333,7 +325,10 @@ class NgramVectorizer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self, "levels_")
         tokens = tokens_of(read_documents([document]), 1)
         numbers = self._columns(find(tokens, self.levels_, self._tables))
-        return [(int(j), int(i)) for i, j in sorted(zip(*_present(numbers), strict=True))]
+        levels, places = np.nonzero(numbers >= 0)
+        return [
+            (j, i) for i, j in sorted(zip(places.tolist(), numbers[levels, places].tolist(), strict=True))
+        ]
 
     @property
     def vocabulary_(self) -> dict[str, int]:
@@ -355,26 +350,26 @@ class NgramVectorizer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     def __getstate__(self) -> dict[str, Any]:
         """Tables and names are made again where they are needed."""
-        return {
-            name: value for name, value in super().__getstate__().items() if name not in ("_tables", "_names")
-        }
+        return {name: value for name, value in super().__getstate__().items() if name not in MADE_AGAIN}
 
     # -- how it is done -----------------------------------------------------------------------------------
 
     def _learn(self, documents: Sequence[Any]) -> tuple[np.ndarray, np.ndarray]:
         """Set the vocabulary; the offsets of the documents and the columns (levels, N) of their n-grams."""
-        for name in ("_tables", "_names"):
+        for name in MADE_AGAIN:
             self.__dict__.pop(name, None)
         _, most = _lengths(self.ngram_range)
-        tokens = tokens_of(documents, workers(self.n_jobs))
-        bounds = (
-            _frequency("min_df", self.min_df, len(documents)),
-            _frequency("max_df", self.max_df, len(documents)),
-        )
+        tokens, n = tokens_of(documents, workers(self.n_jobs)), len(documents)
+        bounds = _frequency("min_df", self.min_df, n), _frequency("max_df", self.max_df, n)
         self.levels_, numbers, firsts = build(tokens, most, bounds, workers(self.n_jobs))
         self.words_ = tokens.spell(firsts[0])
-        if not sum(len(level) for level in self._kept):
-            raise ValueError(_nothing(tokens, self.min_df))
+        if not len(tokens.hashes):
+            raise ValueError(f"X must hold words, got none in {n:,} texts; are they empty?")
+        if not sum(map(len, self._kept)):
+            raise ValueError(
+                f"min_df must leave some words, got {self.min_df!r}, and no word or n-gram is in that many "
+                f"of the {n:,} texts; give min_df=1"
+            )
         return tokens.offsets, self._columns(numbers)
 
     @property
@@ -395,16 +390,15 @@ class NgramVectorizer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         indices, counts = np.empty(size, np.int32), np.empty(size, np.int32)
         lengths = np.empty(len(offsets) - 1, np.int64)
         total = compiled.rows(columns, offsets, indices, counts, lengths)
-        return indices[:total].copy(), counts[: 0 if self.binary else total].copy(), lengths
+        if self.binary:
+            counts[:total] = 1
+        return indices[:total].copy(), counts[:total].astype(self.dtype), lengths
 
     def _matrix(self, parts: list[tuple[np.ndarray, np.ndarray, np.ndarray]]) -> csr_matrix:
         lengths = np.concatenate([np.empty(0, np.int64), *(part[2] for part in parts)])
         indptr = np.concatenate([[0], np.cumsum(lengths)])
         indices = np.concatenate([np.empty(0, np.int32), *(part[0] for part in parts)])
-        if self.binary:
-            counts = np.ones(len(indices), self.dtype)
-        else:
-            counts = np.concatenate([np.empty(0, np.int32), *(part[1] for part in parts)]).astype(self.dtype)
+        counts = np.concatenate([np.empty(0, self.dtype), *(part[1] for part in parts)])
         shape = len(lengths), sum(map(len, self._kept))
         return csr_matrix((counts, indices, indptr), shape=shape, copy=False)
 
@@ -420,7 +414,7 @@ class NgramVectorizer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         for level in self.levels_[1:]:
             lefts = (level.keys >> np.uint64(32)).tolist()
             rights = (level.keys & np.uint64(0xFFFFFFFF)).tolist()
-            names = [f"{names[left]} {last[right]}" for left, right in zip(lefts, rights, strict=True)]
+            names = [f"{names[i]} {last[j]}" for i, j in zip(lefts, rights, strict=True)]
             last = [last[right] for right in rights]
             every.append(names)
         levels = every[_lengths(self.ngram_range)[0] - 1 :]
@@ -434,13 +428,6 @@ def workers(n_jobs: int | None) -> int:
     if n_jobs is not None and n_jobs != -1:
         expect.whole("n_jobs", n_jobs, 1)
     return int(min(cores(), effective_n_jobs(-1 if n_jobs is None else int(n_jobs))))
-
-
-def _present(numbers: np.ndarray) -> tuple[list[int], list[int]]:
-    """Positions and columns of what is there, words before longer ones at the same place."""
-    levels, places = np.nonzero(numbers >= 0)
-    order = np.lexsort((levels, places))
-    return places[order].tolist(), numbers[levels[order], places[order]].tolist()
 
 
 def _lengths(ngram_range: Any) -> tuple[int, int]:
@@ -457,21 +444,12 @@ def _lengths(ngram_range: Any) -> tuple[int, int]:
     return int(least), int(most)
 
 
-def _frequency(name: str, given: Any, n: int) -> int:
-    """A number of texts, given as such or as a share of all."""
-    if isinstance(given, int | np.integer) and given >= 1 and given is not True:
-        return int(given)
-    if isinstance(given, float) and 0.0 <= given <= 1.0:
-        return int(np.ceil(given * n)) if name == "min_df" else int(given * n)
+def _frequency(name: str, bound: Any, n: int) -> int:
+    """A number of texts, from one or from a share of all."""
+    if isinstance(bound, int | np.integer) and bound >= 1 and bound is not True:
+        return int(bound)
+    if isinstance(bound, float) and 0.0 <= bound <= 1.0:
+        return int(np.ceil(bound * n)) if name == "min_df" else int(bound * n)
     raise ValueError(
-        f"{name} must be a whole number of texts from 1 on or a share from 0.0 to 1.0, got {given!r:.40}"
-    )
-
-
-def _nothing(tokens: Tokens, min_df: float) -> str:
-    if not len(tokens.hashes):
-        return f"X must hold words, got none in {len(tokens.offsets) - 1:,} texts; are they empty?"
-    return (
-        f"min_df must leave some words, got {min_df!r}, and no word or n-gram is in that many of the "
-        f"{len(tokens.offsets) - 1:,} texts; give min_df=1"
+        f"{name} must be a whole number of texts from 1 on or a share from 0.0 to 1.0, got {bound!r:.40}"
     )

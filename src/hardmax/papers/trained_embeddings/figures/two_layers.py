@@ -20,7 +20,7 @@ from hardmax.dynamics.optim.base import settings
 from hardmax.embeddings import Corpus, initial_vectors
 from hardmax.embeddings.minibatch import EmbeddingTraining, train_embeddings
 from hardmax.embeddings.minibatch.kernels import update_adamw
-from hardmax.embeddings.minibatch.loop import TrainingPlan, run
+from hardmax.embeddings.minibatch.train import TrainingPlan, run
 from hardmax.embeddings.two_layer import TwoLayerNetwork
 from hardmax.papers.figures.figure import Canvas, Findings, Scale, Setting, recipe
 from hardmax.papers.figures.tables import Tables
