@@ -10,7 +10,6 @@ import hardmax as hm
 from hardmax.app.playground.page import template
 from hardmax.app.playground.plane import NORMS
 from hardmax.app.playground.protocol import LOSS_NAMES
-from hardmax.app.playground.words import sample_texts
 
 
 def plane_state(problem: hm.Problem, **settings: Any) -> dict[str, Any]:
@@ -40,6 +39,6 @@ def tour(message: Mapping[str, Any] | None = None) -> dict[str, Any]:
             example, posed = scene.pop("example", None), scene.pop("problem", {})
             problem = hm.Problem(**posed) if example is None else hm.data.example(example)
             scene["state"] = plane_state(problem, **scene.pop("settings"))
-    content["words"]["texts"] = sample_texts()
+    content["words"]["texts"] = json.loads(template("texts.json"))
     limits = {"norms": NORMS, "losses": LOSS_NAMES}
     return {**content, "limits": limits, "version": hm.__version__}

@@ -238,8 +238,10 @@ class CatalogueResult(Result):
             rows.append((entry.claim, entry.says, result.verdict, *sizes, *counts))
         names = ("claim", "as printed", "verdict", "size", "known", "instances", "s")
         table = grid(names, rows, numbers=names[-2:], wrapped=names[:3])
-        known = f"{smaller} no larger than the known counterexample (inputs, tokens, dimensions or words)"
-        return [table, f"{self.headline}; {known}"]
+        sizes_known = (
+            f"{smaller} no larger than the known counterexample (inputs, tokens, dimensions or words)"
+        )
+        return [table, f"{self.headline}; {sizes_known}"]
 
 
 @check_arguments

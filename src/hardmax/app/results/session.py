@@ -1,4 +1,4 @@
-"""Session: whom a function of `hardmax.app.results` reports to: nobody in Python, a terminal in a command.
+"""The session that a function of `hardmax.app.results` reports to: silent in Python, a terminal in a command.
 
 A function writes its result, messages and progress to the current session. The session of the command line
 (`hardmax.app.cli.output`) prints them, keeps partial results after an interrupt, and checks output files.
@@ -86,7 +86,7 @@ class Session:
 
     @contextmanager
     def noted(self) -> Iterator[Callable[[], bool]]:
-        """Yield a function that tells whether there was an interrupt that the session has noted."""
+        """Yield a function that returns whether the session has noted an interrupt."""
         yield lambda: False
 
     @contextmanager
@@ -126,7 +126,7 @@ def writable(name: str, path: str | PathLike[str] | None, *needed: Any, picture:
 
 def spared(name: str, path: str | PathLike[str], *needed: Any) -> None:
     """Refuse to write to a file that the function itself needs."""
-    if any(_same(path, each) for each in needed if isinstance(each, str | PathLike)):
+    if any(_same(path, file) for file in needed if isinstance(file, str | PathLike)):
         raise ValueError(f"`{name}` {path}: this file is needed; choose another name")
 
 
