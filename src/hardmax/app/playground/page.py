@@ -5,22 +5,9 @@ from __future__ import annotations
 from functools import cache
 from importlib.resources import files
 
-PARTS = (
-    "base.js",
-    "engine.js",
-    "recorded.js",
-    "picture.js",
-    "asking.js",
-    "status.js",
-    "state.js",
-    "marks.js",
-    "plane_view.js",
-    "plane_panels.js",
-    "plane.js",
-    "sentences.js",
-    "words.js",
-    "mount.js",
-)
+_CORE = ("base", "engine", "recorded", "picture", "asking", "status", "state", "marks")
+_SCENES = ("plane_view", "plane_panels", "plane", "sentences", "words", "mount")
+PARTS = tuple(f"{name}.js" for name in (*_CORE, *_SCENES))
 
 
 @cache

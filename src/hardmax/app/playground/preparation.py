@@ -24,19 +24,7 @@ COMPILER = tuple(command(__name__))
 ATTEMPTS = 3  # of a process that dies
 ENDING = 2.0  # seconds for it to end by itself
 
-# The parts of hardmax.app.results.compilation that questions of the page use.
-NEEDED = (
-    "training",
-    "optimizers",
-    "batches",
-    "batches by optimizer",
-    "flow",
-    "margins",
-    "margins in l1 and linf",
-    "sentences",
-    "next-token training",
-    "embeddings",
-)
+UNUSED = ("joint training", "text classifier", "probe", "paper's own code")  # parts of `compilation`
 NICENESS = 10  # engines and the browser go first
 
 
@@ -153,7 +141,7 @@ def prepare(report: Callable[..., None]) -> bool:
 
     try:
         chosen = caching.place()
-        missing = [] if numba.config.DISABLE_JIT else [part for part in remaining() if part in NEEDED]
+        missing = [] if numba.config.DISABLE_JIT else [part for part in remaining() if part not in UNUSED]
         if missing and chosen.lasts and (why := caching.unwritable(chosen.folder)):
             chosen = caching.lend(why)
         if missing and chosen.refused:

@@ -83,7 +83,7 @@ class Gate:
 
     def refusal(self, request: Request, *, with_token: bool, from_outside: bool = False) -> str | None:
         """Return why a request is refused, or None. A page may be opened ``from_outside``: by a file."""
-        host = request.headers.get("host", "")
+        host = request.headers.get("host") or ""
         if not self._is_this(host):
             return "Host must be the address that hardmax play printed; open that one"
         origin = request.headers.get("origin")

@@ -307,18 +307,6 @@ def _tour() -> bytes:
 
 # -- the other side: a process that answers frames ----------------------------------------------------------
 
-# Questions that a process answers before it reports that it is ready.
-_WARM = {"keys": [[[1.0, 0.0], [0.0, 0.0]], [[-1.0, 1.0], [1.0, 0.0]]], "scores": [[1.0, 0.0], [1.0, 0.0]]}
-_RULES = ["flow", "gd", "normalized", "sign", "adam"]
-_FIRST = (
-    {"ask": "solve", "problem": _WARM},
-    {"ask": "solve", "problem": _WARM, "norm": "linf"},
-    {"ask": "train", "problem": _WARM, "starts": [[1.0, 1.0]], "rules": _RULES},
-    {"ask": "field", "problem": _WARM, "level": 0},
-    {"ask": "check", "sentences": ["a b", "b a"]},
-    {"ask": "words", "texts": [["a b", 1], ["b a", -1]], "epochs": 1},
-)
-
 
 def main() -> None:
     """Get ready as the first frame demands, report that, then answer the questions that follow.
@@ -353,7 +341,10 @@ def _prepared(plain: bool, folder: str | None) -> Callable[[bytes], bytes]:
     elif folder:
         os.environ["NUMBA_CACHE_DIR"] = numba.config.CACHE_DIR = folder
     from hardmax.app.playground.engine import reply
+    from hardmax.app.playground.page import template
 
-    for message in _FIRST[:1] if plain else _FIRST:
-        reply(json.dumps({"v": 1, **message}).encode())
+    # questions that it answers before it reports that it is ready
+    questions = json.loads(template("first_questions.json"))
+    for question in questions[:1] if plain else questions:
+        reply(json.dumps(question).encode())
     return reply

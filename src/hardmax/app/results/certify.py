@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 from hardmax._lib.arguments import WrongType, check_arguments
 from hardmax._lib.reading import read_json
 from hardmax._lib.result import Result
-from hardmax._lib.terminal import DONE, NOT_AS_EXPECTED
+from hardmax._lib.terminal import ending
 from hardmax.margin.certificates import certify as check
 from hardmax.trials.provenance import load_file
 
@@ -38,7 +38,7 @@ class CertifyResult(Result):
     @property
     def exit_code(self) -> int:
         """0 if the certificate is valid, 1 if not."""
-        return DONE if self.valid else NOT_AS_EXPECTED
+        return ending(wrong=not self.valid)
 
     def table(self) -> str:
         """Return what `hardmax certify` prints."""

@@ -19,20 +19,12 @@ from hardmax import __version__
 from hardmax._lib.compiling import MESSAGE, Compiled
 from hardmax._lib.extras import install
 from hardmax._lib.result import Result
-from hardmax._lib.terminal import DONE, NOT_AS_EXPECTED, columns
+from hardmax._lib.terminal import columns, ending
 
 if TYPE_CHECKING:
     from rich.console import Group
 
-# distribution on the package index -> module it is imported as
-PACKAGES = {
-    "numpy": "numpy",
-    "scipy": "scipy",
-    "numba": "numba",
-    "llvmlite": "llvmlite",
-    "python-flint": "flint",
-    "daqp": "daqp",
-}
+PACKAGES = ("numpy", "scipy", "numba", "llvmlite", "python-flint", "daqp")  # on the package index
 NO_NUMBA = "unknown: numba cannot be imported"
 THREADING_LAYERS = {"tbb": "tbbpool", "omp": "omppool", "workqueue": "workqueue"}
 BLAS_VARIABLES = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS")
@@ -66,7 +58,7 @@ class DoctorReport(Result):
     @property
     def exit_code(self) -> int:
         """0 if everything is in order, 1 if not."""
-        return DONE if all(check.ok for check in self.checks) else NOT_AS_EXPECTED
+        return ending(wrong=not all(check.ok for check in self.checks))
 
     @property
     def headline(self) -> str:
@@ -110,7 +102,7 @@ def versions() -> list[Finding]:
     """Return one finding for Python, hardmax, and each package that the numerics use."""
     python = Finding("python", sys.version_info >= (3, 11), f"{platform.python_version()} ({sys.executable})")
     this = Finding("hardmax", True, f"{__version__} ({Path(__file__).parents[2]})")
-    return [python, this, *(_package(*names) for names in PACKAGES.items())]
+    return [python, this, *(_package(name, name.removeprefix("python-")) for name in PACKAGES)]
 
 
 def _package(distribution: str, module: str) -> Finding:

@@ -15,7 +15,7 @@ from hardmax._lib.arguments import check_arguments
 from hardmax._lib.extras import install
 from hardmax._lib.json import attributes, plain
 from hardmax._lib.result import Result
-from hardmax._lib.terminal import DONE, INCOMPLETE, INTERRUPTED, NOT_AS_EXPECTED, Page, command_line, grid
+from hardmax._lib.terminal import Page, command_line, ending, grid
 from hardmax.app.results.session import session
 from hardmax.papers.registry import PAPERS
 from hardmax.trials.provenance import named
@@ -82,11 +82,9 @@ class HuntResult(Result):
     @property
     def exit_code(self) -> int:
         """0 nothing found, 1 refuted, 3 suspected, doubtful or never judged, 130 interrupted."""
-        if self.interrupted:
-            return INTERRUPTED
-        if self.verdict.startswith("refuted"):
-            return NOT_AS_EXPECTED
-        return DONE if self.verdict.startswith("nothing") and self.words.get("holds") else INCOMPLETE
+        is_tested = self.verdict.startswith("nothing") and bool(self.words.get("holds"))
+        is_refuted = self.verdict.startswith("refuted")
+        return ending(interrupted=self.interrupted, wrong=is_refuted, incomplete=not is_tested)
 
     @property
     def proof(self) -> str | None:
@@ -202,9 +200,7 @@ class CatalogueResult(Result):
     @property
     def exit_code(self) -> int:
         """0 if every statement was refuted, 3 if not, 130 interrupted."""
-        if self.interrupted:
-            return INTERRUPTED
-        return DONE if self.refuted == len(self.hunts) else INCOMPLETE
+        return ending(interrupted=self.interrupted, incomplete=self.refuted < len(self.hunts))
 
     def fields(self) -> dict[str, Any]:
         """Return the fields of the JSON object."""

@@ -16,7 +16,7 @@ from hardmax._lib.arguments import check_arguments
 from hardmax._lib.json import attributes
 from hardmax._lib.reading import NotJson, parse_json
 from hardmax._lib.result import Result
-from hardmax._lib.terminal import DONE, INTERRUPTED, NOT_AS_EXPECTED, Page, command_line, grid, shown, spelled
+from hardmax._lib.terminal import Page, command_line, ending, grid, shown, spelled
 from hardmax.app.results.next_token_check import LONGEST, MAX_LENGTH, NAMES
 from hardmax.app.results.session import check_range, session, writable
 from hardmax.data.sentences.punctuation import KEEP
@@ -56,7 +56,7 @@ class GeneratedSentences(Result):
     def exit_code(self) -> int:
         """0 if the dataset has the requested properties, 1 if not."""
         holds = self.analysis.realizable if self.assumption3 else self.analysis.legal
-        return DONE if holds else NOT_AS_EXPECTED
+        return ending(wrong=not holds)
 
     def save(self, path: str | os.PathLike[str]) -> GeneratedSentences:
         """Write the sentences, .json as JSON; return a result with the name of the file."""
@@ -180,7 +180,7 @@ class NextTokenTraining(Result):
     @property
     def exit_code(self) -> int:
         """0, or 130 if steps remain."""
-        return DONE if self.reached.steps >= self.steps else INTERRUPTED
+        return ending(interrupted=self.reached.steps < self.steps)
 
     @property
     def interruption(self) -> str | None:

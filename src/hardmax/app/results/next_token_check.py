@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from hardmax._lib.arguments import check_arguments
 from hardmax._lib.json import attributes
 from hardmax._lib.result import Result
-from hardmax._lib.terminal import DONE, INCOMPLETE, INTERRUPTED, NOT_AS_EXPECTED, others, shown, visible
+from hardmax._lib.terminal import ending, others, shown, visible
 from hardmax.app.results.session import check_range, session, writable
 from hardmax.data.sentences.punctuation import KEEP, apart, checked
 
@@ -223,11 +223,8 @@ class NextTokenReport(Result):
     @property
     def exit_code(self) -> int:
         """0 if realizable, 1 if not, 3 if sentences were cut and none violates, 130 if interrupted."""
-        if not self.is_whole:
-            return INTERRUPTED
-        if self.realizable is None:
-            return INCOMPLETE
-        return DONE if self.realizable else NOT_AS_EXPECTED
+        verdict = self.realizable
+        return ending(interrupted=not self.is_whole, wrong=verdict is False, incomplete=verdict is None)
 
     def save(self, path: str | os.PathLike[str]) -> NextTokenReport:
         """Write the realizable part, .json as JSON; return a result with the name of the file."""

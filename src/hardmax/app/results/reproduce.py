@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from hardmax._lib.arguments import check_arguments
 from hardmax._lib.json import attributes
 from hardmax._lib.result import Result
-from hardmax._lib.terminal import DONE, INTERRUPTED, NOT_AS_EXPECTED, Page, columns, grid
+from hardmax._lib.terminal import Page, columns, ending, grid
 from hardmax.app.results.session import session
 
 if TYPE_CHECKING:
@@ -94,9 +94,7 @@ class ReproduceResult(Result):
     @property
     def exit_code(self) -> int:
         """0 if all claims hold, 1 if not, 130 if figures remain."""
-        if self.resume_command is not None:
-            return INTERRUPTED
-        return DONE if self.holds else NOT_AS_EXPECTED
+        return ending(interrupted=self.resume_command is not None, wrong=not self.holds)
 
     def fields(self) -> dict[str, Any]:
         """Return the fields of the JSON object."""

@@ -7,8 +7,8 @@ A function writes its result, messages and progress to the current session. The 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from contextvars import ContextVar
 from os import PathLike
 from pathlib import Path
@@ -84,20 +84,17 @@ class Session:
         """Return why a file must not be written, if the session has a reason."""
         return None
 
-    @contextmanager
-    def noted(self) -> Iterator[Callable[[], bool]]:
+    def noted(self) -> AbstractContextManager[Callable[[], bool]]:
         """Yield a function that returns whether the session has noted an interrupt."""
-        yield lambda: False
+        return nullcontext(lambda: False)
 
-    @contextmanager
-    def none_lost(self) -> Iterator[None]:
+    def none_lost(self) -> AbstractContextManager[None]:
         """Raise interrupts that compiled code has turned into another error."""
-        yield
+        return nullcontext()
 
-    @contextmanager
-    def stdout_free(self) -> Iterator[None]:
+    def stdout_free(self) -> AbstractContextManager[None]:
         """Keep standard output for the result while code of the user runs."""
-        yield
+        return nullcontext()
 
 
 current: ContextVar[Session] = ContextVar("session", default=Session())  # noqa: B039 - it has no state

@@ -18,7 +18,7 @@ from hardmax._lib.json import attributes
 from hardmax._lib.notebook import save_picture
 from hardmax._lib.reading import read_json
 from hardmax._lib.result import Result
-from hardmax._lib.terminal import DONE, INCOMPLETE, INTERRUPTED, Page, columns, grid
+from hardmax._lib.terminal import Page, columns, ending, grid
 from hardmax.app.results.certify import norm_of_file
 from hardmax.app.results.session import session, writable
 
@@ -141,9 +141,7 @@ class SolveResult(Result):
     @property
     def exit_code(self) -> int:
         """0 if complete, 3 if not, 130 after an interrupt."""
-        if self.interrupted:
-            return INTERRUPTED
-        return DONE if self.status == "complete" else INCOMPLETE
+        return ending(interrupted=self.interrupted, incomplete=self.status != "complete")
 
     def fields(self) -> dict[str, Any]:
         """Return the fields of the JSON object."""
@@ -270,9 +268,8 @@ def selection_fields(selection: FeasibleSelection) -> dict[str, Any]:
 
 
 def _global_fields(tokens: tuple[int, ...], best: MaxMargin) -> dict[str, Any]:
-    fields: dict[str, Any] = {"selection": tokens, "feasible": best.is_feasible}
-    if best.is_feasible is None:
-        fields["status"] = "undecided"
+    status = {"status": "undecided"} if best.is_feasible is None else {}
+    fields: dict[str, Any] = {"selection": tokens, "feasible": best.is_feasible, **status}
     if best.farkas is not None:
         weights = enumerate(best.farkas.tolist())
         fields["farkas"] = [{"row": best.constraints.label(j), "weight": w} for j, w in weights if w]

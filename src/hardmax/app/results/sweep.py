@@ -18,7 +18,7 @@ from hardmax._lib.arguments import check_arguments
 from hardmax._lib.extras import install
 from hardmax._lib.progress import Pace, Watcher
 from hardmax._lib.result import Result
-from hardmax._lib.terminal import DONE, INCOMPLETE, INTERRUPTED, NOT_AS_EXPECTED, command_line, visible
+from hardmax._lib.terminal import command_line, ending, visible
 from hardmax.app.results.session import session, spared, writable
 
 if TYPE_CHECKING:
@@ -117,11 +117,9 @@ class SweepResult(Result):
     @property
     def exit_code(self) -> int:
         """0 if all is done, 1 if trials failed, 3 if some remain, 130 after an interrupt."""
-        if self.interrupted:
-            return INTERRUPTED
-        if self.remaining:
-            return INCOMPLETE
-        return NOT_AS_EXPECTED if self.failed else DONE
+        is_incomplete = self.remaining > 0
+        is_wrong = self.failed > 0 and not is_incomplete
+        return ending(interrupted=self.interrupted, wrong=is_wrong, incomplete=is_incomplete)
 
     def table(self) -> str:
         """Return what `hardmax sweep` prints."""
@@ -185,7 +183,7 @@ class TrialResult(Result):
     @property
     def exit_code(self) -> int:
         """0 if it returned a row, 1 if it raised."""
-        return DONE if self.error is None else NOT_AS_EXPECTED
+        return ending(wrong=self.error is not None)
 
     @property
     def status(self) -> str:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from hardmax._lib.arguments import check_arguments
 from hardmax._lib.json import attributes
 from hardmax._lib.result import Result
-from hardmax._lib.terminal import DONE, INCOMPLETE, INTERRUPTED, NOT_AS_EXPECTED, Page, command_line, grid
+from hardmax._lib.terminal import Page, command_line, ending, grid
 from hardmax.app.results.session import session
 
 if TYPE_CHECKING:
@@ -91,12 +91,10 @@ class VerifyResult(Result):
     @property
     def exit_code(self) -> int:
         """0 if every verdict is as expected, 1 if one is not, 3 if one is undecided, 130 if some remain."""
-        if self.remaining:
-            return INTERRUPTED
-        good = {entry.good for entry in self.checks if entry.check.verdict != "undecided"}
-        if False in good:
-            return NOT_AS_EXPECTED
-        return INCOMPLETE if any(entry.check.verdict == "undecided" for entry in self.checks) else DONE
+        decided = [entry for entry in self.checks if entry.check.verdict != "undecided"]
+        wrong = not all(entry.good for entry in decided)
+        incomplete = len(decided) < len(self.checks)
+        return ending(interrupted=bool(self.remaining), wrong=wrong, incomplete=incomplete)
 
     @property
     def interruption(self) -> str | None:
