@@ -34,8 +34,8 @@ RULES = ("flow", *map(str.lower, _NAMES))
 
 def rule(name: str, rate: float, norm: str = "l2") -> Optimizer:
     """Return the optimizer by its name in the page; the norm is that of normalized descent."""
-    options: dict[str, Any] = {"normalized": {"norm": norm}, "mirror": {"power": 3.0}}.get(name, {})
-    optimizer: Optimizer = getattr(hm.optim, _NAMES[RULES.index(name) - 1])(rate, **options)
+    extra: dict[str, dict[str, Any]] = {"normalized": {"norm": norm}, "mirror": {"power": 3.0}}
+    optimizer: Optimizer = getattr(hm.optim, _NAMES[RULES.index(name) - 1])(rate, **extra.get(name, {}))
     return optimizer
 
 

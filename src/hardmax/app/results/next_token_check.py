@@ -404,7 +404,7 @@ def check(
     checked(punctuation)
     files: tuple[str, ...] = ()
     if isinstance(data, str | os.PathLike):
-        files = tuple("/dev/stdin" if name == "-" else name for name in map(os.fspath, (data, *more)))
+        files = tuple(os.fspath("/dev/stdin" if file == "-" else file) for file in (data, *more))
         if not all(files):
             raise ValueError(
                 "data must be the name of a file, got an empty one; is a shell variable not set?"

@@ -554,8 +554,8 @@ def solve(
                 job.run(bar.to)
         except KeyboardInterrupt:
             session().keep("stopping; the results so far follow")
-    solutions = {"selections": tuple(job.selections), "best": tuple(job.best)}
-    result = SolveResult(posed, name, **solutions, **job.parts, norm=job.norm.name)
+    selections, best = tuple(job.selections), tuple(job.best)
+    result = SolveResult(posed, name, selections, best, norm=job.norm.name, **job.parts)
     session().show(result)
     if certificates is not None:
         count = len(result.save(certificates))
