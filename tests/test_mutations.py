@@ -368,7 +368,7 @@ STATEMENTS: dict[str, list[tuple[str, str, Text, Text, str]]] = {
         ("A-LEM-17", "one tie", "- tau1 * R", "- 3 * tau1 * R", "undecided"),
     ],
     f"{A}/tied.py": [
-        ("A-ERR-5", "2 x 2", "Fraction(int(N) - 1, int(N)) - own**2", "int(N) - 1 - own**2", "fails"),
+        ("A-ERR-5", "2 x 2", "Fraction(int(N) - 1, int(N)) - value**2", "int(N) - 1 - value**2", "fails"),
         (
             "A-LEM-19",
             "2 x 2 after the first step",
@@ -425,7 +425,7 @@ STATEMENTS: dict[str, list[tuple[str, str, Text, Text, str]]] = {
         ),
     ],
     f"{A}/gradients.py": [
-        ("A-LEM-6", "slack constraints", "x = x - kept.T @ (kept @ x)", "pass", "not applicable"),
+        ("A-LEM-6", "slack constraints", "x = x - span.T @ (span @ x)", "pass", "not applicable"),
         (
             "A-LEM-7",
             "no Assumption 4",
@@ -490,7 +490,7 @@ STATEMENTS: dict[str, list[tuple[str, str, Text, Text, str]]] = {
         (
             "A-THM-5S",
             "bad basin, from inside it",
-            'good start", found.loss < found.loss_bound,',
+            'good start", tests.loss < tests.loss_bound,',
             'good start", True,',
             "undecided",
         ),
@@ -558,8 +558,8 @@ STATEMENTS: dict[str, list[tuple[str, str, Text, Text, str]]] = {
         (
             "C-LEM-7",
             "C-FIG-2",
-            "(seen.gradient_star[i] / star)) - 1",
-            "(seen.gradient_star[i] / star)) * 1.02 - 1.02",
+            "(observed.gradient_star[i] / star)) - 1",
+            "(observed.gradient_star[i] / star)) * 1.02 - 1.02",
             "undecided",
         ),
         ("C-THM-1", "C-FIG-2", "gap * t / math.log(t) ** 2", "gap * t**2.05", "undecided"),
@@ -604,7 +604,7 @@ STATEMENTS: dict[str, list[tuple[str, str, Text, Text, str]]] = {
         ),
     ],
     f"{C}/loss.py": [
-        ("C-THM-2", "C-FIG-2", "margin * (1 - 2 * off)", "margin * (1 - off)", "undecided"),
+        ("C-THM-2", "C-FIG-2", "Delta * (1 - 2 * off)", "Delta * (1 - off)", "undecided"),
         ("C-THM-3", "C-FIG-2", "growth = run.rate", "growth = 1.02 * run.rate", "undecided"),
     ],
     "nexttoken/late.py": [

@@ -249,7 +249,7 @@ def test_orders_of_losses():
 
 def test_evidence_of_no_kind_is_asked_for_what_it_found():
     with pytest.raises(NotImplementedError):
-        Evidence().found(Stored({}, {}))
+        Evidence().finding(Stored({}, {}))
     commands = {each.command for item in ITEMS for each in item.evidence}
     assert all(
         re.match(r"(hardmax (verify|reproduce)|python benchmarks/\w+\.py) \S", each) for each in commands

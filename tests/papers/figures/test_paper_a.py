@@ -57,7 +57,7 @@ def plain_first_step(corpus, E, p, v):
 @pytest.mark.parametrize("kind", [lemma2.RANDOM, lemma2.GIVEN])
 def test_errors_are_those_of_the_printed_gradient(kind):
     corpus = lemma2.corpus_of(kind, 8, 4)
-    found = lemma2.draw_by_vectors(kind, corpus, 256, seed=3)
+    found = lemma2.draw_errors(kind, corpus, 256, 3, 1.0, by_vectors=True)
     rng = np.random.default_rng([lemma2.SEED, 8, 4, 256, 3])
     token, cls = plain_first_step(corpus, *hm.embeddings.initial_vectors(corpus.S, 256, rng=rng))
     assert [found.token, found.cls] == pytest.approx([token, cls], rel=1e-10)
@@ -71,14 +71,16 @@ def test_only_the_second_kind_satisfies_assumption_4():
 
 def small_draws():
     corpus = lemma2.corpus_of(lemma2.GIVEN, 4, 3)
-    by_vectors = [lemma2.draw_by_vectors(lemma2.GIVEN, corpus, d, s) for d in (256, 1024) for s in range(5)]
-    far = [lemma2.draw_by_inner_products(lemma2.GIVEN, corpus, 10**45, s, 1.0) for s in range(5)]
-    theorem = [lemma2.draw_by_inner_products(lemma2.GIVEN, corpus, 10**60, s, 576.0) for s in range(5)]
-    return by_vectors + far, theorem
+
+    def draws(d, eta0, by_vectors=False):
+        return [lemma2.draw_errors(lemma2.GIVEN, corpus, d, seed, eta0, by_vectors) for seed in range(5)]
+
+    general = draws(256, 1.0, True) + draws(1024, 1.0, True) + draws(10**45, 1.0)
+    return general, draws(10**60, 576.0)
 
 
 def claims_of(general, theorem, slopes=(-0.5,)):
-    found = lemma2._claims([*general, *theorem], general, list(slopes))
+    found = lemma2.judge([*general, *theorem], general, list(slopes))
     return [claim.id.removeprefix("A-FIG-L2.") for claim in failed(found)]
 
 
@@ -152,7 +154,7 @@ def test_basins_are_those_of_the_oracle(oracles):
 
 
 def claims_about(runs, slack):
-    found = theorem5._claims(runs, slack, np.eye(slack.state.S + 2)[0])
+    found = theorem5.flow_claims(runs, slack, np.eye(slack.state.S + 2)[0])
     return {claim.id.removeprefix("A-FIG-T5.") for claim in failed(found)}
 
 

@@ -151,7 +151,7 @@ def test_synthetic_claims_can_fail():
     case = Case("x", "", plan, train(corpus, plan, Share(Setting()), "none"), model)
     found = case.training
     wrong = replace(case, training=replace(found, a=-found.a, c=-found.c, loss=0.69))
-    names = names_of(synthetic._claims(wrong, case, model, 2))
+    names = names_of(synthetic.judge(wrong, case, model, 2))
     assert names == {
         "vocabulary",
         "frequency",

@@ -1,7 +1,7 @@
 """The hunt itself: units in the order of their numbers on any backend, until one refutes or the budget ends.
 
-A unit is a trial of a sweep, so that seeds, workers, retries and the store are those of sweeps. What counts
-are the first N units whole: which these are does not depend on the number of workers or on who was first.
+A unit is a trial of a sweep, so that seeds, workers, retries and the store are those of sweeps. The first N
+units count, whole: which these are does not depend on the number of workers or on their speed.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ ORDERS = 8  # looks at each kind of order, where a custom function may depend on
 NAMES = {"coordinates": "order and signs of the coordinates"}
 
 
-def shrink(claim: HuntedClaim, candidate: Candidate, found: Judgement) -> tuple[Candidate, Judgement]:
-    """Fewest inputs, tokens and dimensions, then simple numbers, as long as it fails in the same word.
+def shrink(claim: HuntedClaim, candidate: Candidate, judged: Judgement) -> tuple[Candidate, Judgement]:
+    """Reduce a candidate to fewest inputs, tokens and dimensions, then simple numbers, while it fails alike.
 
     Greedy: the first simpler candidate that fails as well is taken, and all is tried again from there.
     """
@@ -55,16 +55,16 @@ def shrink(claim: HuntedClaim, candidate: Candidate, found: Judgement) -> tuple[
             for there in candidate.shrunk(claim.space.ranges):
                 if there.cost >= candidate.cost or not np.isfinite(there.vector()).all():
                     continue
-                judged = claim.judge(there)
+                judgement = claim.judge(there)
                 count += 1
-                if judged.word == found.word or judged.word == "refuted":
-                    candidate, found = there, judged
+                if judgement.word in (judged.word, "refuted"):
+                    candidate, judged = there, judgement
                     break
                 if count >= JUDGEMENTS:
                     break
             else:
                 break
-    return candidate, found
+    return candidate, judged
 
 
 @dataclass(frozen=True)
@@ -76,58 +76,63 @@ class Second:
     note: str | None = None
 
 
-def look_again(claim: HuntedClaim, candidate: Candidate, found: Judgement) -> Second:
+def look_again(claim: HuntedClaim, candidate: Candidate, judged: Judgement) -> Second:
     """Judge the same data in other orders of inputs, tokens and coordinates: answers must not depend on it.
 
-    A hypothesis that holds in one order and not in another is doubtful. A refutation stands by its proof,
+    A hypothesis that holds in one order and not in another is doubtful. A refutation rests on its proof,
     which is in fractions or balls; a suspicion must have the same sign each time, and its digits are those
     that agree. A custom function that treats tokens by their position is suspected all the same, with a note.
     """
     rng = np.random.default_rng(0)
     with serial_blas():
         others = [claim.judge(candidate.shuffled(rng)) for _ in range(LOOKS)]
-    if any(each.word in ("not applicable", "doubtful", "refused") for each in others):
-        return replace(_by_position(claim, candidate, found) or Second("doubtful"), word="doubtful")
-    if found.word == "refuted":
-        return replace(_by_position(claim, candidate, found) or Second("refuted"), word="refuted")
-    assert found.slack is not None
-    if (later := _later(claim, candidate)) is not None:
+    word = judged.word
+    if any(other.word in ("not applicable", "doubtful", "refused") for other in others):
+        word = "doubtful"
+    if word in ("doubtful", "refuted"):
+        return replace(_by_position(claim, candidate, judged) or Second(word), word=word)
+    assert judged.slack is not None
+    # with ten times as many steps, if the claim is a limit and its training has a length
+    steps = signature(claim.stated.test).parameters.get("steps")
+    if steps is not None and claim.stated.kind == "limit":
+        longer = {**candidate.options, "steps": 10 * candidate.options.get("steps", steps.default)}
+        later = claim.judge(candidate.told(longer))
         others.append(later)
-        if later.slack is not None and later.slack > 0.5 * found.slack:
+        if later.slack is not None and later.slack > 0.5 * judged.slack:
             return Second("nothing", 0)  # it was only not late enough
-    if not all(each.slack is not None and each.slack < 0 for each in others):
-        return _by_position(claim, candidate, found) or Second("nothing", 0)
-    if not math.isfinite(found.slack):
+    if not all(other.slack is not None and other.slack < 0 for other in others):
+        return _by_position(claim, candidate, judged) or Second("nothing", 0)
+    if not math.isfinite(judged.slack):
         return Second("suspected", 0)
-    digits = _digits(found, others[:LOOKS])
+    digits = _digits(judged, others[:LOOKS])
     word = "suspected" if digits >= FEWEST else "nothing"
-    return _by_position(claim, candidate, found) or Second(word, digits)
+    return _by_position(claim, candidate, judged) or Second(word, digits)
 
 
-def _digits(found: Judgement, others: Iterable[Judgement]) -> int:
+def _digits(judged: Judgement, others: Iterable[Judgement]) -> int:
     """Count the digits of the slack that agree; 0 where one is not a finite number."""
     fewest = 15
     for other in others:
-        if found.slack == other.slack is not None:
+        if judged.slack == other.slack is not None:
             continue
-        if found.slack is None or other.slack is None or not math.isfinite(found.slack - other.slack):
+        if judged.slack is None or other.slack is None or not math.isfinite(judged.slack - other.slack):
             return 0
-        off = abs(other.slack - found.slack) / max(abs(found.slack), math.ulp(0.0))
+        off = abs(other.slack - judged.slack) / max(abs(judged.slack), math.ulp(0.0))
         fewest = max(0, min(fewest, int(-math.log10(off + 1e-300))))
     return fewest
 
 
-def _by_position(claim: HuntedClaim, candidate: Candidate, found: Judgement) -> Second | None:
-    """Which orders a custom function depends on, and the digits that agree in the others; None for noise."""
-    if not claim.is_custom or found.slack is None or not found.slack < -RESOLVED:
+def _by_position(claim: HuntedClaim, candidate: Candidate, judged: Judgement) -> Second | None:
+    """Return the orders that a custom function depends on, with the agreeing digits; None for noise."""
+    if not claim.is_custom or judged.slack is None or not judged.slack < -RESOLVED:
         return None
     rng = np.random.default_rng(0)
-    depends, digits = [], _digits(found, [claim.judge(candidate)])
+    depends, digits = [], _digits(judged, [claim.judge(candidate)])
     with serial_blas():
         for order in candidate.orders:
             others = [claim.judge(candidate.shuffled(rng, only=order)) for _ in range(ORDERS)]
-            agree = _digits(found, others)
-            if agree < FEWEST or any(each.unmet for each in others):
+            agree = _digits(judged, others)
+            if agree < FEWEST or any(other.unmet for other in others):
                 depends.append(NAMES.get(order, f"order of the {order}"))
             else:
                 digits = min(digits, agree)
@@ -138,39 +143,31 @@ def _by_position(claim: HuntedClaim, candidate: Candidate, found: Judgement) -> 
     return Second("suspected", digits, note)
 
 
-def _later(claim: HuntedClaim, candidate: Candidate) -> Judgement | None:
-    """Judge with ten times as many steps, if the claim is a limit and its training has a length."""
-    asked = signature(claim.stated.test).parameters.get("steps") if claim.stated.kind == "limit" else None
-    if asked is None:
-        return None
-    longer = {**candidate.options, "steps": 10 * candidate.options.get("steps", asked.default)}
-    return claim.judge(candidate.told(longer))
-
-
 def settle(
     claim: HuntedClaim, candidate: Candidate, shrinking: bool = True
 ) -> tuple[str | None, Candidate, Judgement, str | None]:
-    """Shrink a candidate that fails and look again: its verdict (None: nothing), what is left, and a note.
+    """Shrink a candidate that fails and look again: its verdict (None: nothing), the data, and a note.
 
     Without ``shrinking`` the data are judged as they are, and a suspicion stays one.
     """
     judged = claim.judge(candidate)
     if not judged.fails:
         return "hypothesis doubtful" if judged.word == "doubtful" else None, candidate, judged, None
-    small, found = shrink(claim, candidate, judged) if shrinking else (candidate, judged)
-    second = look_again(claim, small, found)
-    if second.word == "doubtful" and shrinking:  # shrunk to an edge: the first one may stand
-        small, found, second = candidate, judged, look_again(claim, candidate, judged)
+    small, judgement = shrink(claim, candidate, judged) if shrinking else (candidate, judged)
+    second = look_again(claim, small, judgement)
+    if second.word == "doubtful" and shrinking:  # shrunk to an edge: the first one may be good
+        small, judgement, second = candidate, judged, look_again(claim, candidate, judged)
     if second.word == "doubtful":
-        return "hypothesis doubtful", small, found, second.note
+        return "hypothesis doubtful", small, judgement, second.note
     if second.word == "nothing" and shrinking:
-        return None, small, found, None
-    if found.word == "refuted":
-        return "refuted (proved)", small, found, second.note
-    radius = next((found.measured[k] for k in ("norm", "|p| of the flow") if k in found.measured), None)
+        return None, small, judgement, None
+    if judgement.word == "refuted":
+        return "refuted (proved)", small, judgement, second.note
+    measured = judgement.measured
+    radius = measured.get("norm", measured.get("|p| of the flow"))
     reach = f", |p| = {radius:.3g}" if isinstance(radius, float) and shrinking else ""
     digits = second.digits if second.word == "suspected" else 0
-    return f"suspected ({digits} digits{reach})", small, found, second.note
+    return f"suspected ({digits} digits{reach})", small, judgement, second.note
 
 
 SUGGESTING_UNITS = 10  # of a hunt under one more condition, at most
@@ -186,20 +183,20 @@ CONDITIONS: dict[str, Callable[[Problem], bool | None]] = {
 }
 
 
-def suggestions(claim: HuntedClaim, found: Candidate, word: str, tries: int, seed: int) -> tuple[str, ...]:
-    """A line for each condition that the counterexample breaks and that keeps a hunt from finding another.
+def suggestions(claim: HuntedClaim, example: Candidate, word: str, tries: int, seed: int) -> tuple[str, ...]:
+    """Return a line for each condition that the counterexample breaks and that prevents another one.
 
     Such a hunt has three times the units that the first one took, ten at most; an empty one is a hint. Of a
     refutation only another one counts, of a suspicion another suspicion too.
     """
-    subject = found.subject()
+    subject = example.subject()
     if not isinstance(subject, Problem) or subject.readout.moves:
         return ()
     lines = []
     for name, holds in CONDITIONS.items():
         if holds(subject) is not False:
             continue
-        narrowed, count, applicable = under(claim, name, holds), 0, 0
+        narrowed, count, applicable = _under(claim, name, holds), 0, 0
         for unit in range(min(3 * tries, SUGGESTING_UNITS)):
             ledger = explore(narrowed, seed + unit)
             count += ledger.count
@@ -212,13 +209,13 @@ def suggestions(claim: HuntedClaim, found: Candidate, word: str, tries: int, see
     return tuple(lines)
 
 
-def under(claim: HuntedClaim, name: str, holds: Callable[[Problem], bool | None]) -> HuntedClaim:
-    """The claim with one more hypothesis."""
+def _under(claim: HuntedClaim, name: str, holds: Callable[[Problem], bool | None]) -> HuntedClaim:
+    """Return the claim with one more hypothesis."""
     test = claim.stated.test
 
-    def narrowed(subject: Problem, **told: Any) -> Outcome:
-        met = Hypothesis(name, holds(subject))
-        return test(subject, **told) if met.holds else Outcome((met,))
+    def narrowed(subject: Problem, **options: Any) -> Outcome:
+        hypothesis = Hypothesis(name, holds(subject))
+        return test(subject, **options) if hypothesis.holds else Outcome((hypothesis,))
 
     return replace(claim, stated=replace(claim.stated, test=narrowed))
 
@@ -268,7 +265,7 @@ class Units:
         return min(whole, key=lambda row: float(row["value"]), default=None)
 
 
-LOST: dict[str, Any] = {"word": "refused", "value": math.inf, "judged": 0, "words": "{}", "candidate": None}
+NO_ROW: dict[str, Any] = {"word": "refused", "value": math.inf, "judged": 0, "words": "{}", "candidate": None}
 
 
 class Drive:
@@ -324,7 +321,7 @@ class Drive:
         }
 
     def run(self) -> None:
-        """Run until there is enough; an interrupt passes through, and `units` still tells what is done."""
+        """Run until there is enough; after an interrupt, `units` has the finished ones."""
         self._read()
         if self._is_enough():
             return
@@ -334,13 +331,13 @@ class Drive:
     def units(self) -> Units:
         """The first units without a gap, up to a refutation and to the number of tries."""
         self._read()
-        found = Units(tuple(self.rows[: self.tries]))
-        if found.hopeless:
-            return Units(found.rows[:HOPELESS])
-        return found if found.refuted is None else Units(found.rows[: found.refuted + 1])
+        units = Units(tuple(self.rows[: self.tries]))
+        if units.hopeless:
+            return Units(units.rows[:HOPELESS])
+        return units if units.refuted is None else Units(units.rows[: units.refuted + 1])
 
     def close(self) -> None:
-        """Let go of the store; one that nobody named goes away."""
+        """Close the store; a temporary one is deleted."""
         if self.reader is not None:
             self.reader.close()
             self.reader = None
@@ -362,7 +359,7 @@ class Drive:
         return self.end is not None and time.monotonic() >= self.end and not waits and bool(self.rows)
 
     def _read(self) -> None:
-        """Take note of the rows that came since, and move those that follow without a gap to the front."""
+        """Read new rows, and move those that follow without a gap to the front."""
         if self.reader is None:
             if not self.path.exists():
                 return
@@ -371,10 +368,10 @@ class Drive:
             except ValueError:
                 return  # the driver is only making it
         first = len(self.rows)
-        columns = "trial, status, row, error"
-        for trial, status, row, error in self.reader.select(columns, "cell = 0 AND trial >= ?", first):
+        rows = self.reader.select("trial, status, row, error", "cell = 0 AND trial >= ?", first)
+        for trial, status, row, error in rows:
             if trial not in self.later:
-                self.later[trial] = row if status == DONE else dict(LOST, raised=error)
+                self.later[trial] = row if status == DONE else dict(NO_ROW, raised=error)
         while len(self.rows) in self.later:
             self.rows.append(self.later.pop(len(self.rows)))
 

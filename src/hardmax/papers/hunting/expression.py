@@ -33,7 +33,7 @@ LONGEST = 500  # characters
 
 
 class Measurements:
-    """The measurements of one problem, each made when it is asked for; a flow is run once at most."""
+    """The measurements of one problem, each made on first use; a flow is run once at most."""
 
     def __init__(self, problem: Problem) -> None:
         self.problem = problem
@@ -58,19 +58,21 @@ class Measurements:
 
     @cached_property
     def limit(self) -> MaxMargin | None:
-        """p_mm of what the flow selects; None if it has none."""
-        limit = (
-            max_margin(self.problem, self.path.selection.tokens) if self.path.selection.is_unique else None
-        )
-        return None if limit is None or limit.direction is None or not self.path.p_norm > 0 else limit
+        """p_mm of the selection of the flow; None if it has none."""
+        chosen = self.path.selection
+        if not chosen.is_unique or not self.path.p_norm > 0:
+            return None
+        best = max_margin(self.problem, chosen.tokens)
+        return None if best.direction is None else best
 
-    def best_selected(self) -> float:
-        """Share of inputs in which the flow selects best-scoring tokens alone."""
+    @property
+    def hits(self) -> int:
+        """The number of inputs in which the flow selects best-scoring tokens alone."""
         good = best_tokens(self.problem).sets
-        return sum(set(a) <= set(b) for a, b in zip(self.path.selection.sets, good, strict=True)) / len(good)
+        return sum(set(a) <= set(b) for a, b in zip(self.path.selection.sets, good, strict=True))
 
     def ball(self, name: str) -> Any | None:
-        """An enclosure of the true measurement in balls, or None where there is none."""
+        """Enclose the true measurement in a ball; None where there is no enclosure."""
         if name in COUNTS:
             return arb(int(self[name]))
         if name == "margin" and self.is_separable:
@@ -81,37 +83,33 @@ class Measurements:
             return (arb(int(square.denominator)) / int(square.numerator)).sqrt()
         if name == "margin" and self.best.status == "infeasible":
             return arb(0)
-        if name == "selection" and self._is_proved():
-            good = best_tokens(self.problem).sets
-            hits = sum(t in b for t, b in zip(self.path.selection.tokens, good, strict=True))
-            return arb(hits) / self.problem.n
-        return None
-
-    def _is_proved(self) -> bool:
-        """Whether what the flow selects is proved, which `enclosure` can do for one input."""
-        chosen = self.path.selection
-        if not chosen.is_unique or self.path.event is not None:
-            return False
-        return (selected(self.problem, np.zeros(self.problem.d)),) == chosen.tokens
+        if name != "selection" or not self.path.selection.is_unique or self.path.event is not None:
+            return None
+        token = selected(self.problem, np.zeros(self.problem.d))  # proved, for one input
+        return arb(self.hits) / self.problem.n if (token,) == self.path.selection.tokens else None
 
 
 MEASUREMENTS: dict[str, Callable[[Measurements], float]] = {
     # max margin of the best-scoring tokens, 0 if nothing separates them
-    "margin": lambda seen: seen.best.margin if seen.is_separable else 0.0,
-    # share of inputs in which the flow from 0 selects a best-scoring token
-    "selection": Measurements.best_selected,
-    # 1 - cos between the flow and p_mm of what it selects
-    "misalignment": lambda seen: math.nan if seen.limit is None else seen.path.cosine_distance(seen.limit),
-    # how far the flow's margin is from that of p_mm, as a share of it
-    "deficit": lambda seen: math.nan if seen.limit is None else seen.path.margin_gap(seen.limit),
+    "margin": lambda measurements: measurements.best.margin if measurements.is_separable else 0.0,
+    # share of inputs in which the flow from 0 selects best-scoring tokens alone
+    "selection": lambda measurements: measurements.hits / measurements.problem.n,
+    # 1 - cos between the flow and p_mm of its selection
+    "misalignment": lambda measurements: (
+        math.nan if measurements.limit is None else measurements.path.cosine_distance(measurements.limit)
+    ),
+    # distance of the flow's margin from that of p_mm, as a share of it
+    "deficit": lambda measurements: (
+        math.nan if measurements.limit is None else measurements.path.margin_gap(measurements.limit)
+    ),
     # |p| where the flow ended, in units in which logits move by one
-    "norm": lambda seen: seen.path.p_norm * longest_difference(seen.problem),
+    "norm": lambda measurements: measurements.path.p_norm * longest_difference(measurements.problem),
     # mean loss where the flow ended
-    "risk": lambda seen: loss(seen.problem, seen.path.p),
+    "risk": lambda measurements: loss(measurements.problem, measurements.path.p),
     # inputs, tokens of the longest input, dimensions
-    "n": lambda seen: seen.problem.n,
-    "T": lambda seen: int(seen.problem.sizes.max()),
-    "d": lambda seen: seen.problem.d,
+    "n": lambda measurements: measurements.problem.n,
+    "T": lambda measurements: int(measurements.problem.sizes.max()),
+    "d": lambda measurements: measurements.problem.d,
 }
 COUNTS = {"n", "T", "d"}  # known exactly
 
@@ -124,7 +122,7 @@ OPERATORS: dict[type[ast.AST], Callable[..., Any]] = {
     ast.UAdd: operator.pos,
 }
 FUNCTIONS = ("abs", "sqrt", "log", "exp")
-# What numbers, powers and functions are: math.pow has no complex results.
+# Numbers, powers and functions in both arithmetics: math.pow has no complex results.
 FLOATS = {"number": float, "power": math.pow, "abs": abs} | {f: getattr(math, f) for f in FUNCTIONS[1:]}
 BALLS = {"number": arb, "power": operator.pow, "abs": abs} | {f: getattr(arb, f) for f in FUNCTIONS[1:]}
 SIGNS: dict[type[ast.cmpop], int] = {ast.LtE: -1, ast.Lt: -1, ast.GtE: 1, ast.Gt: 1, ast.Eq: 0}
@@ -147,17 +145,17 @@ class Relation:
         gap = self.left(values) - self.right(values)
         return self.sign * gap if self.sign else -abs(gap)
 
-    def room(self, seen: Measurements) -> float:
+    def room(self, measurements: Measurements) -> float:
         """Return how far the comparison is from failing; undefined numbers are nan."""
-        values = FLOATS | {name: seen[name] for name in self.names}
+        values = FLOATS | {name: measurements[name] for name in self.names}
         try:
             return float(self._gap(values)) + 0.0
         except (ArithmeticError, ValueError):
             return math.nan
 
-    def decide(self, seen: Measurements) -> bool | None:
+    def decide(self, measurements: Measurements) -> bool | None:
         """Decide the comparison in balls; None if a measurement has no enclosure, or it is too wide."""
-        enclosed = {name: seen.ball(name) for name in self.names}
+        enclosed = {name: measurements.ball(name) for name in self.names}
         if any(value is None for value in enclosed.values()):
             return None
         gap = self._gap(BALLS | enclosed)
@@ -168,7 +166,7 @@ class Relation:
 
 @dataclass(frozen=True)
 class Expression:
-    """A comparison, and one that must hold for it to be asked, parsed; call it with a problem.
+    """A parsed comparison, and a condition on the problems that it is about; call it with a problem.
 
     >>> import hardmax as hm
     >>> from hardmax.papers.hunting.expression import parse
@@ -183,34 +181,35 @@ class Expression:
 
     def __call__(self, problem: Problem) -> Outcome:
         """Test the conjecture on a problem."""
-        seen = Measurements(problem)
+        measurements = Measurements(problem)
         hypotheses: tuple[Hypothesis, ...] = ()
         if self.given is not None:
-            room = self.given.room(seen)
-            met = None if math.isnan(room) else room >= 0 if self.given.closed else room > 0
-            if met and room < 1e-9 and self.given.names - COUNTS:
-                met = None  # on the edge of what floats tell
-            hypotheses = (Hypothesis(self.given.text, met, room),)
-            if not met:
+            room = self.given.room(measurements)
+            holds = None if math.isnan(room) else room >= 0 if self.given.closed else room > 0
+            if holds and room < 1e-9 and self.given.names - COUNTS:
+                holds = None  # within rounding of the bound
+            hypotheses = (Hypothesis(self.given.text, holds, room),)
+            if not holds:
                 return Outcome(hypotheses)
-        slack = self.claim.room(seen)
+        slack = self.claim.room(measurements)
         fails = slack < 0 or (slack == 0 and not self.claim.closed)
-        told = {name: seen[name] for name in sorted(self.claim.names)}
-        if "path" in seen.__dict__:
-            told["|p| of the flow"] = seen.path.p_norm
-        proof = self._proof(seen) if fails else None
-        return Outcome(hypotheses, -math.ulp(0.0) if fails and slack == 0 else slack, told, proof=proof)
+        measured = {name: measurements[name] for name in sorted(self.claim.names)}
+        if "path" in measurements.__dict__:
+            measured["|p| of the flow"] = measurements.path.p_norm
+        if not fails:
+            return Outcome(hypotheses, slack, measured)
+        # once more in balls, where all measurements have enclosures
+        given, proof = self.given, None
 
-    def _proof(self, seen: Measurements) -> str | None:
-        """Evaluate the line once more in balls, where all its measurements have enclosures."""
-        given = self.given
+        def is_refuted() -> bool:
+            applies = given is None or given.decide(measurements)
+            return bool(applies and self.claim.decide(measurements) is False)
+
         for bits in (128, 512):
-            if at_precision(
-                bits, lambda: (given is None or given.decide(seen)) and self.claim.decide(seen) is False
-            ):
+            if proof is None and at_precision(bits, is_refuted):
                 names = self.claim.names | (given.names if given else frozenset())
-                return PROOF if "selection" in names else f"fractions and ball arithmetic, {bits} bits"
-        return None
+                proof = PROOF if "selection" in names else f"fractions and ball arithmetic, {bits} bits"
+        return Outcome(hypotheses, slack or -math.ulp(0.0), measured, proof=proof)
 
 
 def parse(text: str) -> Expression:
@@ -225,22 +224,21 @@ def _compare(text: str) -> Relation:
     try:
         tree = ast.parse(text.strip(), mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        raise ValueError(
-            f"a conjecture must be a comparison such as 'selection == 1', got {text!r}"
-        ) from None
+        problem = f"a conjecture must be a comparison such as 'selection == 1', got {text!r}"
+        raise ValueError(problem) from None
     if not isinstance(tree, ast.Compare) or len(tree.ops) != 1 or type(tree.ops[0]) not in SIGNS:
         raise ValueError(
             f"a conjecture must be one comparison by <=, <, >=, > or ==, got {text.strip()!r}; "
             "a condition follows the word given"
         )
     left, right = _term(tree.left), _term(tree.comparators[0])
-    names = {each.id for each in ast.walk(tree) if isinstance(each, ast.Name)} & {*MEASUREMENTS}
+    names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)} & {*MEASUREMENTS}
     closed = isinstance(tree.ops[0], ast.LtE | ast.GtE | ast.Eq)
     return Relation(ast.unparse(tree), left, right, SIGNS[type(tree.ops[0])], closed, frozenset(names))
 
 
 def _term(node: ast.AST) -> Term:
-    """Return arithmetic on measurements as a function of their values; refuse whatever else a node is."""
+    """Return arithmetic on measurements as a function of their values; refuse any other node."""
     match node:
         case ast.Constant(value=value) if _is_number(value, 1e100):
             return lambda values: values["number"](value)

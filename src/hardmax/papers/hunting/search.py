@@ -1,6 +1,6 @@
 """One unit of a hunt: random candidates, then moves and continuous steps from the best of them.
 
-A unit has a number of judgements to spend, not seconds, and its own seed: what it finds depends on nothing
+A unit has a number of judgements to spend, not seconds, and its own seed: its result depends on nothing
 else. It ends at the first refutation.
 """
 
@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 
 from hardmax._lib.parallel import serial_blas
-from hardmax.papers.checking.check import Reading
 from hardmax.papers.hunting.claims import HuntedClaim, Judgement, claim_of
 from hardmax.papers.hunting.space import Candidate
 
@@ -36,23 +35,20 @@ class BestCandidate:
 
     def look(self, candidate: Candidate) -> Judgement:
         """Judge one more, and keep it if it is the best; a refutation ends the unit."""
-        found = self.claim.judge(candidate)
+        judged = self.claim.judge(candidate)
         self.count += 1
-        self.words[found.word] += 1
-        if found.word == "refused" and self.error is None:
-            self.error = str(found.measured["error"])
-        if self.judged is None or (found.word != "refuted", found.value) < (
-            self.judged.word != "refuted",
-            self.judged.value,
-        ):
-            self.best, self.judged = candidate, found
-        if found.word == "refuted":
+        self.words[judged.word] += 1
+        if judged.word == "refused" and self.error is None:
+            self.error = str(judged.measured["error"])
+        if self.judged is None or judged.word == "refuted" or judged.value < self.judged.value:
+            self.best, self.judged = candidate, judged
+        if judged.word == "refuted":
             raise _Refuted
-        return found
+        return judged
 
 
 def explore(claim: HuntedClaim, seed: int) -> BestCandidate:
-    """One unit of work."""
+    """Search in one unit of work."""
     rng, ledger = np.random.default_rng(seed), BestCandidate(claim)
     with serial_blas(), suppress(_Refuted):
         for _ in range(DRAWS):
@@ -64,11 +60,11 @@ def explore(claim: HuntedClaim, seed: int) -> BestCandidate:
 
 
 class _Refuted(Exception):
-    """Ends a unit: there is nothing better to be had."""
+    """Ends a unit: nothing is better than a refutation."""
 
 
 def _climb(ledger: BestCandidate, rng: np.random.Generator, moves: int) -> None:
-    """Discrete moves, up to three at once; one that is as good is taken too, so that plateaus are crossed."""
+    """Take discrete moves, up to three at once, also as good ones, so that plateaus are crossed."""
     assert ledger.best is not None
     assert ledger.judged is not None
     here, height = ledger.best, ledger.judged.value
@@ -76,21 +72,29 @@ def _climb(ledger: BestCandidate, rng: np.random.Generator, moves: int) -> None:
         there = here
         for _ in range(int(rng.integers(1, 4))):
             there = there.moved(rng, ledger.claim.space.ranges)
-        found = ledger.look(there)
-        if found.value <= height:
-            here, height = there, found.value
+        value = ledger.look(there).value
+        if value <= height:
+            here, height = there, value
 
 
 def _slide(ledger: BestCandidate, rng: np.random.Generator, steps: int) -> None:
-    """Continuous steps: CMA-ES where it is installed, Gaussian steps of an adapted size otherwise."""
+    """Take continuous steps: CMA-ES where it is installed, Gaussian steps of an adapted size otherwise."""
     assert ledger.best is not None
+    assert ledger.judged is not None
     start = ledger.best
     x = start.vector()
     if not x.size:
         _climb(ledger, rng, steps)
         return
     if (cma := strategy()) is None or x.size < 2:  # CMA-ES needs two dimensions
-        _gauss(ledger, rng, start, steps)
+        height, size = ledger.judged.value, 0.3  # the step grows with a success and shrinks with a failure
+        for _ in range(steps):
+            there = x + size * rng.normal(size=x.size)
+            value = ledger.look(start.at(there)).value
+            if value < height:
+                x, height, size = there, value, 1.5 * size
+            else:
+                size *= 0.9
         return
     search = cma.CMAEvolutionStrategy(
         x, 0.3, {"seed": int(rng.integers(1, 2**31)), "verbose": -9, "verb_log": 0, "verb_disp": 0}
@@ -100,19 +104,6 @@ def _slide(ledger: BestCandidate, rng: np.random.Generator, steps: int) -> None:
         points = search.ask()
         search.tell(points, [ledger.look(start.at(np.asarray(point))).value for point in points])
         spent += len(points)
-
-
-def _gauss(ledger: BestCandidate, rng: np.random.Generator, start: Candidate, steps: int) -> None:
-    """One parent, one child; the step grows with a success and shrinks with a failure."""
-    assert ledger.judged is not None
-    x, height, size = start.vector(), ledger.judged.value, 0.3
-    for _ in range(steps):
-        there = x + size * rng.normal(size=x.size)
-        found = ledger.look(start.at(there))
-        if found.value < height:
-            x, height, size = there, found.value, 1.5 * size
-        else:
-            size *= 0.9
 
 
 @lru_cache(maxsize=1)
@@ -125,26 +116,24 @@ def strategy() -> Any:
     return cma
 
 
-@lru_cache(maxsize=8)
-def _claim(target: str, reading: Reading, space: str, loss: str | None) -> HuntedClaim:
-    return claim_of(target, reading, space, loss)
+_claim = lru_cache(maxsize=8)(claim_of)
 
 
 def unit(parameters: dict[str, Any], seed: int) -> dict[str, Any]:
-    """A unit as a trial of a sweep: scalars, with the candidate as JSON."""
+    """Run a unit as a trial of a sweep, which returns scalars, with the candidate as JSON."""
     claim = _claim(parameters["claim"], parameters["reading"], parameters["space"], parameters.get("loss"))
     return row_of(explore(claim, seed))
 
 
-def row_of(found: BestCandidate) -> dict[str, Any]:
+def row_of(ledger: BestCandidate) -> dict[str, Any]:
     """Return a unit as the row of a sweep."""
-    assert found.best is not None
-    assert found.judged is not None
+    assert ledger.best is not None
+    assert ledger.judged is not None
     return {
-        "word": found.judged.word,
-        "value": found.judged.value,
-        "judged": found.count,
-        "words": json.dumps(found.words),
-        "raised": found.error,
-        "candidate": json.dumps(found.best.to_dict()),
+        "word": ledger.judged.word,
+        "value": ledger.judged.value,
+        "judged": ledger.count,
+        "words": json.dumps(ledger.words),
+        "raised": ledger.error,
+        "candidate": json.dumps(ledger.best.to_dict()),
     }

@@ -1,4 +1,4 @@
-"""The space of a hunt: which kind of data a claim is about, how large, and what the claim must be told.
+"""The space of a hunt: the kind of data of a claim, its sizes, and the options of the claim.
 
 A candidate is data that a claim may fail on: lists and arrays that a move can change, not the subject made of
 them. Both kinds have the same methods. They move to a neighbor, shrink, come in another order of their
@@ -28,12 +28,12 @@ RANGES: dict[str, Ranges] = {
     "sentences": {"n": (2, 5), "T": (2, 5), "V": (2, 5)},
 }
 
-KNOWN = ("selection", "p", "q", "start", "rho", VALUES)  # what can be drawn in addition to the data
+OPTIONS = ("selection", "p", "q", "start", "rho", VALUES)  # what can be drawn in addition to the data
 
 
 @dataclass(frozen=True)
 class Space:
-    """Kind of data, ranges of its sizes, and what is drawn in addition: selections, vectors, numbers.
+    """Kind of data, ranges of its sizes, and options that are drawn too: selections, vectors, numbers.
 
     >>> import numpy as np
     >>> from hardmax.papers.hunting.space import Space, read_ranges
@@ -45,7 +45,7 @@ class Space:
 
     kind: str  # scores, tokens, queries, labels; corpus; sentences
     ranges: Ranges
-    drawn: tuple[str, ...] = ()
+    options: tuple[str, ...] = ()  # that are drawn
     fixed: tuple[tuple[str, Any], ...] = ()
     loss: str | None = None  # of every problem; None draws it
 
@@ -55,16 +55,16 @@ class Space:
         return self.kind if self.kind in ("corpus", "sentences") else "problem"
 
     def draw(self, rng: np.random.Generator) -> Candidate:
-        """A random candidate with all its options."""
+        """Draw a candidate with all its options."""
         if self.family == "problem":
-            made: Any = draw_problem(self.kind, self.ranges, rng)
-            made = made if self.loss is None else replace(made, loss=self.loss)
+            candidate: Any = draw_problem(self.kind, self.ranges, rng)
+            candidate = candidate if self.loss is None else replace(candidate, loss=self.loss)
         else:
-            made = (draw_corpus if self.family == "corpus" else draw_sentences)(self.ranges, rng)
-        for name in self.drawn:
-            made.options[name] = _given(name, made, rng)
-        made.options.update(self.fixed)
-        return made
+            candidate = (draw_corpus if self.family == "corpus" else draw_sentences)(self.ranges, rng)
+        for name in self.options:
+            candidate.options[name] = _draw_option(name, candidate, rng)
+        candidate.options.update(self.fixed)
+        return candidate
 
     def with_loss(self, loss: str | None) -> Space:
         """Return the space with problems of one loss; a ValueError names those that it has."""
@@ -78,22 +78,19 @@ class Space:
         return replace(self, loss=loss)
 
 
-def _given(name: str, made: Any, rng: np.random.Generator) -> Any:
-    if name == "selection" and isinstance(made, WordsCandidate):
-        return [
-            sorted(set(rng.choice(row, size=int(rng.integers(1, len(row) + 1))).tolist()))
-            for row in made.rows
-        ]
+def _draw_option(name: str, candidate: Any, rng: np.random.Generator) -> Any:
+    if name == "selection" and isinstance(candidate, WordsCandidate):
+        picks = [rng.choice(row, size=int(rng.integers(1, len(row) + 1))) for row in candidate.rows]
+        return [sorted(set(pick.tolist())) for pick in picks]
     if name == "selection":
-        return tuple(int(rng.integers(len(part))) for part in made.tokens)
+        return tuple(int(rng.integers(len(part))) for part in candidate.tokens)
     if name == VALUES:
-        return rng.integers(-1, 2, size=made.size[2]).astype(float)
+        return rng.integers(-1, 2, size=candidate.size[2]).astype(float)
     if name == "rho":
         return float(rng.choice([0.25, 0.5, 1.0, 2.0, 4.0]))
-    if name == "q" and "p" in made.options:  # a neighbor of p, so that both select the same more often
-        return made.options["p"] + 0.3 * rng.normal(size=made.d)
-    vector: np.ndarray = rng.normal(size=made.d)
-    return vector
+    if name == "q" and "p" in candidate.options:  # a neighbor of p, so that both select the same more often
+        return candidate.options["p"] + 0.3 * rng.normal(size=candidate.d)
+    return rng.normal(size=candidate.d)
 
 
 def space_of(stated: Statement, ranges: str | None = None) -> Space:
@@ -114,24 +111,24 @@ def space_of(stated: Statement, ranges: str | None = None) -> Space:
         kind = "sentences"
     required = (p.name for p in others if p.default is p.empty and p.kind is p.KEYWORD_ONLY)
     drawn = stated.draws or tuple(required)
-    if unknown := [name for name in drawn if name not in KNOWN]:
-        raise ValueError(f"a conjecture may ask for {', '.join(KNOWN)} besides its data, got {unknown[0]}")
+    if unknown := [name for name in drawn if name not in OPTIONS]:
+        raise ValueError(f"a conjecture may ask for {', '.join(OPTIONS)} besides its data, got {unknown[0]}")
     family = kind if kind in RANGES else "problem"
     return Space(kind, read_ranges(ranges, family), drawn, tuple(stated.hunt.items()))
 
 
 def read_ranges(text: str | None, family: str) -> Ranges:
-    """``n=2..4,T=3,d=2..3`` as ranges, over the defaults of the kind.
+    """Read ``n=2..4,T=3,d=2..3`` as ranges, over the defaults of the kind.
 
     >>> from hardmax.papers.hunting.space import read_ranges
     >>> read_ranges("n=2..4,T=3", "problem")
     {'n': (2, 4), 'T': (3, 3), 'd': (1, 3)}
     """
-    found = dict(RANGES[family])
-    for part in (text or "").replace(" ", "").split(",") if text else ():
+    ranges = dict(RANGES[family])
+    for part in text.replace(" ", "").split(",") if text else ():
         match = re.fullmatch(r"(\w+)=(\d{1,6})(?:\.\.(\d{1,6}))?", part)
-        if match is None or match[1] not in found:
-            names = ", ".join(found)
+        if match is None or match[1] not in ranges:
+            names = ", ".join(ranges)
             raise ValueError(
                 f"space must be ranges of {names}, as n=2..4 or n=3, got {part!r}; separate them by commas"
             )
@@ -140,16 +137,16 @@ def read_ranges(text: str | None, family: str) -> Ranges:
             raise ValueError(
                 f"space: {name} must go from 1 or more up to {LARGEST[name]} at most, got {low}..{high}"
             )
-        found[name] = (low, high)
-    return found
+        ranges[name] = (low, high)
+    return ranges
 
 
 def ranges_text(ranges: Ranges) -> str:
-    """Ranges as `read_ranges` reads them."""
+    """Write ranges as `read_ranges` reads them."""
     return ",".join(f"{name}={low}..{high}" for name, (low, high) in ranges.items())
 
 
-def candidate_of(made: dict[str, Any]) -> Candidate:
-    """Read what ``to_dict`` of a candidate wrote."""
-    kind = ProblemCandidate if made["kind"] == "problem" else WordsCandidate
-    return kind.of_dict(made)
+def candidate_of(parts: dict[str, Any]) -> Candidate:
+    """Read the output of ``to_dict`` of a candidate."""
+    kind = ProblemCandidate if parts["kind"] == "problem" else WordsCandidate
+    return kind.of_dict(parts)

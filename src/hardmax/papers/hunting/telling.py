@@ -1,4 +1,4 @@
-"""A counterexample handed over: lines for a terminal, a file that other commands read, a picture, LaTeX."""
+"""A counterexample as lines for a terminal, a file that other commands read, a picture, or LaTeX."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def told(candidate: Candidate) -> list[str]:
-    """The data, one line for each input."""
+    """Return the data, one line for each input."""
     n, T, d = candidate.size
     if isinstance(candidate, WordsCandidate):
         lines = [f"{n} {'sequences' if candidate.labels else 'sentences'}, {T} tokens, {d} words"]
@@ -36,10 +36,10 @@ def told(candidate: Candidate) -> list[str]:
         lines = [f"n = {n}, {T} tokens, d = {d}, {candidate.loss} loss"]
         for i, part in enumerate(candidate.tokens):
             keys = "  ".join(_vector(row) for row in part)
-            beside = [] if candidate.scores is None else [f"scores {_vector(candidate.scores[i])}"]
-            beside += [] if candidate.labels is None else [f"label {int(candidate.labels[i]):+d}"]
-            beside += [] if candidate.queries is None else [f"query {_vector(candidate.queries[i])}"]
-            lines.append(f"  {keys}   {', '.join(beside)}")
+            marks = [] if candidate.scores is None else [f"scores {_vector(candidate.scores[i])}"]
+            marks += [] if candidate.labels is None else [f"label {int(candidate.labels[i]):+d}"]
+            marks += [] if candidate.queries is None else [f"query {_vector(candidate.queries[i])}"]
+            lines.append(f"  {keys}   {', '.join(marks)}")
         if candidate.head is not None:
             lines.append(f"  head {_vector(candidate.head)}")
     return lines + [f"  {name} {value}" for name, value in _vectors(candidate).items()]
@@ -51,7 +51,7 @@ def _vectors(candidate: Candidate) -> dict[str, str]:
 
 
 def _vector(x: Any) -> str:
-    return "(" + ", ".join(_number(each) for each in x) + ")"
+    return "(" + ", ".join(map(_number, x)) + ")"
 
 
 def _number(x: Any) -> str:
@@ -61,7 +61,7 @@ def _number(x: Any) -> str:
 
 
 def write(candidate: Candidate, folder: Path, claim: str, verdict: str, proof: str | None) -> list[Path]:
-    """The counterexample, first in the list; a picture where d <= 2; LaTeX."""
+    """Write the counterexample, first in the list; a picture where d <= 2; LaTeX."""
     folder.mkdir(parents=True, exist_ok=True)
     if isinstance(candidate, ProblemCandidate):
         data = folder / "counterexample.json"
@@ -71,9 +71,9 @@ def write(candidate: Candidate, folder: Path, claim: str, verdict: str, proof: s
         with whole_text(data) as file:
             file.write(_text(candidate))
     files = [data]
-    if (drawn := picture(candidate)) is not None:
+    if (figure := picture(candidate)) is not None:
         files.append(folder / "counterexample.svg")
-        drawn.savefig(files[-1])
+        figure.savefig(files[-1])
     fragment = folder / "counterexample.tex"
     with whole_text(fragment) as file:
         file.write(latex(candidate, claim, verdict, proof))
@@ -92,7 +92,7 @@ def _text(candidate: WordsCandidate) -> str:
 
 
 def read(claim: HuntedClaim, file: Path, given: Mapping[str, Any]) -> Candidate:
-    """Read the data of a file as a candidate, with what the claim receives in addition."""
+    """Read the data of a file as a candidate, with the options of the claim."""
     subject = read_subject(claim.space.family, file)
     options = {k: np.array(v, dtype=float) if k in (*VECTORS, VALUES) else v for k, v in given.items()}
     if isinstance(subject, Problem):
@@ -105,7 +105,7 @@ def read(claim: HuntedClaim, file: Path, given: Mapping[str, Any]) -> Candidate:
 
 
 def problem_candidate(problem: Problem) -> ProblemCandidate:
-    """A problem of keys and scores, or of tokens, labels and a head that are their own keys."""
+    """Return a candidate of keys and scores, or of tokens, labels and a head that are their own keys."""
     tokens = tuple(problem.split(problem.keys[problem.tokens]))
     head = problem.readout.linear
     if head is not None and head.values is not None and np.array_equal(head.values, problem.keys):
@@ -114,7 +114,7 @@ def problem_candidate(problem: Problem) -> ProblemCandidate:
 
 
 def picture(candidate: Candidate) -> Figure | None:
-    """Keys of a problem on a line or in the plane, with scores, and the directions that attract."""
+    """Draw keys of a problem on a line or in the plane, with scores, and the directions that attract."""
     if not isinstance(candidate, ProblemCandidate) or candidate.d > 2 or candidate.queries is not None:
         return None
     from matplotlib.figure import Figure
@@ -124,15 +124,15 @@ def picture(candidate: Candidate) -> Figure | None:
     problem = candidate.subject()
     keys, scores = problem.keys[problem.tokens], problem.scores
     flat = np.column_stack([keys, np.zeros(len(keys))]) if candidate.d == 1 else keys
-    for i, (part, own) in enumerate(zip(problem.split(flat), problem.split(scores), strict=True)):
+    for i, (part, heights) in enumerate(zip(problem.split(flat), problem.split(scores), strict=True)):
         lifted = part + np.array([0.0, 0.15 * i if candidate.d == 1 else 0.0])
         axes.plot(*lifted.T, "o", ms=7, mfc="none" if i % 2 else None, color=f"C{i}", label=f"input {i}")
-        for place, score in zip(lifted, own, strict=True):
+        for place, score in zip(lifted, heights, strict=True):
             axes.annotate(f"{score:g}", place, (4, 5), textcoords="offset points", fontsize=8)
     reach = float(np.abs(flat).max()) or 1.0
-    for found in attractors(problem, limit=20):
-        if found.direction is not None:
-            end = reach * np.append(found.direction, [0.0] * (2 - candidate.d))
+    for attractor in attractors(problem, limit=20):
+        if attractor.direction is not None:
+            end = reach * np.append(attractor.direction, [0.0] * (2 - candidate.d))
             axes.annotate("", (end[0], end[1]), (0, 0), arrowprops={"arrowstyle": "->", "color": "0.4"})
     axes.set(xlim=(-1.4 * reach, 1.4 * reach), ylim=(-1.4 * reach, 1.4 * reach), aspect="equal")
     axes.legend(fontsize=7, frameon=False, loc="upper left")
@@ -141,7 +141,7 @@ def picture(candidate: Candidate) -> Figure | None:
 
 
 def latex(candidate: Candidate, claim: str, verdict: str, proof: str | None) -> str:
-    """The numbers as a fragment for a paper."""
+    """Return the numbers as a fragment for a paper."""
     n, _, d = candidate.size
     name = claim.replace("_", r"\_")
     head = f"% {claim}: {verdict}\n\\textbf{{{name}}} fails for "
@@ -163,5 +163,5 @@ def latex(candidate: Candidate, claim: str, verdict: str, proof: str | None) -> 
         if candidate.head is not None:
             parts.append(f"$v = {_vector(candidate.head)}$")
         body = f"$n = {n}$, $d = {d}$, {candidate.loss} loss: {'; '.join(parts)}"
-    told = "".join(f", {name} ${value}$" for name, value in _vectors(candidate).items())
-    return f"{head}{body}{told}.{'' if proof is None else f' Proof: {proof}.'}\n"
+    options = "".join(f", {name} ${value}$" for name, value in _vectors(candidate).items())
+    return f"{head}{body}{options}.{'' if proof is None else f' Proof: {proof}.'}\n"

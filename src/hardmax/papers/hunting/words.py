@@ -4,20 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from itertools import zip_longest
 from typing import Any, ClassVar
 
 import numpy as np
 
 from hardmax.data.corpora.corpus import Corpus
-from hardmax.papers.hunting.candidate import (
-    Ranges,
-    Size,
-    as_lists,
-    costs,
-    draw_size,
-    rounded,
-    with_simpler_number,
-)
+from hardmax.papers.hunting import candidate
+from hardmax.papers.hunting.candidate import Ranges, Size
 
 VALUES = "values"  # option: a value for each word, of which statements about values make E = [I | values]
 Rows = tuple[tuple[int, ...], ...]
@@ -46,17 +40,17 @@ class WordsCandidate:
     @property
     def cost(self) -> float:
         """Sequences, tokens and words, then their numbers and those of the options."""
-        inside = sum(len(each) for each in self.options.get("selection", ()))
-        return 1000.0 * sum(self.size) + sum(map(sum, self.rows)) + inside + costs(self.vector())
+        selected = sum(map(len, self.options.get("selection", ())))
+        return 1000.0 * sum(self.size) + sum(map(sum, self.rows)) + selected + candidate.costs(self.vector())
 
     def subject(self) -> Any:
-        """The corpus, or sentences as text: a, b, c, ..."""
+        """Return the corpus, or sentences as text: a, b, c, ..."""
         if self.labels is None:
             return [" ".join(word(x) for x in row) for row in self.rows]
         return Corpus.from_sequences([list(row) for row in self.rows], list(self.labels))
 
     def vector(self) -> np.ndarray:
-        """The values of words, where a claim takes them."""
+        """Return the values of words, where a claim takes them."""
         return np.array(self.options.get(VALUES, ()), dtype=float)
 
     def at(self, vector: np.ndarray) -> WordsCandidate:
@@ -65,40 +59,36 @@ class WordsCandidate:
             return self
         return self.told({**self.options, VALUES: np.asarray(vector, dtype=float)})
 
-    def _made(self, rows: Any, labels: Any = None) -> WordsCandidate:
-        """With other rows: words numbered in the order in which they come, values and selections kept."""
-        order: dict[int, int] = {}
-        for row in rows:
-            for x in row:
-                order.setdefault(x, len(order))
+    def with_rows(self, rows: Any, labels: Any = None) -> WordsCandidate:
+        """Return the candidate with other rows, words numbered in order of appearance."""
+        words = dict.fromkeys(x for row in rows for x in row)
+        order = {x: k for k, x in enumerate(words)}
         options = dict(self.options)
         if VALUES in options:
             old = options[VALUES]
             options[VALUES] = np.array([old[x] if x < len(old) else 0.0 for x in order])
         if "selection" in options:
-            chosen = options["selection"]
-            kept = [set(chosen[i]) if i < len(chosen) else set() for i in range(len(rows))]
+            pairs = zip_longest(options["selection"][: len(rows)], rows, fillvalue=())
             options["selection"] = [
-                sorted({order[x] for x in own & set(row)} or {order[row[0]]})
-                for own, row in zip(kept, rows, strict=True)
+                sorted({order[x] for x in {*chosen} & {*row}} or {order[row[0]]}) for chosen, row in pairs
             ]
         new = tuple(tuple(order[x] for x in row) for row in rows)
         return replace(self, rows=new, labels=self.labels if labels is None else labels, options=options)
 
     def moved(self, rng: np.random.Generator, ranges: Ranges) -> WordsCandidate:
-        """A word exchanged, copied, dropped or added, a label turned, a value tied or rounded."""
+        """Exchange, copy, drop or add a word, turn a label, tie or round a value."""
         i = int(rng.integers(len(self.rows)))
-        row, words = list(self.rows[i]), sorted({x for each in self.rows for x in each})
+        row, words = list(self.rows[i]), sorted({x for other in self.rows for x in other})
         kind = int(rng.integers(7))
         if kind == 0 and "selection" in self.options:
-            chosen = [list(each) for each in self.options["selection"]]
+            chosen = list(map(list, self.options["selection"]))
             chosen[i] = sorted(set(rng.choice(row, size=int(rng.integers(1, len(row) + 1))).tolist()))
             return self.told({**self.options, "selection": chosen})
         if kind <= 1 and VALUES in self.options:
             x = self.vector()
             a, b = rng.integers(len(x), size=2)
             x[a] = (x[b], -x[a], 0.0, x[a] + 1)[int(rng.integers(4))]
-            return self.at(rounded(x, 1) if rng.random() < 0.3 else x)
+            return self.at(candidate.rounded(x, 1) if rng.random() < 0.3 else x)
         smaller = list(self._dropped(ranges))
         if kind == 2 and smaller:
             return smaller[int(rng.integers(len(smaller)))]
@@ -109,22 +99,28 @@ class WordsCandidate:
         else:
             new = len(words) if len(words) < ranges["V"][1] and rng.random() < 0.3 else int(rng.choice(words))
             row[int(rng.integers(len(row)))] = new
-        return self._made([row if j == i else each for j, each in enumerate(self.rows)])
+        return self._with_row(i, row)
+
+    def _with_row(self, i: int, row: Any) -> WordsCandidate:
+        return self.with_rows([row if j == i else other for j, other in enumerate(self.rows)])
 
     def _picked(self, places: Iterable[int]) -> WordsCandidate:
-        """The sequences at these places, in this order."""
+        """Return the sequences at these places, in this order."""
         order, options = list(places), dict(self.options)
         if "selection" in options:
             options["selection"] = [options["selection"][i] for i in order]
         labels = None if self.labels is None else tuple(self.labels[i] for i in order)
-        return replace(self, options=options)._made([self.rows[i] for i in order], labels)
+        return replace(self, options=options).with_rows([self.rows[i] for i in order], labels)
 
     def _dropped(self, ranges: Ranges) -> Iterator[WordsCandidate]:
-        """The smaller ones that are data: sentences of one token each have no next token."""
-        return (x for x in self._less(ranges) if x.labels is not None or max(map(len, x.rows)) > 1)
+        """Yield candidates with one sequence or token less, or two words made one.
 
-    def _less(self, ranges: Ranges) -> Iterator[WordsCandidate]:
-        """One sequence less, one token less, or two words that become one."""
+        Sentences of one token each have no next token and are left out.
+        """
+        smaller = self._smaller(ranges)
+        return (x for x in smaller if x.labels is not None or max(map(len, x.rows)) > 1)
+
+    def _smaller(self, ranges: Ranges) -> Iterator[WordsCandidate]:
         if len(self.rows) > ranges.get("n", (1, 1))[0]:
             for i in range(len(self.rows)):
                 yield self._picked(k for k in range(len(self.rows)) if k != i)
@@ -135,33 +131,32 @@ class WordsCandidate:
         words = {x for row in self.rows for x in row}
         for a in words:
             for b in range(a):
-                yield self._made([[b if x == a else x for x in row] for row in self.rows])
+                yield self.with_rows([[b if x == a else x for x in row] for row in self.rows])
         if self.labels is None:
             for i, row in enumerate(self.rows):
                 for t in range(len(row) if len(row) > 1 else 0):
-                    less_row = row[:t] + row[t + 1 :]
-                    yield self._made([less_row if j == i else each for j, each in enumerate(self.rows)])
+                    yield self._with_row(i, row[:t] + row[t + 1 :])
         elif len(self.rows[0]) > ranges.get("T", (1, 1))[0]:
             for x in words:  # sequences stay of one length: one token of each goes, x where it can be
                 cut = [row.index(x) if x in row else len(row) - 1 for row in self.rows]
-                yield self._made([r[:t] + r[t + 1 :] for r, t in zip(self.rows, cut, strict=True)])
+                yield self.with_rows([r[:t] + r[t + 1 :] for r, t in zip(self.rows, cut, strict=True)])
 
     def shrunk(self, ranges: Ranges) -> Iterator[WordsCandidate]:
-        """Smaller ones, then rounder values."""
+        """Yield smaller ones, then rounder values."""
         yield from self._dropped(ranges)
         x = self.vector()
         if x.size:
-            yield self.at(rounded(x, 1))
-            yield from map(self.at, with_simpler_number(x))
+            yield self.at(candidate.rounded(x, 1))
+            yield from map(self.at, candidate.with_simpler_number(x))
         if "selection" in self.options:
             for i, chosen in enumerate(self.options["selection"]):
                 for t in chosen if len(chosen) > 1 else ():
-                    less = [list(other) for other in self.options["selection"]]
+                    less = list(map(list, self.options["selection"]))
                     less[i] = [s for s in chosen if s != t]
                     yield self.told({**self.options, "selection": less})
 
     def shuffled(self, rng: np.random.Generator, only: str | None = None) -> WordsCandidate:
-        """Sequences in another order; words of a corpus in another order too."""
+        """Shuffle the sequences; words of a corpus then have another order too."""
         return self._picked(rng.permutation(len(self.rows)))
 
     def told(self, options: dict[str, Any]) -> WordsCandidate:
@@ -170,27 +165,27 @@ class WordsCandidate:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the candidate as JSON can hold it."""
-        options = as_lists(self.options)
+        options = candidate.as_lists(self.options)
         return {"kind": "words", "rows": self.rows, "labels": self.labels, "options": options}
 
     @classmethod
-    def of_dict(cls, made: dict[str, Any]) -> WordsCandidate:
-        """Read what `to_dict` wrote."""
-        options = dict(made["options"])
+    def of_dict(cls, parts: dict[str, Any]) -> WordsCandidate:
+        """Read the output of `to_dict`."""
+        options = dict(parts["options"])
         if VALUES in options:
             options[VALUES] = np.array(options[VALUES], dtype=float)
-        labels = made["labels"]
-        return cls(tuple(map(tuple, made["rows"])), None if labels is None else tuple(labels), options)
+        labels = parts["labels"]
+        return cls(tuple(map(tuple, parts["rows"])), None if labels is None else tuple(labels), options)
 
 
 def word(x: int) -> str:
-    """a, b, ..., z, then w26 and so on."""
+    """Return a, b, ..., z, then w26 and so on."""
     return chr(ord("a") + x) if x < 26 else f"w{x}"
 
 
 def draw_corpus(ranges: Ranges, rng: np.random.Generator) -> WordsCandidate:
-    """Sequences of one length with labels: at random, or each with one word that only its label has."""
-    n, T, V = draw_size(ranges, rng)
+    """Draw sequences of one length with labels: at random, or each with one word that only its label has."""
+    n, T, V = candidate.draw_size(ranges, rng)
     if rng.random() < 0.3:
         rows = rng.integers(V, size=(n, T))
         labels = rng.choice([-1, 1], size=n)
@@ -202,12 +197,12 @@ def draw_corpus(ranges: Ranges, rng: np.random.Generator) -> WordsCandidate:
         both = [fill, rng.permutation(fill.ravel()).reshape(fill.shape)]
         rows = np.vstack([np.column_stack([s, f]) for s, f in zip(stars, both, strict=True)])
         labels = np.repeat([1, -1], half)
-    return WordsCandidate((), ())._made(rows.tolist(), tuple(labels.tolist()))
+    return WordsCandidate((), ()).with_rows(rows.tolist(), tuple(labels.tolist()))
 
 
 def draw_sentences(ranges: Ranges, rng: np.random.Generator) -> WordsCandidate:
-    """Sentences of a rule: the word after is n of a word before it, most often; n is any map of words."""
-    n, T, V = draw_size(ranges, rng)
+    """Draw sentences of a rule: most often a word is n of a word before it; n is any map of words."""
+    n, T, V = candidate.draw_size(ranges, rng)
     follows = rng.permutation(V) if rng.random() < 0.4 else rng.integers(V, size=V)
     rank = rng.permuted(np.tile(np.arange(V), (V, 1)), axis=1)  # under a query, the first word there decides
     rows = []
@@ -217,4 +212,4 @@ def draw_sentences(ranges: Ranges, rng: np.random.Generator) -> WordsCandidate:
             order = rank[row[-1]]
             row.append(int(follows[row[int(np.argmin(order[row]))]]))
         rows.append(row)
-    return WordsCandidate(())._made(rows)
+    return WordsCandidate(()).with_rows(rows)

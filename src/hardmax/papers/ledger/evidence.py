@@ -19,8 +19,21 @@ class Stored(NamedTuple):
     results: Mapping[str, Any]
     runs: Mapping[str, Mapping[str, Any]]
 
+    def run(self, name: str) -> Mapping[str, Any] | None:
+        """Return the longest training of a name, apart from the number of epochs in it."""
+        kind = _EPOCHS.sub("", name)
+        same = [run for other, run in self.runs.items() if _EPOCHS.sub("", other) == kind]
+        return max(same, key=lambda run: run["epochs_done"], default=None)
 
-class Found(NamedTuple):
+    def finding(self, status: Status, text: str, differs: str = "") -> Finding:
+        """Return a finding in the results of the commands."""
+        return Finding(status, text, differs, (self.results["version"], self.results["date"]))
+
+
+_EPOCHS = re.compile(r"-\d+-epochs")
+
+
+class Finding(NamedTuple):
     """The finding of a piece of evidence; ``made`` is the version and the day."""
 
     status: Status
@@ -39,7 +52,7 @@ class Evidence:
         """The command that makes the stored result."""
         return self.made_by.format(self)
 
-    def found(self, stored: Stored) -> Found | None:
+    def finding(self, stored: Stored) -> Finding | None:
         """Return its finding; None if it has not been run."""
         raise NotImplementedError
 
@@ -58,59 +71,29 @@ class CheckEvidence(Evidence):
 
     made_by = "hardmax verify {0.id}"
 
-    def found(self, stored: Stored) -> Found | None:
-        """Verdicts as expected, and those on the printed wording."""
-        kept = stored.results["checks"].get(self.id)
-        if kept is None:
+    def finding(self, stored: Stored) -> Finding | None:
+        """Return the number of verdicts as expected, and of those on the printed wording."""
+        check = stored.results["checks"].get(self.id)
+        if check is None:
             return None
-        printed, good = kept["printed"], kept["as_expected"] == kept["checks"]
+        printed, good = check["printed"], check["as_expected"] == check["checks"]
         holds = printed.get("holds", 0) + printed.get("vacuous", 0) + printed.get("consistent", 0)
         broken = printed.get("fails", 0) + printed.get("refuted", 0)
-        status: Status = "holds"
+        status: Status = "changed" if broken else "holds"
         if not good or (broken and not holds and not self.corrected):
             status = "fails"
-        elif broken:
-            status = "changed"
-        words = f"{self.id}: {kept['as_expected']} of {kept['checks']} verdicts as expected"
+        words = f"{self.id}: {check['as_expected']} of {check['checks']} verdicts as expected"
         if broken:
             words += f"; the printed wording holds on {holds} instances, fails on {broken}"
-        differs = " ".join(f"{each}: {ERRATA[each]}" for each in kept["errata"])
-        return Found(status, words, differs, _made(stored))
-
-
-@dataclass(frozen=True)
-class FigureEvidence(Evidence):
-    """A figure, with all its claims.
-
-    ``quick`` states what differs if the stored result is at quick scale, ``options`` those of its command.
-    """
-
-    id: str
-    quick: str = ""
-    options: str = ""
-
-    made_by = "hardmax reproduce {0.id}{0.options}"
-
-    def found(self, stored: Stored) -> Found | None:
-        """How many claims hold, and on which data."""
-        kept = stored.results["figures"].get(self.id)
-        if kept is None:
-            return None
-        claims = kept["claims"].values()
-        own, all_held = [c for c in claims if not c["stand_in"]], all(c["holds"] for c in claims)
-        words = (
-            f"{self.id}: {sum(c['holds'] for c in claims)} of {len(claims)} claims at {kept['scale']} scale"
-        )
-        if not own:
-            words += ", all on stand-ins"
-        return _judged(all_held, not own, kept["scale"] == "quick", self.quick, words, stored)
+        return stored.finding(status, words, " ".join(f"{id}: {ERRATA[id]}" for id in check["errata"]))
 
 
 @dataclass(frozen=True)
 class ClaimEvidence(Evidence):
-    """One claim of a figure; ``quick`` as in `FigureEvidence`.
+    """One claim of a figure.
 
-    ``contradicts`` says that the claim is the opposite of what the paper prints.
+    ``quick`` states the difference if the stored result is at quick scale. ``contradicts`` says that the
+    claim is the opposite of what the paper prints.
     """
 
     id: str
@@ -124,16 +107,46 @@ class ClaimEvidence(Evidence):
         """The id of the figure."""
         return self.id.partition(".")[0]
 
-    def found(self, stored: Stored) -> Found | None:
-        """What was measured."""
+    def finding(self, stored: Stored) -> Finding | None:
+        """Return the measured value."""
         figure = stored.results["figures"].get(self.figure, {"claims": {}})
-        kept = figure["claims"].get(self.id)
-        if kept is None:
+        claim = figure["claims"].get(self.id)
+        if claim is None:
             return None
-        words = f"{self.id}: {kept['measured']}, expected {kept['expected']}"
-        quick = figure["scale"] == "quick"
-        holds = kept["holds"] != self.contradicts
-        return _judged(holds, kept["stand_in"], quick, self.quick, words, stored)
+        words = f"{self.id}: {claim['measured']}, expected {claim['expected']}"
+        return self._judged(stored, figure, claim["holds"] != self.contradicts, claim["stand_in"], words)
+
+    def _judged(
+        self, stored: Stored, figure: Mapping[str, Any], holds: bool, stand_in: bool, words: str
+    ) -> Finding:
+        less = self.quick if figure["scale"] == "quick" else ""  # a size below the paper's is a change
+        status: Status = "fails" if not holds else "stand-in" if stand_in else "changed" if less else "holds"
+        return stored.finding(status, words, less)
+
+
+@dataclass(frozen=True)
+class FigureEvidence(ClaimEvidence):
+    """A figure, with all its claims; ``options`` are those of its command."""
+
+    options: str = ""
+
+    made_by = "hardmax reproduce {0.id} {0.options}"
+
+    @property
+    def command(self) -> str:
+        """The command that makes the stored result."""
+        return super().command.rstrip()
+
+    def finding(self, stored: Stored) -> Finding | None:
+        """Return how many claims hold, and on which data."""
+        figure = stored.results["figures"].get(self.id)
+        if figure is None:
+            return None
+        claims = figure["claims"].values()
+        stand_in, held = all(c["stand_in"] for c in claims), [c["holds"] for c in claims]
+        words = f"{self.id}: {sum(held)} of {len(claims)} claims at {figure['scale']} scale"
+        words += ", all on stand-ins" if stand_in else ""
+        return self._judged(stored, figure, all(held), stand_in, words)
 
 
 @dataclass(frozen=True)
@@ -144,12 +157,10 @@ class Fact(Evidence):
 
     made_by = "python benchmarks/ledger_results.py --data DIR"
 
-    def found(self, stored: Stored) -> Found | None:
-        """The number."""
-        kept = stored.results["facts"].get(self.name)
-        if kept is None:
-            return None
-        return Found("holds" if kept["holds"] else "fails", kept["text"], "", _made(stored))
+    def finding(self, stored: Stored) -> Finding | None:
+        """Return the number."""
+        fact = stored.results["facts"].get(self.name)
+        return None if fact is None else stored.finding("holds" if fact["holds"] else "fails", fact["text"])
 
 
 Test = Callable[[Mapping[str, Any]], bool]
@@ -171,20 +182,20 @@ class TrainedEvidence(Evidence):
         """The command that makes the stored result."""
         return f"python benchmarks/paper_a_runs.py DATA {' '.join(self.names)} --keep DIR"
 
-    def found(self, stored: Stored) -> Found | None:
-        """Loss, mass, r_v, r_p and sign accuracy of each stored seed."""
-        done = [run for name in self.names if (run := _run(stored, name)) is not None]
-        if not done:
+    def finding(self, stored: Stored) -> Finding | None:
+        """Return loss, mass, r_v, r_p and sign accuracy of each stored seed."""
+        runs = [run for run in map(stored.run, self.names) if run is not None]
+        if not runs:
             return None
         words = "; ".join(
             f"seed {run['seed']}, {epochs_of(run)}: loss {run['loss']:.2g}, mass {run['mass']:.2f}, r_v "
             f"{run['r_v']:.2f}, r_p {run['r_p']:.2f}, sign accuracy {run['sign_accuracy']:.2f}, "
             f"{run['cpu_seconds'] / 60:.0f} CPU min"
-            for run in done
+            for run in runs
         )
-        if len(done) < len(self.names):
-            words += f"; {len(self.names) - len(done)} of {len(self.names)} seeds not run"
-        return _trained(done, all(self.test(run) for run in done), words)
+        if len(runs) < len(self.names):
+            words += f"; {len(self.names) - len(runs)} of {len(self.names)} seeds not run"
+        return _trained(runs, all(map(self.test, runs)), words)
 
 
 @dataclass(frozen=True)
@@ -196,9 +207,9 @@ class Contrast(Evidence):
 
     made_by = "python benchmarks/paper_a_runs.py DATA {0.two} {0.one} --keep DIR"
 
-    def found(self, stored: Stored) -> Found | None:
-        """Both losses; None unless both trainings are stored."""
-        two, one = _run(stored, self.two), _run(stored, self.one)
+    def finding(self, stored: Stored) -> Finding | None:
+        """Return both losses; None unless both trainings are stored."""
+        two, one = stored.run(self.two), stored.run(self.one)
         if two is None or one is None:
             return None
         words = (
@@ -208,18 +219,10 @@ class Contrast(Evidence):
         return _trained([one, two], two["loss"] <= FAR_BELOW * one["loss"], words)
 
 
-def _run(stored: Stored, name: str) -> Mapping[str, Any] | None:
-    """The longest stored training of that name, apart from the number of epochs in it."""
-    kind = _EPOCHS.sub("", name)
-    same = [run for each, run in stored.runs.items() if _EPOCHS.sub("", each) == kind]
-    return max(same, key=lambda run: run["epochs_done"], default=None)
-
-
-_EPOCHS = re.compile(r"-\d+-epochs")
 SATURATED = 0.9  # mass of the attention on single tokens
 
 
-def _trained(runs: list[Mapping[str, Any]], holds: bool, words: str) -> Found:
+def _trained(runs: list[Mapping[str, Any]], holds: bool, words: str) -> Finding:
     """Return the finding of trainings; an early stop or saturated attention counts as a change."""
     changes = [
         f"The training of {('one layer', 'two layers')[run['layers'] - 1]} from seed {run['seed']} was "
@@ -234,30 +237,19 @@ def _trained(runs: list[Mapping[str, Any]], holds: bool, words: str) -> Found:
     ]
     status: Status = "fails" if not holds else "changed" if changes else "holds"
     last = max(runs, key=lambda run: run["date"])
-    return Found(status, words, " ".join(changes), (last["version"], last["date"]))
+    return Finding(status, words, " ".join(changes), (last["version"], last["date"]))
 
 
 def of_order(power: int) -> Test:
-    """Loss of the order 10^power: its exponent, or the nearest power of ten."""
+    """Return a test that a loss is of the order 10^power: its exponent, or the nearest power of ten."""
     return lambda run: 10.0 ** (power - 0.5) <= run["loss"] < 10.0 ** (power + 1)
 
 
 def below(power: int) -> Test:
-    """Loss of the order 10^power, or less."""
+    """Return a test that a loss is of the order 10^power, or less."""
     return lambda run: run["loss"] < 10.0 ** (power + 1)
 
 
 def shape(run: Mapping[str, Any]) -> bool:
-    """E v has the sign of x for 85 % of the tokens beyond 0.3, and E p rises with its modulus."""
+    """Whether E v has the sign of x for 85 % of the tokens beyond 0.3, and E p rises with its modulus."""
     return run["sign_accuracy"] >= 0.85 and run["r_v"] > 0 and run["r_p"] > 0
-
-
-def _judged(holds: bool, stand_in: bool, quick: bool, differs: str, words: str, stored: Stored) -> Found:
-    """Return the finding of a figure's claims; a size below the paper's is a change where that is stated."""
-    less = differs if quick else ""
-    status: Status = "fails" if not holds else "stand-in" if stand_in else "changed" if less else "holds"
-    return Found(status, words, less, _made(stored))
-
-
-def _made(stored: Stored) -> tuple[str, str]:
-    return stored.results["version"], stored.results["date"]

@@ -2,18 +2,8 @@
 
 from __future__ import annotations
 
-from hardmax.papers.ledger.evidence import (
-    Contrast,
-    Evidence,
-    Fact,
-    FigureEvidence,
-    Test,
-    TrainedEvidence,
-    below,
-    of_order,
-    shape,
-)
-from hardmax.papers.ledger.rows import LedgerItem, statement_items
+from hardmax.papers.ledger import evidence as stored
+from hardmax.papers.ledger.rows import LedgerItem, read_items
 
 PROTOCOL = "d = 2048, 500 epochs, AdamW at 1e-2 (a tenth from epochs 100 and 200), batch 128, decay 1e-8"
 UNSTATED = (
@@ -57,7 +47,7 @@ def _trained(
     layers: int,
     source: str,
     reading: str,
-    test: Test,
+    test: stored.Test,
     ours: str = "",
     differs: str = "",
     figure: str = "",
@@ -65,19 +55,21 @@ def _trained(
     """An item about trainings; ``figure`` is the figure that shows the printed model."""
     name, seeds = TRAININGS[layers, source, reading]
     usual, shorter = _SHORT.get((layers, source, reading), ("the same setting", ""))
-    evidence: list[Evidence] = [TrainedEvidence(tuple(f"{name}-seed{k}" for k in range(seeds)), test)]
+    pieces: list[stored.Evidence] = [
+        stored.TrainedEvidence(tuple(f"{name}-seed{k}" for k in range(seeds)), test)
+    ]
     if figure and reading == "printed":
-        evidence.append(FigureEvidence(figure))
+        pieces.append(stored.FigureEvidence(figure))
     words, change = READINGS[reading]
     data, few = DATA[source]
-    changes = " ".join(each for each in (change, differs or shorter, few) if each)
+    changes = " ".join(text for text in (change, differs or shorter, few) if text)
     return LedgerItem(
         "A",
         f"{item}, {words}",
         f"{printed}, {PROTOCOL}",
         ours or usual,
         data,
-        tuple(evidence),
+        tuple(pieces),
         changes,
         comments=UNSTATED,
         stand_in=SURROGATE,
@@ -85,44 +77,48 @@ def _trained(
 
 
 _SHAPES = "E v rises with the posterior difference x through the origin, E p with |x|; "
-_FIGURES = (
-    _trained(
-        "Figure 1",
-        _SHAPES + "two layers on IMDB",
-        2,
-        "IMDB",
-        "printed",
-        shape,
+_TWO_LAYERS = _SHAPES + "two layers on IMDB"
+_FIGURE_1 = {
+    "printed": (
         "the printed model at d = 256, 28 epochs (a tenth from 4 and 25), first 512 tokens",
         "d = 256 and 28 epochs: at d = 2048 and rate 1e-2 the printed model saturates, and 500 epochs take "
         "ten hours on two cores.",
-        "A-FIG-1",
     ),
-    _trained(
-        "Figure 1",
-        _SHAPES + "two layers on IMDB",
-        2,
+    "scaled": ("d = 2048, rate 1e-2, fewer epochs with milestones in proportion, first 512 tokens", SHORTER),
+}
+_LOSS = "Appendix E, loss of"
+_ORDER = "of the order of {} at convergence"
+_CONTRASTS = (
+    (
         "IMDB",
-        "scaled",
-        shape,
-        "d = 2048, rate 1e-2, fewer epochs with milestones in proportion, first 512 tokens",
-        SHORTER,
+        "printed",
+        "d = 256, 28 epochs, first 512 tokens, both layers alike",
+        "imdb-1-printed-d256",
+        "d = 256, 28 epochs.",
     ),
-    LedgerItem(
+    ("IMDB", "scaled", "two layers for fewer epochs, one layer for 500", "imdb-1-scaled", SHORTER),
+    ("Yelp", "printed", "the same setting", "yelp-1-printed", FEW),
+    ("Yelp", "scaled", "the same setting", "yelp-1-scaled", NONE),
+)
+
+ITEMS: tuple[LedgerItem, ...] = (
+    *(
+        _trained("Figure 1", _TWO_LAYERS, 2, "IMDB", reading, stored.shape, *texts, "A-FIG-1")
+        for reading, texts in _FIGURE_1.items()
+    ),
+    *read_items(
         "A",
-        "Figure 2",
-        "positive and negative tokens part in E v, E p grows with importance; one layer on the K-level data, "
-        "d = 2048, 196 epochs, AdamW at 1e-4, decay 1e-4, batch 128",
-        "the same schedule",
-        "the paper's K-level data, with n = 4,096 where the paper gives no n",
-        (
-            FigureEvidence("A-FIG-2", "The stored result is at quick scale: fewer sequences, smaller d."),
-            Fact("k-level sizes"),
-        ),
-        "Levels have 4 + 2^k tokens (A-ERR-1: the printed sizes give 1,538 tokens, not 2,048).",
+        """
+    Figure 2 | positive and negative tokens part in E v, E p grows with importance; one layer on the K-level
+        data, d = 2048, 196 epochs, AdamW at 1e-4, decay 1e-4, batch 128 | A-FIG-2, fact k-level sizes
+        | ours: the same schedule
+        | data: the paper's K-level data, with n = 4,096 where the paper gives no n
+        | quick: The stored result is at quick scale: fewer sequences, smaller d.
+        | differs: Levels have 4 + 2^k tokens (A-ERR-1: the printed sizes give 1,538 tokens, not 2,048).
+        """,
     ),
     *(
-        _trained(item, f"{_SHAPES}{layers} on {source}", count, source, reading, shape, figure=figure)
+        _trained(item, f"{_SHAPES}{layers} on {source}", count, source, reading, stored.shape, figure=figure)
         for item, layers, count, source, figure in (
             ("Figure 3, top row", "one layer", 1, "IMDB", "A-FIG-3"),
             ("Figure 3, bottom row", "one layer", 1, "Yelp", "A-FIG-3"),
@@ -130,101 +126,45 @@ _FIGURES = (
         )
         for reading in READINGS
     ),
-)
-
-_LOSSES = tuple(
-    _trained(
-        f"Appendix E, loss of {layers} on {source}",
-        f"of the order of {order} at convergence",
-        count,
-        source,
-        reading,
-        test,
-    )
-    for count, layers, order, test in (
-        (1, "one layer", "1e-1", of_order(-1)),
-        (2, "two layers", "1e-5", below(-5)),
-    )
-    for source in DATA
-    for reading in READINGS
-)
-
-_CONTRASTS = tuple(
-    LedgerItem(
-        "A",
-        f"Appendix E, two layers against one on {source}, {READINGS[reading][0]}",
-        f"1e-5 against 1e-1: two layers end far below one, {PROTOCOL}",
-        ours,
-        DATA[source][0],
-        (Contrast(f"{TRAININGS[2, source, reading][0]}-seed0", f"{one}-seed0"),),
-        " ".join(each for each in (READINGS[reading][1], differs) if each),
-        comments=UNSTATED,
-    )
-    for source, reading, ours, one, differs in (
-        (
-            "IMDB",
-            "printed",
-            "d = 256, 28 epochs, first 512 tokens, both layers alike",
-            "imdb-1-printed-d256",
-            "d = 256, 28 epochs.",
-        ),
-        ("IMDB", "scaled", "two layers for fewer epochs, one layer for 500", "imdb-1-scaled", SHORTER),
-        ("Yelp", "printed", "the same setting", "yelp-1-printed", FEW),
-        ("Yelp", "scaled", "the same setting", "yelp-1-scaled", NONE),
-    )
-)
-
-_NUMBERS = (
-    LedgerItem(
-        "A",
-        "Appendix E, IMDB",
-        "50,000 reviews of 239 words on average",
-        "counted in the file as it is: runs of letters and digits, those of <br /> too",
-        IMDB,
-        (Fact("IMDB words"),),
+    *(
+        _trained(f"{_LOSS} {layers} on {source}", _ORDER.format(order), count, source, reading, test)
+        for count, layers, order, test in (
+            (1, "one layer", "1e-1", stored.of_order(-1)),
+            (2, "two layers", "1e-5", stored.below(-5)),
+        )
+        for source in DATA
+        for reading in READINGS
     ),
-    LedgerItem(
-        "A",
-        "Appendix E, Yelp",
-        "reviews of 1,000 to 1,500 characters with 1, 2, 4 or 5 stars, as many as IMDB has; tokens that "
-        "occur less than 50 times are purged",
-        "the same filters on the reviews at hand",
-        YELP,
-        (Fact("Yelp reviews"),),
-        FEW,
+    *(
+        LedgerItem(
+            "A",
+            f"Appendix E, two layers against one on {source}, {READINGS[reading][0]}",
+            f"1e-5 against 1e-1: two layers end far below one, {PROTOCOL}",
+            ours,
+            DATA[source][0],
+            (stored.Contrast(f"{TRAININGS[2, source, reading][0]}-seed0", f"{one}-seed0"),),
+            f"{READINGS[reading][1]} {differs}".strip(),
+            comments=UNSTATED,
+        )
+        for source, reading, ours, one, differs in _CONTRASTS
     ),
-    LedgerItem(
+    *read_items(
         "A",
-        "Appendix E, sizes of the vocabulary",
-        "4 + 2^(k-1) tokens of level k and sign, 964 irrelevant ones, 2,048 in all",
-        "4 + 2^k tokens, which gives 2,048",
-        "the paper's K-level data",
-        (Fact("k-level sizes"),),
-        "A-ERR-1: the printed sizes give 1,538 tokens.",
-    ),
-    LedgerItem(
-        "A",
-        "Equations (34) and (35)",
-        "probabilities of tokens given the label, and the posteriors that follow",
-        "the third case with delta-tilde",
-        "the paper's K-level data",
-        (Fact("probabilities of (34)"),),
-        "A-ERR-2: the third case is printed with another letter, and does not add up.",
-    ),
-    LedgerItem(
-        "A",
-        "Appendix E, equal frequencies",
-        "all tokens of the synthetic data appear equally often",
-        "the ratio of the frequencies",
-        "the paper's K-level data",
-        (Fact("equal frequencies"),),
-        comments="A-ERR-3: irrelevant tokens are 21 times as frequent; what is concluded holds all the same.",
-    ),
-)
-
-_STATEMENTS = statement_items(
-    "A",
-    """
+        f"""
+    Appendix E, IMDB | 50,000 reviews of 239 words on average | fact IMDB words | data: {IMDB}
+        | ours: counted in the file as it is: runs of letters and digits, those of <br /> too
+    Appendix E, Yelp | reviews of 1,000 to 1,500 characters with 1, 2, 4 or 5 stars, as many as IMDB has;
+        tokens that occur less than 50 times are purged | fact Yelp reviews
+        | ours: the same filters on the reviews at hand | data: {YELP} | differs: {FEW}
+    Appendix E, sizes of the vocabulary | 4 + 2^(k-1) tokens of level k and sign, 964 irrelevant ones, 2,048
+        in all | fact k-level sizes | ours: 4 + 2^k tokens, which gives 2,048
+        | data: the paper's K-level data | differs: A-ERR-1: the printed sizes give 1,538 tokens.
+    Equations (34) and (35) | probabilities of tokens given the label, and the posteriors that follow
+        | fact probabilities of (34) | ours: the third case with delta-tilde | data: the paper's K-level data
+        | differs: A-ERR-2: the third case is printed with another letter, and does not add up.
+    Appendix E, equal frequencies | all tokens of the synthetic data appear equally often
+        | fact equal frequencies | ours: the ratio of the frequencies | data: the paper's K-level data
+        | comments: A-ERR-3: irrelevant tokens are 21 times as frequent; what is concluded holds all the same.
     Definition 1 | positive, negative, irrelevant, completely positive tokens | A-LEM-14, A-THM-5
     Lemma 2 = 4.1 | one step learns alpha, errors at most 11 eta0 d^(-1/4) | A-LEM-2
     Lemma 3 = 4.2 | the max-margin solution of a pattern exists and is unique | A-LEM-3
@@ -252,7 +192,6 @@ _STATEMENTS = statement_items(
     Event (14) | overlaps and norms of the start, with probability 1 - delta | A-EVT-14 | differs: d must be
         large enough for the norms, which is not stated: at d = 2 the bound fails.
     Section 3 | what is proved for the flow extends to descent with small steps | A-SEC-3
-    """,
+        """,
+    ),
 )
-
-ITEMS: tuple[LedgerItem, ...] = (*_FIGURES, *_LOSSES, *_CONTRASTS, *_NUMBERS, *_STATEMENTS)

@@ -1,10 +1,10 @@
-"""C-FIG-BOUNDS: the printed bounds against the truth, and when they become informative (C-TAB-VAC)."""
+"""C-FIG-BOUNDS: the printed bounds against the truth, and when they become informative."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -23,10 +23,9 @@ from hardmax.papers.next_token.statements.instances import DRAWN
 
 END = 1e16  # beyond the times at which Theorem 1 begins to say something
 SETTLED = 1e8  # attention and loss no longer change
-DATASETS = {"short": BLUE, "long": ORANGE, "derangement": GREEN}  # the three of C-TAB-VAC
+DATASETS = {"short": BLUE, "long": ORANGE, "derangement": GREEN}
 THIN: dict[str, Any] = {"color": GRAY, "linewidth": 0.7, "linestyle": DOTTED, "zorder": 0}
 BOUND: dict[str, Any] = {"linestyle": DASHED, "linewidth": 1.1}
-COLUMNS = ("data", "value", "truth", "from_time")  # of C-TAB-VAC, besides the name of a bound
 
 
 @dataclass(frozen=True)
@@ -37,7 +36,7 @@ class Bound:
     or that its own condition is met. Numbers that do not exist are nan.
     """
 
-    name: str
+    bound: str
     data: str
     value: float
     truth: float
@@ -45,11 +44,11 @@ class Bound:
 
 
 def vacuity(datasets: Mapping[str, Subject]) -> list[Bound]:
-    """The bounds of Proposition 1, Corollary 1, Theorems 1 and 2 on datasets or on runs of Algorithm 1.
+    """Return the bounds of Proposition 1, Corollary 1, Theorems 1 and 2 on datasets or on runs.
 
     Datasets are trained with the paper's rates and 900 steps of each stage.
     """
-    found: list[Bound] = []
+    rows: list[Bound] = []
     for name, data in datasets.items():
         run = common.run_of(data, STEPS)
         sizes = sizes_of(run, least_frequency=False)
@@ -61,24 +60,34 @@ def vacuity(datasets: Mapping[str, Subject]) -> list[Bound]:
             value = 1 - printed.proposition_1(sizes, T, run.first_rate, constant)
             # the bound is 1 - scale log t/t; at t = e the scale is e times what it takes off
             scale = math.e * printed.proposition_1(sizes, math.e, run.first_rate, constant)
-            row = f"Proposition 1, c = {constant}: cos >="
-            found.append(Bound(row, name, value, aligned, printed.first_time(scale, 1)))
-        asked = printed.steps_asked_of_stage_1(sizes, run.first_rate)
-        found.append(Bound("Corollary 1 and Theorem 2: T >=", name, math.nan, math.nan, asked))
+            bound = f"Proposition 1, c = {constant}: cos >="
+            rows.append(Bound(bound, name, value, aligned, printed.first_time(scale, 1)))
+        least = printed.steps_asked_of_stage_1(sizes, run.first_rate)
+        rows.append(Bound("Corollary 1 and Theorem 2: T >=", name, math.nan, math.nan, least))
         deficit = printed.theorem_1(sizes, t, run.rate)
         positive = printed.first_time(printed.theorem_1_scale(sizes, run.rate), 2)
-        found.append(Bound("Theorem 1: 1 - cos <=", name, deficit, run.misalignment_kq, positive))
+        rows.append(Bound("Theorem 1: 1 - cos <=", name, deficit, run.misalignment_kq, positive))
         late = printed.steps_asked_of_stage_2(sizes, run.rate)
-        found.append(Bound("Theorem 2: t >=", name, math.nan, math.nan, late))
+        rows.append(Bound("Theorem 2: t >=", name, math.nan, math.nan, late))
         loss = math.exp(printed.theorem_2_log_loss(sizes, t, run.rate, run.W_ov.margin))
-        found.append(Bound("Theorem 2, (4): loss <=", name, loss, run.loss, math.nan))
-    return found
+        rows.append(Bound("Theorem 2, (4): loss <=", name, loss, run.loss, math.nan))
+    return rows
 
 
 def draw_bounds(tables: Tables, canvas: Canvas) -> None:
-    """Four panels: both directions, attention and loss; bounds dashed, truth solid."""
+    """Draw four panels: both directions, attention and loss; bounds dashed, truth solid."""
     (first, second), (third, fourth) = canvas.subplots(2, 2)
-    _draw_stage_1(first, tables["stage1"])
+    _shade(first)
+    stage_1 = tables["stage1"]
+    for constant, color in ((printed.MAIN, RED), (printed.APPENDIX, INK)):
+        label = f"Proposition 1, $c = {constant}$"
+        first.plot(stage_1["t"], stage_1[f"c_{constant}"], color=color, label=label, **BOUND)
+    first.axhline(1.0, **THIN)
+    first.text(1.5, 0.75, "says nothing above 1", fontsize=7, color="#666666", va="top")
+    first.text(3e7, 2e-3, r"truth: $1 - \cos = 0$ for all $t \geq 1$", fontsize=7, ha="right")
+    distance, limits = r"$1 - \cos(W_{ov}^{(t)}, W_{ov}^*)$", {"xlim": (1, 1e9), "ylim": (1e-3, 1e5)}
+    name_axes(first, "(a) stage 1: direction", "step $t$", distance, "xy", **limits)
+    first.legend(loc="upper right")
     curves = tables["curves"]
     _draw_pairs(second, curves, "direction_bound", "misalignment", END)
     second.axhline(1.0, **THIN)
@@ -102,21 +111,8 @@ def draw_bounds(tables: Tables, canvas: Canvas) -> None:
     fourth.set_title("(d) stage 2: loss")
 
 
-def _draw_stage_1(panel: Axes, table: Table) -> None:
-    _shade(panel)
-    for constant, color in ((printed.MAIN, RED), (printed.APPENDIX, INK)):
-        label = f"Proposition 1, $c = {constant}$"
-        panel.plot(table["t"], table[f"c_{constant}"], color=color, label=label, **BOUND)
-    panel.axhline(1.0, **THIN)
-    panel.text(1.5, 0.75, "says nothing above 1", fontsize=7, color="#666666", va="top")
-    panel.text(3e7, 2e-3, r"truth: $1 - \cos = 0$ for all $t \geq 1$", fontsize=7, ha="right")
-    distance, limits = r"$1 - \cos(W_{ov}^{(t)}, W_{ov}^*)$", {"xlim": (1, 1e9), "ylim": (1e-3, 1e5)}
-    name_axes(panel, "(a) stage 1: direction", "step $t$", distance, "xy", **limits)
-    panel.legend(loc="upper right")
-
-
 def _draw_pairs(panel: Axes, table: Table, bound: str, truth: str, end: float) -> None:
-    """A bound, dashed, and the truth, solid, for each dataset."""
+    """Draw a bound, dashed, and the truth, solid, for each dataset."""
     _shade(panel)
     for name, color in DATASETS.items():
         rows = part(table, "dataset", name)
@@ -130,13 +126,33 @@ def _shade(panel: Axes) -> None:
     panel.axvspan(1, STEPS, color=GRAY, alpha=0.15, linewidth=0, zorder=0)
 
 
+# By dataset: 1 - cos allowed by Theorem 1 and true, the steps from which on Theorem 1 speaks and those that
+# Theorem 2 requires, and the loss allowed by (4) and true.
+EXPECTED = {
+    "short": "1.99e9 ± 0.0051e9, 1.7e-2 ± 0.051e-2, 3.8e13 ± 0.051e13, 1.4e16 ± 0.051e16, 29.6 ± 0.051, "
+    "0.0024 ± 5.1e-5",
+    "long": "1.2e11 ± 0.051e11, 4.1e-2 ± 0.051e-2, 3.0e15 ± 0.051e15, 2.0e18 ± 0.051e18, 31.3 ± 0.051, "
+    "0.0071 ± 5.1e-5",
+    "derangement": "8.7e8 ± 0.051e8, 8.0e-3 ± 0.051e-3, 1.6e13 ± 0.051e13, 5.8e15 ± 0.051e15, 29.0 ± 0.051, "
+    "0.0023 ± 5.1e-5",
+}
+BY_DATASET = """
+    {0}-deficit | 1 - cos allowed by Theorem 1 after 900 steps, {0} | {1}
+    {0}-truth | 1 - cos after 900 steps | {2}
+    {0}-from | steps from which on Theorem 1 says that the cosine is positive | {3}
+    {0}-asked | steps of stage 2 that Theorem 2 asks for | {4}
+    {0}-loss | loss allowed by (4) after 900 steps | {5}
+    {0}-true-loss | loss after 900 steps | {6}
+"""
+
+
 @recipe(
     "C-FIG-BOUNDS",
     "The printed bounds against the truth",
     draw=draw_bounds,
     size=(7.0, 4.4),
     errata=("C-ERR-07", "C-ERR-09", "C-ERR-11", "C-ERR-18"),
-    claims="""
+    claims=f"""
     theorem-1 | orders of magnitude from the truth to Theorem 1, least of all times | ≥ 0.0
     c5 | Proposition 1, c = 5: cos >= this after 900 steps | -257.2 ± 0.051
     c5-from | steps from which on it is positive | 4.4e5 ± 0.051e5
@@ -145,24 +161,7 @@ def _shade(panel: Axes) -> None:
     c12-from | steps from which on it is positive | 1.1e6 ± 0.051e6
     c12-truth | the cosine after 900 steps | 1.0 ± 1e-12
     stage-1 | steps of stage 1 that Corollary 1 and Theorem 2 ask for | 1.04e9 ± 0.011e9
-    short-deficit | 1 - cos allowed by Theorem 1 after 900 steps, short | 1.99e9 ± 0.0051e9
-    short-truth | 1 - cos after 900 steps | 1.7e-2 ± 0.051e-2
-    short-from | steps from which on Theorem 1 says that the cosine is positive | 3.8e13 ± 0.051e13
-    short-asked | steps of stage 2 that Theorem 2 asks for | 1.4e16 ± 0.051e16
-    short-loss | loss allowed by (4) after 900 steps | 29.6 ± 0.051
-    short-true-loss | loss after 900 steps | 0.0024 ± 5.1e-5
-    long-deficit | 1 - cos allowed by Theorem 1 after 900 steps, long | 1.2e11 ± 0.051e11
-    long-truth | 1 - cos after 900 steps | 4.1e-2 ± 0.051e-2
-    long-from | steps from which on Theorem 1 says that the cosine is positive | 3.0e15 ± 0.051e15
-    long-asked | steps of stage 2 that Theorem 2 asks for | 2.0e18 ± 0.051e18
-    long-loss | loss allowed by (4) after 900 steps | 31.3 ± 0.051
-    long-true-loss | loss after 900 steps | 0.0071 ± 5.1e-5
-    derangement-deficit | 1 - cos allowed by Theorem 1 after 900 steps, derangement | 8.7e8 ± 0.051e8
-    derangement-truth | 1 - cos after 900 steps | 8.0e-3 ± 0.051e-3
-    derangement-from | steps from which on Theorem 1 says that the cosine is positive | 1.6e13 ± 0.051e13
-    derangement-asked | steps of stage 2 that Theorem 2 asks for | 5.8e15 ± 0.051e15
-    derangement-loss | loss allowed by (4) after 900 steps | 29.0 ± 0.051
-    derangement-true-loss | loss after 900 steps | 0.0023 ± 5.1e-5
+    {"".join(BY_DATASET.format(name, *row.split(", ")) for name, row in EXPECTED.items())}
     example-from | steps from which on Theorem 1 speaks on Example 1 | 1.3e10 ± 0.051e10
     law | 1 - cos at t = 1e16 over the law of C-THM-ASY | 1.0 ± 0.01
     weight | least weight minus Theorem 2's bound, least of all times | ≥ -1e-12
@@ -175,7 +174,7 @@ def _shade(panel: Axes) -> None:
     """,
 )
 def fig_bounds(setting: Setting) -> Findings:
-    """C-TAB-VAC, and its bounds over time next to stage 2, followed to t = 1e16."""
+    """Compute the bounds after 900 steps, and over time next to stage 2, followed to t = 1e16."""
     runs, curves = {}, {}
     for name in DATASETS:
         runs[name] = _run(name).training
@@ -183,37 +182,28 @@ def fig_bounds(setting: Setting) -> Findings:
         setting.progress(len(runs) / len(DATASETS))
     rows = vacuity({**runs, "Example 1": train(Samples.from_sentences(named_sentences("C-EX-1")))})
     first = runs["short"]
+    sizes, first_rate = sizes_of(first, least_frequency=False), FIRST_RATE / np.sqrt(first.samples.V)
+    times = np.geomspace(2, 1e9, 120)
+    stage_1 = {
+        f"c_{c}": np.array([printed.proposition_1(sizes, t, first_rate, c) for t in times])
+        for c in (printed.MAIN, printed.APPENDIX)
+    }
     tables = {
-        "stage1": _stage_1(first),
-        "curves": stacked({"dataset": name, **each} for name, each in curves.items()),
-        "untrained": {"loss": np.array([printed.loss_at_start(sizes_of(first, least_frequency=False))])},
-        "vacuity": {
-            column: np.array([getattr(row, name) for row in rows])
-            for column, name in (("bound", "name"), *((name, name) for name in COLUMNS))
-        },
+        "stage1": {"t": times, **stage_1},
+        "curves": stacked({"dataset": name, **columns} for name, columns in curves.items()),
+        "untrained": {"loss": np.array([printed.loss_at_start(sizes)])},
+        "vacuity": stacked(map(asdict, rows)),
     }
     claims = _measured_table(rows) | _measured_curves(runs, curves)
     notes = (
-        "The shaded steps are the paper's 900. Short, long, derangement: the generator C-ALG-GEN with cycle, "
-        "0.5, 3, 8, seed 0; cycle, 0.8, 4, 12, seed 2; derangement, 0.5, 3, 6, seed 1. Beyond the 900 "
+        "The shaded steps are the paper's 900. Short, long, derangement: random datasets with cycle, 0.5, 3, "
+        "8, seed 0; cycle, 0.8, 4, 12, seed 2; derangement, 0.5, 3, 6, seed 1. Beyond the 900 "
         "steps the truth is that of the limit of small steps, which can be followed to t = 1e16.",
-        "Bounds hold at all times shown, but say nothing before the times of C-TAB-VAC (in the table): 10^6 "
+        "Bounds hold at all times shown, but say nothing before the times in the table of bounds: 10^6 "
         "to 10^15 steps and more, against the 900 of the experiment (C-ERR-18). With 900 steps of stage 1 "
         "bound (4) never falls below the loss before training.",
     )
     return Findings(tables, claims, notes)
-
-
-def _stage_1(run: Training) -> Table:
-    sizes, rate = sizes_of(run, least_frequency=False), FIRST_RATE / np.sqrt(run.samples.V)
-    times = np.geomspace(2, 1e9, 120)
-    return {
-        "t": times,
-        **{
-            f"c_{c}": np.array([printed.proposition_1(sizes, t, rate, c) for t in times])
-            for c in (printed.MAIN, printed.APPENDIX)
-        },
-    }
 
 
 def _run(name: str) -> StageRun:
@@ -221,7 +211,7 @@ def _run(name: str) -> StageRun:
 
 
 def _curves(run: Training) -> dict[str, np.ndarray]:
-    """Bounds and truth over time: by steps up to the paper's 900, then along the flow."""
+    """Return bounds and truth over time: by steps up to the paper's 900, then along the flow."""
     early = np.unique(np.geomspace(2, STEPS, 32).astype(int))
     late = np.unique([*np.geomspace(1000, SETTLED, 30), *np.geomspace(SETTLED, END, 12)])
     flow = train_by_flow(run.samples, END, record=late.tolist())
@@ -242,16 +232,16 @@ def _curves(run: Training) -> dict[str, np.ndarray]:
 
 
 def _measured_table(rows: list[Bound]) -> dict[str, Any]:
-    """Return the numbers of C-TAB-VAC by the names of their claims."""
-    found = {(row.name, row.data): row for row in rows}
+    """Return the numbers of the table of bounds by the names of their claims."""
+    by_name = {(row.bound, row.data): row for row in rows}
     measured: dict[str, Any] = {}
     for c in (printed.MAIN, printed.APPENDIX):
-        row = found[f"Proposition 1, c = {c}: cos >=", "short"]
+        row = by_name[f"Proposition 1, c = {c}: cos >=", "short"]
         measured |= {f"c{c}": row.value, f"c{c}-from": row.from_time, f"c{c}-truth": row.truth}
-    measured["stage-1"] = found["Corollary 1 and Theorem 2: T >=", "short"].from_time
+    measured["stage-1"] = by_name["Corollary 1 and Theorem 2: T >=", "short"].from_time
     for data in DATASETS:
-        first, second = found["Theorem 1: 1 - cos <=", data], found["Theorem 2: t >=", data]
-        third = found["Theorem 2, (4): loss <=", data]
+        first, second = by_name["Theorem 1: 1 - cos <=", data], by_name["Theorem 2: t >=", data]
+        third = by_name["Theorem 2, (4): loss <=", data]
         measured |= {
             f"{data}-deficit": first.value,
             f"{data}-truth": first.truth,
@@ -260,23 +250,21 @@ def _measured_table(rows: list[Bound]) -> dict[str, Any]:
             f"{data}-loss": third.value,
             f"{data}-true-loss": third.truth,
         }
-    return measured | {"example-from": found["Theorem 1: 1 - cos <=", "Example 1"].from_time}
+    return measured | {"example-from": by_name["Theorem 1: 1 - cos <=", "Example 1"].from_time}
 
 
 def _measured_curves(
     runs: Mapping[str, Training], curves: Mapping[str, Mapping[str, np.ndarray]]
 ) -> dict[str, Any]:
-    """That the bounds hold at every time, by how much, and how fast the loss really falls."""
+    """Return by how much the bounds hold at every time, and how fast the loss really falls."""
     sizes = {name: sizes_of(run, least_frequency=False) for name, run in runs.items()}
-    orders = [np.log10(each["direction_bound"] / each["misalignment"]) for each in curves.values()]
-    law = []
-    for name, run in runs.items():
-        assert run.late is not None
-        law.append(curves[name]["misalignment"][-1] / run.late.predicted_misalignment(run.rate * END))
-    slack, ratio, faster = [], [], []
+    every = list(curves.values())
+    law, slack, ratio, faster = [], [], [], []
     for name, run in runs.items():
         margin, losses = run.W_ov.margin, _run(name).loss
+        assert run.late is not None
         assert margin is not None
+        law.append(curves[name]["misalignment"][-1] / run.late.predicted_misalignment(run.rate * END))
         weights = [target_masses(run.pairs, a).min() for a in run.points]
         slack.append(
             min(w - printed.theorem_2_weight(sizes[name], t, run.rate) for t, w in enumerate(weights))
@@ -287,15 +275,15 @@ def _measured_curves(
         slope = np.diff(late["log_excess"][-2:]) / np.diff(late["t"][-2:])
         faster.append(float(-slope[0]) / printed.attention_rate(sizes[name], run.rate))
     return {
-        "theorem-1": np.concatenate(orders),
+        "theorem-1": np.concatenate([np.log10(x["direction_bound"] / x["misalignment"]) for x in every]),
         "law": law,
-        "weight": np.concatenate([each["weight"] - each["weight_bound"] for each in curves.values()]),
+        "weight": np.concatenate([x["weight"] - x["weight_bound"] for x in every]),
         "weight-900": slack,
-        "loss": np.concatenate([each["loss_bound"] / each["loss"] for each in curves.values()]),
+        "loss": np.concatenate([x["loss_bound"] / x["loss"] for x in every]),
         "loss-900": ratio,
         "loss-vacuous": [
-            each["loss_bound"].min() - printed.loss_at_start(sizes[name]) for name, each in curves.items()
+            x["loss_bound"].min() - printed.loss_at_start(sizes[name]) for name, x in curves.items()
         ],
         "faster": faster,
-        "beyond": [each["misalignment"][-1] for each in curves.values()],
+        "beyond": [x["misalignment"][-1] for x in every],
     }

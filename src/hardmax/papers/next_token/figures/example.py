@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -19,11 +20,12 @@ from hardmax.problem.readouts import star_norm
 FIRST_RATE, RATE = 0.1, 0.025  # of Example 2
 SHORT = 20  # steps of stage 1 after which the probabilities still show the attention
 UNSEEN = ("S P", "O S P", "V P", "S V P")
+DECIDES, OTHER = (RED, 1.6, "#FBEDE3"), (GRAY, 0.5, "white")  # edge, its width and face of a box
 BOX = 0.84  # side of a token's box, where tokens are 1 apart
 
 
 def draw_1(tables: Tables, canvas: Canvas) -> None:
-    """Sentences with the deciding token boxed, the cycle of the collocation, and the columns of W_kq*."""
+    """Draw sentences with the deciding token boxed, the collocation, and the columns of W_kq*."""
     left, middle, right = canvas.subplots(1, 3, width_ratios=(4.1, 1.3, 1.4))
     _draw_sentences(left, tables)
     _draw_collocation(middle, tables["collocation"])
@@ -58,16 +60,15 @@ def _draw_sentences(panel: Axes, tables: Tables) -> None:
 def _draw_token(panel: Axes, x: float, y: float, word: str, decides: bool) -> None:
     from matplotlib.patches import FancyBboxPatch
 
-    look: dict[str, Any] = {"edgecolor": GRAY, "linewidth": 0.5, "facecolor": "white"}
-    if decides:
-        look = {"edgecolor": RED, "linewidth": 1.6, "facecolor": "#FBEDE3"}
+    names = ("edgecolor", "linewidth", "facecolor")
+    look: dict[str, Any] = dict(zip(names, DECIDES if decides else OTHER, strict=True))
     corner = (x - BOX / 2, y - BOX / 2)
     panel.add_patch(FancyBboxPatch(corner, BOX, BOX, boxstyle="round,pad=0,rounding_size=0.12", **look))
     panel.text(x, y, word, ha="center", va="center_baseline")
 
 
 def _draw_collocation(panel: Axes, table: Table) -> None:
-    """The tokens on a circle, clockwise from the left top, with an arrow from each to its next."""
+    """Draw the tokens on a circle, clockwise from the left top, with an arrow from each to its next."""
     words = table["token"].tolist()
     turn = np.radians(135 - 360 * np.arange(len(words)) / len(words))
     place = dict(zip(words, np.column_stack([np.cos(turn), np.sin(turn)]), strict=True))
@@ -84,7 +85,7 @@ def _draw_collocation(panel: Axes, table: Table) -> None:
 
 
 def _draw_star(panel: Axes, table: Table) -> None:
-    """W_kq* as a table of fractions: tokens down, queries across."""
+    """Draw W_kq* as a table of fractions: tokens down, queries across."""
     from matplotlib.colors import LinearSegmentedColormap
 
     words = list(dict.fromkeys(table["token"].tolist()))
@@ -133,7 +134,7 @@ def _draw_star(panel: Axes, table: Table) -> None:
     """,
 )
 def fig_1(setting: Setting) -> Findings:
-    """The nine samples of Example 1, what decides them, and what the trained model makes of others."""
+    """Analyze and train on the nine samples of Example 1, and predict other sentences."""
     analysis = analyze(named_sentences("C-EX-1"))
     samples = Samples.from_trie(analysis.trie)
     run = train(samples, first_rate=FIRST_RATE, rate=RATE)
@@ -144,7 +145,7 @@ def fig_1(setting: Setting) -> Findings:
     }
     notes = (
         "S subject, V verb, O object, P punctuation. Boxed is the token x with n(x) = next token; under the "
-        "query, the last token of the sentence, it stands above all others of the sentence.",
+        "query, the last token of the sentence, it ranks above all others of the sentence.",
         "S V O has one optimal and two non-optimal positions, against the wording of Assumption 3 but not "
         "against its formula (C-ERR-13).",
         "Unseen sentences are those of Example 2. In O S P both O and S are maximal, and O, the optimal one, "
@@ -163,7 +164,7 @@ def _sentence_tables(analysis: Analysis, samples: Samples) -> dict[str, Table]:
         target = samples.vocabulary[samples.target[i]]
         decides = [n[word] == target for word in words]
         tokens.append({"sample": i, "place": np.arange(len(words)), "token": words, "decides": decides})
-        source = next(each for each in raw if each.startswith("".join(words) + target))
+        source = next(text for text in raw if text.startswith("".join(words) + target))
         following.append({"sample": i, "raw": source, "length": len(words), "token": target})
     return {"tokens": stacked(tokens), "next": stacked(following)}
 
@@ -172,14 +173,11 @@ def _star_table(run: Training) -> Table:
     words, pairs, exact = run.samples.vocabulary, run.pairs, run.star.exact
     assert exact is not None
     value = {pair: exact[p] for pair, p in pairs.position.items()}
-    every = [
-        (token, query, value.get((x, q), Fraction(0)))
-        for q, query in enumerate(words)
-        for x, token in enumerate(words)
-    ]
-    return stacked(
-        {"token": token, "query": query, "value": float(w), "fraction": str(w)} for token, query, w in every
-    )
+    rows = []
+    for (q, query), (x, token) in product(enumerate(words), repeat=2):
+        w = value.get((x, q), Fraction(0))
+        rows.append({"token": token, "query": query, "value": float(w), "fraction": str(w)})
+    return stacked(rows)
 
 
 def _about_data(analysis: Analysis, samples: Samples, run: Training) -> dict[str, Any]:
@@ -194,10 +192,10 @@ def _about_data(analysis: Analysis, samples: Samples, run: Training) -> dict[str
     lags = structure(analysis).lag.tolist()
     sentences = [[words.index(word) for word in samples.sentence(i).split()] for i in range(samples.n)]
     regular = [regenerate(analysis.n, analysis.orders, sentence) for sentence in sentences]
-    followed = sum(each.next == y for each, y in zip(regular, samples.target.tolist(), strict=True))
+    followed = sum(rule.next == y for rule, y in zip(regular, samples.target.tolist(), strict=True))
     return {
         "samples": (samples.n == 9, samples.n),
-        "realizable": (analysis.realizable, [each.kind for each in analysis.violations] or "no violation"),
+        "realizable": (analysis.realizable, [v.kind for v in analysis.violations] or "no violation"),
         "collocation": (analysis.words(analysis.n) == list("VOPS"), analysis.words(analysis.n)),
         "orders": (
             orders == {"S": "S > P", "V": "V > S", "O": "O > S, O > V", "P": "O > P"},
@@ -212,25 +210,24 @@ def _about_data(analysis: Analysis, samples: Samples, run: Training) -> dict[str
 
 
 def _about_model(samples: Samples, run: Training) -> dict[str, Any]:
-    """The trained model on the samples, and on the unseen sentences of Example 2."""
+    """Test the trained model on the samples, and on the unseen sentences of Example 2."""
     right = [
         run.predict(samples.sentence(i)).next(1)[0][0] == samples.vocabulary[samples.target[i]]
         for i in range(samples.n)
     ]
     early = train(samples, stage1=SHORT, first_rate=FIRST_RATE, rate=RATE)
-    told = [early.predict(sentence) for sentence in UNSEEN]
-    likely = [each.next(2) for each in told]
-    following = [each[0][0] for each in likely[:3]]
-    rule = told[3].rule
+    predictions = [early.predict(sentence) for sentence in UNSEEN]
+    likely = [prediction.next(2) for prediction in predictions]
+    following = [tokens[0][0] for tokens in likely[:3]]
+    rule = predictions[3].rule
     late = [run.predict(sentence).next()[1:] for sentence in UNSEEN[:3]]
-    missed = [sum(probability for _, probability in others) for others in late]
     return {
         "trained": (sum(right) == 9, sum(right)),
         "attention": run.masses,
         "unseen": (following == ["V", "P", "O"], following),
-        "unseen-attention": [each.attended[0].weight for each in told[:3]],
-        "unseen-early": [each[0][1] for each in likely[:3]],
-        "unseen-late": missed,
+        "unseen-attention": [prediction.attended[0].weight for prediction in predictions[:3]],
+        "unseen-early": [tokens[0][1] for tokens in likely[:3]],
+        "unseen-late": [sum(probability for _, probability in others) for others in late],
         "tie": (rule == "tie", rule),
         "tie-shares": [probability for _, probability in likely[3]],
     }

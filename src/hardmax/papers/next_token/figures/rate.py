@@ -12,7 +12,7 @@ from hardmax._lib.style import BLUE, GRAY, GREEN, INK, ORANGE, PURPLE, RED
 from hardmax.nexttoken import Samples, Training, named_sentences
 from hardmax.nexttoken.observables import log_excess_loss, log_off_masses
 from hardmax.nexttoken.training import STEPS, train
-from hardmax.papers.figures.figure import Axes, Canvas, Findings, Scale, Setting, recipe
+from hardmax.papers.figures.figure import Canvas, Findings, Scale, Setting, recipe
 from hardmax.papers.figures.panels import DASHED, DOTTED, name_axes
 from hardmax.papers.figures.tables import Table, Tables, part, stacked
 from hardmax.papers.next_token.figures.example import FIRST_RATE, RATE, SHORT
@@ -34,9 +34,18 @@ LOSSES = (900, 3_000, 5_000, 10_000, 30_000)
 
 
 def draw_rate(tables: Tables, canvas: Canvas) -> None:
-    """The fall of 1 - cos compared with its law and the naive run; ratios to the law; the naive error."""
+    """Draw the fall of 1 - cos with its law and the naive run; ratios to the law; the naive error."""
     first, second, third = canvas.subplots(1, 3)
-    _draw_fall(first, tables)
+    rows, naive, gaps = part(tables["curves"], "dataset", "short"), tables["naive"], tables["gap"]
+    first.axvspan(1, STEPS, color=GRAY, alpha=0.15, linewidth=0, zorder=0)
+    first.text(1.5, 2e-9, "the paper's\n900 steps", fontsize=7, color="#666666", va="bottom")
+    first.plot(rows["t"], rows["misalignment"], color=BLUE, label="exact")
+    late = rows["t"] >= 300
+    first.plot(rows["t"][late], rows["law"][late], color=INK, linestyle=DASHED, linewidth=0.9, label="law")
+    first.plot(naive["t"], naive["misalignment"], "x-", label="naive float64", **NAIVE)
+    distance, limits = r"$1 - \cos(W_{kq}^{(t)}, W_{kq}^*)$", {"xlim": (1, END), "ylim": (1e-9, 1.5)}
+    name_axes(first, "(a) fall and law, short sentences", "step $t$", distance, "xy", **limits)
+    first.legend(loc="lower left", bbox_to_anchor=(0.0, 0.24), handlelength=1.4)
     for name, color in LOOKS.items():
         rows = part(tables["curves"], "dataset", name)
         late = rows["t"] >= 100
@@ -45,33 +54,14 @@ def draw_rate(tables: Tables, canvas: Canvas) -> None:
     ratio = r"$(1 - \cos)\,\cdot\,2\eta^2t^2/|R_\perp|^2$"
     name_axes(second, "(b) over the law", "step $t$", ratio, "x", xlim=(100, END), ylim=(0, 1.1))
     second.legend(loc="lower right")
-    _draw_naive(third, tables)
-
-
-def _draw_fall(panel: Axes, tables: Tables) -> None:
-    rows = part(tables["curves"], "dataset", "short")
-    panel.axvspan(1, STEPS, color=GRAY, alpha=0.15, linewidth=0, zorder=0)
-    panel.text(1.5, 2e-9, "the paper's\n900 steps", fontsize=7, color="#666666", va="bottom")
-    panel.plot(rows["t"], rows["misalignment"], color=BLUE, label="exact")
-    late = rows["t"] >= 300
-    panel.plot(rows["t"][late], rows["law"][late], color=INK, linestyle=DASHED, linewidth=0.9, label="law")
-    naive = tables["naive"]
-    panel.plot(naive["t"], naive["misalignment"], "x-", label="naive float64", **NAIVE)
-    distance, limits = r"$1 - \cos(W_{kq}^{(t)}, W_{kq}^*)$", {"xlim": (1, END), "ylim": (1e-9, 1.5)}
-    name_axes(panel, "(a) fall and law, short sentences", "step $t$", distance, "xy", **limits)
-    panel.legend(loc="lower left", bbox_to_anchor=(0.0, 0.24), handlelength=1.4)
-
-
-def _draw_naive(panel: Axes, tables: Tables) -> None:
-    naive, gaps = tables["naive"], tables["gap"]
-    lost = float(np.interp(ROUNDING, gaps["gap"], gaps["t"]))
-    panel.axvline(lost / 1000, color=GRAY, linewidth=0.7, linestyle=DOTTED, zorder=0)
+    end = float(np.interp(ROUNDING, gaps["gap"], gaps["t"])) / 1000
+    third.axvline(end, color=GRAY, linewidth=0.7, linestyle=DOTTED, zorder=0)
     look: dict[str, Any] = {"fontsize": 7, "color": "#666666", "ha": "right", "va": "bottom", "rotation": 90}
-    panel.text(lost / 1000 - 0.25, 3e-14, r"$e^{-\mathrm{gap}} = 2^{-52}$", **look)
-    panel.plot(naive["t"] / 1000, naive["error"], "x-", **NAIVE)
+    third.text(end - 0.25, 3e-14, r"$e^{-\mathrm{gap}} = 2^{-52}$", **look)
+    third.plot(naive["t"] / 1000, naive["error"], "x-", **NAIVE)
     error, limits = r"$\max\,|W_{kq}^{naive} - W_{kq}|$", {"xlim": (0, 15.5), "ylim": (1e-15, 1e2)}
     title, ticks = "(c) error of naive float64", (0, 5, 10, 15)
-    name_axes(panel, title, "step $t$ (thousands)", error, "y", xticks=ticks, **limits)
+    name_axes(third, title, "step $t$ (thousands)", error, "y", xticks=ticks, **limits)
 
 
 @recipe(
@@ -113,20 +103,34 @@ def _draw_naive(panel: Axes, tables: Tables) -> None:
     """,
 )
 def fig_rate(setting: Setting) -> Findings:
-    """Stage 2 to a million steps on the datasets of C-THM-ASY, and by the printed formulas to 15,000."""
+    """Run stage 2 to a million steps on four datasets, and by the printed formulas to 15,000."""
     runs: dict[str, Training] = {}
     for name in LOOKS:
         end = END if name == "short" else OTHERS[setting.scale]
         runs[name] = _train(name, end, STOPS[setting.scale])
         setting.progress(0.15 * len(runs))
-    naive = _naive_table(runs["short"], STOPS[setting.scale])
-    curves = _curves(runs)
     first = runs["short"]
-    tables = {"curves": curves, "naive": naive, "gap": _gaps(first)}
-    claims = _law(runs) | _excess_loss(first) | _about_eta_c() | _naive(naive)
+    naive = _naive_table(first, STOPS[setting.scale])
+    # the widest gap of attention logits between the tokens of a relation, over time
+    gaps = (first.points[:, first.star.above] - first.points[:, first.star.below]).max(axis=1)
+    early = first.times <= 20_000
+    tables = {"curves": _curves(runs), "naive": naive, "gap": {"t": first.times[early], "gap": gaps[early]}}
+    at = {int(t): k for k, t in enumerate(naive["t"])}
+    claims = {
+        **_law(runs),
+        **_excess_loss(first),
+        **_about_eta_c(),
+        "naive-early": naive["error"][at[1_000]],
+        "naive-5000": naive["error"][at[5_000]],
+        "naive-8000": naive["error"][at[8_000]],
+        "naive-10000": naive["error"][at[10_000]],
+        "naive-cosine": naive["misalignment"][at[15_000]],
+        "exact-cosine": naive["exact"][at[15_000]],
+        "naive-norm": naive["norm_ratio"][at[15_000]],
+    }
     notes = (
-        "Short, long, derangement: the generator C-ALG-GEN with cycle, 0.5, 3, 8, seed 0; cycle, 0.8, 4, 12, "
-        "seed 2; derangement, 0.5, 3, 6, seed 1. Example 1 has its own rates, 0.025 and 20 steps of 0.1.",
+        "Short, long, derangement: random datasets with cycle, 0.5, 3, 8, seed 0; cycle, 0.8, 4, 12, seed 2; "
+        "derangement, 0.5, 3, 6, seed 1. Example 1 has its own rates, 0.025 and 20 steps of 0.1.",
         "The law (C-THM-ASY) is |R_perp|^2/(2 eta^2 t^2), below the step eta_c.",
         "The exponent is -2, not the -1 of Theorem 1; a fit on the paper's 900 steps sees a transient "
         "(C-ERR-18). R_perp stays off W_kq*, so the direction converges but not the difference "
@@ -147,12 +151,12 @@ def _train(name: str, end: int, stops: tuple[int, ...]) -> Training:
 
 
 def _at(run: Training, t: int) -> Any:
-    """The point of a run after t steps."""
+    """Return the point of a run after t steps."""
     return run.points[int(np.flatnonzero(run.times == t)[0])]
 
 
 def _ratio(run: Training, t: int) -> float:
-    """1 - cos over its law."""
+    """Return 1 - cos over its law."""
     assert run.late is not None
     return run.star.cosine_distance(_at(run, t)) / run.late.predicted_misalignment(run.rate * t)
 
@@ -167,22 +171,16 @@ def _curves(runs: Mapping[str, Training]) -> Table:
     for name, run in runs.items():
         assert run.late is not None
         times = run.times[1:]
-        found = np.array([run.star.cosine_distance(a) for a in run.points[1:]])
+        distance = np.array([run.star.cosine_distance(a) for a in run.points[1:]])
         law = np.array([run.late.predicted_misalignment(run.rate * t) for t in times])
-        parts.append({"dataset": name, "t": times, "misalignment": found, "law": law, "ratio": found / law})
+        parts.append(
+            {"dataset": name, "t": times, "misalignment": distance, "law": law, "ratio": distance / law}
+        )
     return stacked(parts)
 
 
-def _gaps(run: Training) -> Table:
-    """The widest gap of attention logits between the tokens of a relation, over time."""
-    star = run.star
-    gaps = (run.points[:, star.above] - run.points[:, star.below]).max(axis=1)
-    early = run.times <= 20_000
-    return {"t": run.times[early], "gap": gaps[early]}
-
-
 def naive_descent(samples: Samples, B: np.ndarray, rate: float, steps: int) -> np.ndarray:
-    """Stage 2 from zero by (6) in token-index space: the V x V table A after ``steps`` normalized steps."""
+    """Return the V x V table A of stage 2 after normalized steps from zero by (6), token by token."""
     N, V = samples.n, samples.V
     row = np.repeat(np.arange(N), np.diff(samples.offsets))
     count = np.zeros((N, V))
@@ -203,7 +201,7 @@ def naive_descent(samples: Samples, B: np.ndarray, rate: float, steps: int) -> n
 
 
 def _naive_table(run: Training, stops: tuple[int, ...]) -> Table:
-    """The printed formulas to each stop: entries, direction and norm compared with the exact ones."""
+    """Follow the printed formulas to each stop: entries, direction and norm against the exact ones."""
     pairs = run.pairs
     rows = []
     for t in stops:
@@ -222,32 +220,26 @@ def _naive_table(run: Training, stops: tuple[int, ...]) -> Table:
 
 
 def _law(runs: Mapping[str, Training]) -> dict[str, Any]:
-    """C-THM-ASY: the constant, the ratios, the exponents, the residual and the norm."""
+    """Return the numbers of C-THM-ASY: the constant, ratios, exponents, the residual and the norm."""
     generated = [runs[name] for name in DRAWN]
     example = runs["Example 1"]
-    lates = [run.late for run in runs.values() if run.late is not None]
-    off = [
-        np.linalg.norm(run.late.beside(_at(run, 200_000)) - run.late.R)
-        for run in runs.values()
-        if run.late is not None
-    ]
-    short = [run.rate * 200_000 - float(np.linalg.norm(_at(run, 200_000))) for run in generated]
+    lates = [(run.late, _at(run, 200_000)) for run in runs.values() if run.late is not None]
     return {
-        "constant": [late.norm_squared for late in lates[:3]],
-        "constant-example": lates[3].norm_squared,
+        "constant": [late.norm_squared for late, _ in lates[:3]],
+        "constant-example": lates[3][0].norm_squared,
         **{f"ratio-{name}": [_ratio(runs[name], t) for t in TIMES] for name in DRAWN},
         "ratio-example": _ratio(example, 100_000),
         "ratio-million": _ratio(runs["short"], END),
         "one-per-cent": [_ratio(run, 30_000) for run in generated],
         "exponent": [_exponent(run, 10_000, 100_000) for run in generated],
         "exponent-late": [_exponent(run, 100_000, 200_000) for run in generated],
-        "residual": off,
-        "norm": short,
+        "residual": [np.linalg.norm(late.beside(point) - late.R) for late, point in lates],
+        "norm": [run.rate * 200_000 - float(np.linalg.norm(_at(run, 200_000))) for run in generated],
     }
 
 
 def _excess_loss(run: Training) -> dict[str, Any]:
-    """The law of the excess loss on the first dataset, and its slope."""
+    """Return the law of the excess loss on the first dataset, and its slope."""
     assert run.late is not None
     logs = {t: log_excess_loss(run.pairs, run.W_ov, _at(run, t)) for t in LOSSES}
     mass = {
@@ -260,7 +252,7 @@ def _excess_loss(run: Training) -> dict[str, Any]:
 
 
 def _about_eta_c() -> dict[str, Any]:
-    """Example 1 a little below and above eta_c: the law holds, or the direction swings with period 2."""
+    """Train on Example 1 a little below and above eta_c: the law holds, or the direction has period 2."""
     samples = Samples.from_sentences(named_sentences("C-EX-1"))
     late = train(samples, steps=0).late
     assert late is not None
@@ -275,18 +267,4 @@ def _about_eta_c() -> dict[str, Any]:
         "below-eta-c": below,
         "above-eta-c": np.abs(above - 1.0),
         "period-two": abs(above[2] - above[0]) / abs(above[1] - above[0]),
-    }
-
-
-def _naive(naive: Table) -> dict[str, Any]:
-    row = {int(t): k for k, t in enumerate(naive["t"])}
-    end = row[15_000]
-    return {
-        "naive-early": naive["error"][row[1_000]],
-        "naive-5000": naive["error"][row[5_000]],
-        "naive-8000": naive["error"][row[8_000]],
-        "naive-10000": naive["error"][row[10_000]],
-        "naive-cosine": naive["misalignment"][end],
-        "exact-cosine": naive["exact"][end],
-        "naive-norm": naive["norm_ratio"][end],
     }

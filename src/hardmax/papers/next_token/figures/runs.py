@@ -15,9 +15,9 @@ from hardmax.papers.figures.figure import Scale, Setting
 from hardmax.papers.figures.tables import Table, stacked
 from hardmax.papers.next_token.statements.instances import drawn
 
-# Numbers of two settings of the generator C-ALG-GEN, as in the specification's tables.
+# Two settings of the generator: permutation, chance of lag 0, largest lag, longest sentence.
 SHORT, LONG = "cycle, 0.5, 3, 8", "cycle, 0.8, 4, 12"
-SHOWN = {"short": 0, "long": 2}  # the seeds drawn as lines; seed 0 of "short" is the dataset of C-ORC-9
+SHOWN = {"short": 0, "long": 2}  # the seeds drawn as lines
 TICKS = range(0, STEPS + 1, 150)
 SEEDS: Mapping[Scale, Mapping[str, Sequence[int]]] = {
     "quick": {"short": range(4), "long": (2,)},
@@ -56,7 +56,7 @@ class StageRun:
 
 @lru_cache(maxsize=64)
 def run_of(setting: str, seed: int) -> StageRun:
-    """Algorithm 1 with the paper's sizes and rates on one dataset; three figures share it."""
+    """Run Algorithm 1 with the paper's sizes and rates on one dataset; three figures share it."""
     training = train(drawn(setting, rng=seed), record=1)
     pairs, points = training.pairs, training.points
     return StageRun(
@@ -70,42 +70,41 @@ def run_of(setting: str, seed: int) -> StageRun:
 
 
 def runs_of(setting: Setting) -> list[StageRun]:
-    """All runs of a scale."""
+    """Return all runs of a scale."""
     wanted = [(name, seed) for name, seeds in SEEDS[setting.scale].items() for seed in seeds]
-    found = []
+    runs = []
     for name, seed in wanted:
-        found.append(run_of(name, seed))
-        setting.progress(len(found) / len(wanted))
-    return found
+        runs.append(run_of(name, seed))
+        setting.progress(len(runs) / len(wanted))
+    return runs
 
 
 def curves_table(runs: Sequence[StageRun], column: str, curves: Sequence[np.ndarray]) -> Table:
-    """The curves of the seeds that are drawn, one row per step; they end at the last step."""
-    shown = [(run, curve) for run, curve in zip(runs, curves, strict=True) if SHOWN[run.setting] == run.seed]
+    """Return the curves of the seeds that are drawn, one row per step; they end at the last step."""
     return stacked(
         {"setting": run.setting, "seed": run.seed, "step": _last_steps(curve), column: curve}
-        for run, curve in shown
+        for run, curve in zip(runs, curves, strict=True)
+        if SHOWN[run.setting] == run.seed
     )
 
 
 def bands_table(runs: Sequence[StageRun], curves: Sequence[np.ndarray]) -> Table:
-    """Least, median and greatest value over the seeds of a setting, one row per step."""
+    """Return least, median and greatest value over the seeds of a setting, one row per step."""
     parts = []
     for name in dict.fromkeys(run.setting for run in runs):
         every = np.array([curve for run, curve in zip(runs, curves, strict=True) if run.setting == name])
-        low, middle, high = every.min(axis=0), np.median(every, axis=0), every.max(axis=0)
-        band = {"step": _last_steps(low), "least": low, "median": middle, "greatest": high}
-        parts.append({"setting": name, **band})
+        band = {"least": every.min(axis=0), "median": np.median(every, axis=0), "greatest": every.max(axis=0)}
+        parts.append({"setting": name, "step": _last_steps(every[0]), **band})
     return stacked(parts)
 
 
 def _last_steps(curve: np.ndarray) -> np.ndarray:
-    """The steps of a curve that ends at the last one."""
+    """Return the steps of a curve that ends at the last one."""
     return np.arange(STEPS + 1 - len(curve), STEPS + 1)
 
 
 def runs_table(runs: Sequence[StageRun], **measured: Sequence[float]) -> Table:
-    """One row per dataset: what it is, and what was measured on it."""
+    """Return one row per dataset, with what was measured on it."""
     return {
         "setting": np.array([run.setting for run in runs]),
         "seed": np.array([run.seed for run in runs]),
@@ -117,5 +116,5 @@ def runs_table(runs: Sequence[StageRun], **measured: Sequence[float]) -> Table:
 
 
 def spread(values: Sequence[float]) -> list[float]:
-    """Least, median and greatest value."""
+    """Return the least, median and greatest value."""
     return [float(np.min(values)), float(np.median(values)), float(np.max(values))]

@@ -13,28 +13,19 @@ from hardmax.nexttoken.training import STEPS
 from hardmax.papers.figures.figure import Axes, Canvas, Findings, Scale, Setting, recipe
 from hardmax.papers.figures.panels import DASHED, DOTTED, name_axes
 from hardmax.papers.figures.tables import Tables, part
-from hardmax.papers.next_token.figures.runs import (
-    LONG,
-    SHORT,
-    TICKS,
-    StageRun,
-    bands_table,
-    curves_table,
-    runs_of,
-    runs_table,
-    spread,
-)
+from hardmax.papers.next_token.figures import runs as stages
+from hardmax.papers.next_token.figures.runs import TICKS, StageRun
 
 T = TypeVar("T")
 
 STEP = "step $t$ of stage 2"
 WHOLE: dict[str, Any] = {"xlim": (0, STEPS), "xticks": TICKS}
-TIMES = [0, 1, 10, 100, 900]  # at which C-ORC-9 has 30 digits of the first dataset
+TIMES = [0, 1, 10, 100, 900]  # at which 30 digits of the first dataset are known
 LOOKS = {"short": (BLUE, r"sentences of $\leq 8$ tokens"), "long": (ORANGE, r"sentences of $\leq 12$ tokens")}
 
 
 def _draw_runs(panel: Axes, tables: Tables, column: str) -> None:
-    """One line for the dataset that is shown of each setting, on the range of all its seeds."""
+    """Draw one line for the dataset that is shown of each setting, on the range of all its seeds."""
     for setting, (color, label) in LOOKS.items():
         band = part(tables["bands"], "setting", setting)
         panel.fill_between(band["step"], band["least"], band["greatest"], color=color, alpha=0.2, linewidth=0)
@@ -46,9 +37,9 @@ def _notes(setting: Setting) -> tuple[str, ...]:
     few = setting.scale == "quick"
     seeds = "seeds 0 to 3 and seed 2" if few else "seeds 0 to 29 each"
     return (
-        f"Datasets of the generator C-ALG-GEN with the settings {SHORT} and {LONG} (permutation, chance of "
-        f"lag 0, largest lag, longest sentence), {seeds}: lines are the datasets of seed 0 (that of C-ORC-9) "
-        "and seed 2, areas all of them. The paper says nothing about its own (C-ERR-18).",
+        f"Random datasets with the settings {stages.SHORT} and {stages.LONG} (permutation, chance of lag 0, "
+        f"largest lag, longest sentence), {seeds}: lines are the datasets of seed 0 and seed 2, areas all of "
+        "them. The paper does not describe its own (C-ERR-18).",
     )
 
 
@@ -58,13 +49,13 @@ def _of(runs: list[StageRun], values: Sequence[T], setting: str) -> list[T]:
 
 
 def _ranges(scale: Scale, name: str, runs: list[StageRun], values: Sequence[float]) -> dict[str, Any]:
-    """At the paper's scale: least, median and greatest over the 30 seeds of each setting."""
+    """Return, at the paper's scale, least, median and greatest over the 30 seeds of each setting."""
     few = scale == "quick"
-    return {f"{name}-{kind}": None if few else spread(_of(runs, values, kind)) for kind in LOOKS}
+    return {f"{name}-{kind}": None if few else stages.spread(_of(runs, values, kind)) for kind in LOOKS}
 
 
 def draw_2d(tables: Tables, canvas: Canvas) -> None:
-    """The loss on a logarithmic axis, and the least loss that attention can reach."""
+    """Draw the loss on a logarithmic axis, and the least loss that attention can reach."""
     panel = canvas.subplots()
     _draw_runs(panel, tables, "loss")
     limit = float(tables["limit"]["loss"][0])
@@ -107,15 +98,14 @@ def draw_2d(tables: Tables, canvas: Canvas) -> None:
     """,
 )
 def fig_2d(setting: Setting) -> Findings:
-    """The loss after every step, and the attention on the deciding tokens at the end."""
-    runs = runs_of(setting)
+    """Measure the loss after every step, and the attention on the deciding tokens at the end."""
+    runs = stages.runs_of(setting)
     first = runs[0]
     weight = [float(run.training.masses.min()) for run in runs]
     start, end = ([float(run.loss[t]) for run in runs] for t in (0, STEPS))
     limit = first.training.best_loss
-    off = np.concatenate([np.diff(run.loss) for run in runs])
     claims = {
-        "falls": off,
+        "falls": np.concatenate([np.diff(run.loss) for run in runs]),
         "limit": [run.training.best_loss for run in runs[:2]],
         "above-limit": np.array(end) - limit,
         "small": np.array(end) / start,
@@ -129,9 +119,9 @@ def fig_2d(setting: Setting) -> Findings:
     }
     losses = [run.loss for run in runs]
     tables = {
-        "curves": curves_table(runs, "loss", losses),
-        "bands": bands_table(runs, losses),
-        "runs": runs_table(runs, loss_0=start, loss_900=end, least_weight=weight),
+        "curves": stages.curves_table(runs, "loss", losses),
+        "bands": stages.bands_table(runs, losses),
+        "runs": stages.runs_table(runs, loss_0=start, loss_900=end, least_weight=weight),
         "limit": {"loss": np.array([limit])},
     }
     notes = (
@@ -144,7 +134,7 @@ def fig_2d(setting: Setting) -> Findings:
 
 
 def draw_2e(tables: Tables, canvas: Canvas) -> None:
-    """The cosine to W_kq* over the steps."""
+    """Draw the cosine to W_kq* over the steps."""
     panel = canvas.subplots()
     panel.axhline(1.0, color=GRAY, linestyle=DASHED, linewidth=0.8)
     _draw_runs(panel, tables, "cosine")
@@ -184,8 +174,8 @@ def draw_2e(tables: Tables, canvas: Canvas) -> None:
     """,
 )
 def fig_2e(setting: Setting) -> Findings:
-    """The cosine after every step from the first on, and the exponent that a fit would find."""
-    runs = runs_of(setting)
+    """Measure the cosine after every step from the first on, and the exponent that a fit would find."""
+    runs = stages.runs_of(setting)
     first = runs[0]
     cosines = [1 - run.misalignment[1:] for run in runs]
     at_1, at_100, at_900 = (np.array([curve[t - 1] for curve in cosines]) for t in (1, 100, STEPS))
@@ -204,9 +194,11 @@ def fig_2e(setting: Setting) -> Findings:
         **_ranges(setting.scale, "exponents", runs, exponents),
     }
     tables = {
-        "curves": curves_table(runs, "cosine", cosines),
-        "bands": bands_table(runs, cosines),
-        "runs": runs_table(runs, cosine_1=at_1.tolist(), cosine_900=at_900.tolist(), exponent=exponents),
+        "curves": stages.curves_table(runs, "cosine", cosines),
+        "bands": stages.bands_table(runs, cosines),
+        "runs": stages.runs_table(
+            runs, cosine_1=at_1.tolist(), cosine_900=at_900.tolist(), exponent=exponents
+        ),
     }
     long = _of(runs, cosines, "long")
     dips = sum(bool((np.diff(curve) < 0).any()) for curve in long)
@@ -221,15 +213,22 @@ def fig_2e(setting: Setting) -> Findings:
 
 
 def draw_2f(tables: Tables, canvas: Canvas) -> None:
-    """The norm, between the line t eta and the lower bound without L_max, and its part of t eta."""
+    """Draw the norm, between the line t eta and the lower bound without L_max, and its part of t eta."""
     panel, below = canvas.subplots(2, 1, sharex=True, height_ratios=(2, 1))
     _draw_runs(panel, tables, "norm")
     _draw_runs(below, {"bands": tables["slopes"], "curves": tables["curves"]}, "slope")
     lines = tables["lines"]
-    look: dict[str, Any] = {"color": INK, "linestyle": DASHED, "linewidth": 0.9}
-    panel.plot(lines["step"], lines["greatest"], label=r"$t\,\eta$", **look)
-    look = {"color": GRAY, "linestyle": DOTTED, "linewidth": 1.0}
-    panel.plot(lines["step"], lines["least"], label=r"$t\,\eta/(\sqrt{2}\,|W_{kq}^*|)$", **look)
+    looks: dict[str, dict[str, Any]] = {
+        "greatest": {"color": INK, "linestyle": DASHED, "linewidth": 0.9, "label": r"$t\,\eta$"},
+        "least": {
+            "color": GRAY,
+            "linestyle": DOTTED,
+            "linewidth": 1.0,
+            "label": r"$t\,\eta/(\sqrt{2}\,|W_{kq}^*|)$",
+        },
+    }
+    for name, look in looks.items():
+        panel.plot(lines["step"], lines[name], **look)
     below.axhline(1.0, color=INK, linestyle=DASHED, linewidth=0.9, zorder=1)
     panel.set(ylim=(0, 10.5), yticks=range(0, 11, 2), ylabel=r"$|W_{kq}^{(t)}|$")
     name_axes(below, "", STEP, r"$|W_{kq}^{(t)}|/(t\,\eta)$", ylim=(0.97, 1.003), **WHOLE)
@@ -259,8 +258,8 @@ def draw_2f(tables: Tables, canvas: Canvas) -> None:
     """,
 )
 def fig_2f(setting: Setting) -> Findings:
-    """|W_kq| after every step, over t eta and as a straight line."""
-    runs = runs_of(setting)
+    """Measure |W_kq| after every step, over t eta and as a straight line."""
+    runs = stages.runs_of(setting)
     first = runs[0]
     norms, slopes = [run.norm[1:] for run in runs], [run.norm_ratio for run in runs]
     end = [float(run.norm_ratio[-1]) for run in runs]
@@ -277,10 +276,10 @@ def fig_2f(setting: Setting) -> Findings:
         **{f"straight-{kind}": None if few else _of(runs, fits, kind) for kind in LOOKS},
     }
     tables = {
-        "curves": {**curves_table(runs, "norm", norms), **curves_table(runs, "slope", slopes)},
-        "bands": bands_table(runs, norms),
-        "slopes": bands_table(runs, slopes),
-        "runs": runs_table(runs, norm_900=[run.norm[-1] for run in runs], slope_900=end, fit=fits),
+        "curves": {**stages.curves_table(runs, "norm", norms), **stages.curves_table(runs, "slope", slopes)},
+        "bands": stages.bands_table(runs, norms),
+        "slopes": stages.bands_table(runs, slopes),
+        "runs": stages.runs_table(runs, norm_900=[run.norm[-1] for run in runs], slope_900=end, fit=fits),
         "lines": {
             "step": times,
             "greatest": rate * times,

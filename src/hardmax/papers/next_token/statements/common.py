@@ -14,7 +14,7 @@ from hardmax.data.sentences.sentences import Sentences
 from hardmax.nexttoken.analysis import Analysis, Dataset, analyze
 from hardmax.nexttoken.relations import collocation
 from hardmax.nexttoken.training import Training, train
-from hardmax.papers.checking.check import Hypothesis
+from hardmax.papers.checking.check import Conditions, Hypothesis, need
 from hardmax.papers.next_token.statements.printed import TextSizes
 
 RELATIVE = 1e-9  # rounding allowed in an inequality that can be tight
@@ -43,7 +43,7 @@ def analysis_of(data: Subject) -> Analysis:
         return analyze(data.samples)
     if not isinstance(data, Samples | Trie | Sentences | Collection):
         raise ValueError(
-            "data must be a list of sentences, Samples, what hardmax.nexttoken.analyze found, or a run of "
+            "data must be a list of sentences, Samples, a result of hardmax.nexttoken.analyze, or a run of "
             f"hardmax.nexttoken.training.train, got {type(data).__name__}"
         )
     return analyze(data)
@@ -76,11 +76,11 @@ def guarded(slack: float, *ties: float) -> float:
 
 def assumptions(data: Subject) -> list[Hypothesis]:
     """Return Assumption 1, what it omits (reachability, an injective n), and Assumption 3."""
-    kinds = [each.kind for each in analysis_of(data).violations]
+    kinds = [violation.kind for violation in analysis_of(data).violations]
 
     def without(id: str, *which: str, erratum: str | None = None) -> Hypothesis:
-        found = [kind for kind in kinds if kind in which]
-        return Hypothesis(id, not found, found, erratum)
+        violated = [kind for kind in kinds if kind in which]
+        return Hypothesis(id, not violated, violated, erratum)
 
     return [
         without("C-ASM-1", *COLLOCATION),
@@ -96,6 +96,11 @@ def pulls(data: Subject) -> Hypothesis:
     next_token, starts = collocation(samples)[samples.tokens], samples.offsets[:-1]
     unlike = np.minimum.reduceat(next_token, starts) != np.maximum.reduceat(next_token, starts)
     return Hypothesis("a sentence has two tokens", bool(unlike.any()), int(unlike.sum()))
+
+
+def legal(data: Subject) -> Conditions:
+    """Return the assumptions and that stage 2 has something to learn; end the test if one is not met."""
+    return need(*assumptions(data), pulls(data))
 
 
 def settling_length(run: Training) -> float:
@@ -118,8 +123,8 @@ def late_from(run: Training) -> tuple[Hypothesis, int]:
     needed, end = settling_length(run), float(run.times[-1])
     middle = int(np.searchsorted(run.times, end / 2, side="right")) - 1
     reached = run.rate * float(run.times[middle])
-    found = {"eta t at half the way": reached, "needed": needed}
-    return Hypothesis("late enough", True if reached >= needed else None, found, "C-ERR-18"), middle
+    measured = {"eta t at half the way": reached, "needed": needed}
+    return Hypothesis("late enough", True if reached >= needed else None, measured, "C-ERR-18"), middle
 
 
 def sizes_of(run: Training, *, least_frequency: bool) -> TextSizes:

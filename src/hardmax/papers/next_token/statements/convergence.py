@@ -8,33 +8,16 @@ import numpy as np
 
 from hardmax._lib.expect import whole
 from hardmax.nexttoken.late import Late
-from hardmax.nexttoken.observables import Observables
 from hardmax.nexttoken.training import Training
-from hardmax.papers.checking.check import Conditions, Hypothesis, Outcome, need, statement, unmet
-from hardmax.papers.next_token.statements import printed
-from hardmax.papers.next_token.statements.common import (
-    RELATIVE,
-    SHARP,
-    STEPS,
-    Subject,
-    assumptions,
-    guarded,
-    late_from,
-    pulls,
-    run_of,
-    sizes_of,
-)
+from hardmax.papers.checking.check import Conditions, Hypothesis, Outcome, statement, unmet
+from hardmax.papers.next_token.statements import common, printed
+from hardmax.papers.next_token.statements.common import RELATIVE, SHARP, STEPS, Subject
 from hardmax.papers.next_token.statements.proofs import is_above, left_behind
 
 RATIO = 0.01  # measured against predicted 1 - cos, and alpha against it
 EXPONENT = 0.05
 MOST = 1_000_000  # steps that are taken without being asked for
 ALIGNED = 1e-13  # below this 1 - cos and what is compared with it are rounding
-
-
-def gain(seen: Observables, star: float, i: int) -> float:
-    """Return alpha of Lemma 7 as measured: <G, W>|W*|/(<G, W*>|W|) - 1."""
-    return float(seen.gradient_weights[i] / seen.norm[i] / (seen.gradient_star[i] / star)) - 1
 
 
 def small_step(run: Training) -> Hypothesis:
@@ -56,26 +39,30 @@ def small_step(run: Training) -> Hypothesis:
 )
 def gradient_aligns(data: Subject, *, steps: int | None = None, rate: float | None = None) -> Outcome:
     """Compare alpha as measured from t_0 on with 1 - cos, up to 2 t_0 unless that is too far."""
-    hypotheses = need(*assumptions(data), pulls(data))
-    probe = run_of(data, 2, rate=rate)
-    t_0 = printed.lemma_7_from(sizes_of(probe, least_frequency=False), probe.rate)
+    hypotheses = common.legal(data)
+    probe = common.run_of(data, 2, rate=rate)
+    t_0 = printed.lemma_7_from(common.sizes_of(probe, least_frequency=False), probe.rate)
     steps = min(2 * t_0, MOST) if steps is None else whole("steps", steps, least=2)
     record = np.unique(np.geomspace(max(1, min(t_0, steps // 2)), steps, 10).astype(int)).tolist()
-    run = run_of(data, steps, rate=rate, record=record)
-    sizes = sizes_of(run, least_frequency=False)
+    run = common.run_of(data, steps, rate=rate, record=record)
+    sizes = common.sizes_of(run, least_frequency=False)
     late = [i for i, t in enumerate(run.times.tolist()) if t >= t_0]
     hypotheses.need(
         Hypothesis("t >= t_0", bool(late), {"t": run.steps, "t_0": t_0}),
         Hypothesis("N >= 3", sizes.N >= 3, sizes.N, "C-ERR-12"),
     )
-    hypotheses += [small_step(run), late_from(run)[0]]
-    seen = run.observe()
-    alphas = [gain(seen, run.star.norm, i) for i in late]
-    gaps = [float(seen.misalignment[i]) for i in late]
+    hypotheses += [small_step(run), common.late_from(run)[0]]
+    observed = run.observe()
+    star = run.star.norm
+    alphas = [
+        float(observed.gradient_weights[i] / observed.norm[i] / (observed.gradient_star[i] / star)) - 1
+        for i in late
+    ]
+    gaps = [float(observed.misalignment[i]) for i in late]
     off = max(abs(alpha + gap) / max(gap, ALIGNED) for alpha, gap in zip(alphas, gaps, strict=True))
-    allowed = [printed.lemma_7(sizes, float(seen.norm[i])) for i in late]
+    allowed = [printed.lemma_7(sizes, float(observed.norm[i])) for i in late]
     # from there on Lemma 7 follows from -<G, W*> >= |G|/sqrt 2 and Cauchy-Schwarz alone
-    implied = run.star.norm / SHARP - 1
+    implied = star / SHARP - 1
     measured = {
         "t_0": t_0,
         "alpha": alphas[-1],
@@ -109,12 +96,12 @@ def direction_converges(data: Subject, *, steps: int = STEPS, rate: float | None
 
     A query so rare that its column cannot have moved refutes the printed bound.
     """
-    hypotheses = [*assumptions(data), pulls(data)]
+    hypotheses = [*common.assumptions(data), common.pulls(data)]
     if unmet(h for h in hypotheses if h.erratum != "C-ERR-01"):
         return Outcome(hypotheses)
-    run = run_of(data, steps, rate=rate)
+    run = common.run_of(data, steps, rate=rate)
     length = run.star.norm
-    enough, middle = late_from(run)
+    enough, middle = common.late_from(run)
     hypotheses += [small_step(run), enough]
     norms = np.sqrt(np.square(run.points).sum(axis=1)).astype(np.float64)
     gaps = [run.star.cosine_distance(a) for a in run.points]
@@ -122,10 +109,10 @@ def direction_converges(data: Subject, *, steps: int = STEPS, rate: float | None
     rates = [float(norms[i] / (run.rate * run.times[i])) for i in times]
 
     def between(constant: float) -> float:
-        return guarded(min(rates) * length / constant - 1 + RELATIVE, 1 - max(rates))
+        return common.guarded(min(rates) * length / constant - 1 + RELATIVE, 1 - max(rates))
 
     def room(least_frequency: bool) -> tuple[float, float]:
-        sizes = sizes_of(run, least_frequency=least_frequency)
+        sizes = common.sizes_of(run, least_frequency=least_frequency)
         allowed = [printed.theorem_1(sizes, float(run.times[i]), run.rate) for i in times]
         return min(bound - gaps[i] for bound, i in zip(allowed, times, strict=True)), allowed[-1]
 
@@ -145,8 +132,8 @@ def direction_converges(data: Subject, *, steps: int = STEPS, rate: float | None
         measured["(1 - cos) t/log^2 t, end over the middle"] = fall
         slack = min(slack, 1 - fall)
     proof = None
-    if paper_slack < 0 and not unmet(assumptions(data)) and is_above(missed := left_behind(run), paper):
-        proof = f"ball arithmetic: rare queries alone keep 1 - cos above {float(missed.lower()):.4f}"
+    if paper_slack < 0 and not unmet(common.assumptions(data)) and is_above(least := left_behind(run), paper):
+        proof = f"ball arithmetic: rare queries alone keep 1 - cos above {float(least.lower()):.4f}"
     return Outcome(
         hypotheses,
         min(slack, between(SHARP)),
@@ -160,8 +147,8 @@ def direction_converges(data: Subject, *, steps: int = STEPS, rate: float | None
 
 def late_run(data: Subject, steps: int, rate: float | None) -> tuple[Conditions, Training, Late]:
     """Return a run whose late phase is understood: stars, and a step below the threshold."""
-    hypotheses = need(*assumptions(data), pulls(data))
-    run = run_of(data, steps, rate=rate)
+    hypotheses = common.legal(data)
+    run = common.run_of(data, steps, rate=rate)
     late = run.late
     star = late is not None and run.star.is_star
     hypotheses.need(Hypothesis("one optimal token per query", star, run.star.reason))
@@ -184,16 +171,16 @@ def late_run(data: Subject, steps: int, rate: float | None) -> tuple[Conditions,
 def sharp_rate(data: Subject, *, steps: int = STEPS, rate: float | None = None) -> Outcome:
     """Measure the ratio to the prediction at the end, exponents over the second half, and the residual."""
     hypotheses, run, late = late_run(data, steps, rate)
-    enough, i = late_from(run)
+    enough, i = common.late_from(run)
     hypotheses.need(enough)
     if late.norm_squared < ALIGNED:
         return Outcome(hypotheses, 0.0, vacuous=True)
-    seen = run.observe()
+    observed = run.observe()
     t = float(run.times[-1])
-    ratio = float(seen.misalignment[-1]) / late.predicted_misalignment(run.rate * t)
+    ratio = float(observed.misalignment[-1]) / late.predicted_misalignment(run.rate * t)
     span = math.log(t / run.times[i])
-    exponent = math.log(float(seen.misalignment[-1] / seen.misalignment[i])) / span
-    fall = float(seen.log_excess[-1] - seen.log_excess[i]) / (t - float(run.times[i]))
+    exponent = math.log(float(observed.misalignment[-1] / observed.misalignment[i])) / span
+    fall = float(observed.log_excess[-1] - observed.log_excess[i]) / (t - float(run.times[i]))
     fall /= late.excess_rate(run.rate)
     measured = {
         "ratio": ratio,

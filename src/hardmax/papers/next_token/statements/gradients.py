@@ -10,18 +10,10 @@ from hardmax._lib.expect import generator, whole
 from hardmax.nexttoken.observables import accuracy, log_masses, log_off_masses
 from hardmax.nexttoken.pairs import Floats, Ints, Pairs
 from hardmax.nexttoken.unmerged import TableModel
-from hardmax.papers.checking.check import Hypothesis, Outcome, need, statement
-from hardmax.papers.next_token.statements.common import (
-    RELATIVE,
-    SHARP,
-    Subject,
-    assumptions,
-    guarded,
-    pulls,
-    run_of,
-    samples_of,
-)
-from hardmax.papers.next_token.statements.stage1 import named, wrong_logits
+from hardmax.papers.checking.check import Hypothesis, Outcome, statement
+from hardmax.papers.next_token.statements import common
+from hardmax.papers.next_token.statements.common import RELATIVE, SHARP, Subject
+from hardmax.papers.next_token.statements.stage1 import collocated, wrong_logits
 from hardmax.problem.readouts import OutputValue
 
 STEP = 2.0**-9  # of the difference quotient of fourth order
@@ -29,7 +21,7 @@ ALIKE = 1e-9
 
 
 def projection(model: TableModel, n: Ints, margin: float, W: Floats) -> float:
-    """Lemma 4's right side: deciding tokens pull with T_y - 1, others with the probability of their n(x)."""
+    """Return Lemma 4's right side: deciding tokens pull with T_y - 1, others with T_n(x)."""
     data = model.samples
     row = np.repeat(np.arange(data.n), np.diff(data.offsets))
     mass = model.attention.data
@@ -40,7 +32,7 @@ def projection(model: TableModel, n: Ints, margin: float, W: Floats) -> float:
 
 
 def slope(model: TableModel, W: Floats) -> float:
-    """The derivative of the loss along W, from four values of it."""
+    """Return the derivative of the loss along W, from four values of it."""
     h = STEP / float(np.abs(W).max())
 
     def loss(k: int) -> float:
@@ -60,9 +52,9 @@ def slope(model: TableModel, W: Floats) -> float:
 def projected_gradient(
     data: Subject, *, table: Any = None, margin: float = 3.0, draws: int = 12, rng: int = 0
 ) -> Outcome:
-    """Random W_kq and W' against a difference quotient of the loss and against the gradient of training."""
-    samples = samples_of(data)
-    n, hypotheses = named(data)
+    """Compare random W_kq and W' with a difference quotient of the loss and the gradient of training."""
+    samples = common.samples_of(data)
+    n, hypotheses = collocated(data)
     B = OutputValue.aligned(n, margin).table if table is None else np.asarray(table, dtype=np.float64)
     margins = B[n, np.arange(len(n))][:, None] - wrong_logits(n, B)
     spread = float(np.ptp(margins))
@@ -82,12 +74,12 @@ def projected_gradient(
 
 
 def lead(pairs: Pairs, a: Floats) -> float:
-    """The least log of m_* over the mass of any other token, over the sentences."""
+    """Return the least log of m_* over the mass of any other token, over the sentences."""
     log_m = log_masses(pairs, a)
-    own = np.where(pairs.is_optimal, log_m, -np.inf)
+    optimal = np.where(pairs.is_optimal, log_m, -np.inf)
     others = np.where(pairs.is_optimal, -np.inf, log_m)
     starts = pairs.offsets[:-1]
-    return float((np.logaddexp.reduceat(own, starts) - np.maximum.reduceat(others, starts)).min())
+    return float((np.logaddexp.reduceat(optimal, starts) - np.maximum.reduceat(others, starts)).min())
 
 
 def log_odds(pairs: Pairs, a: Floats) -> Floats:
@@ -106,9 +98,9 @@ def log_odds(pairs: Pairs, a: Floats) -> Floats:
     errata=("C-ERR-14",),
 )
 def attention_grows(data: Subject, *, steps: int = 200, rate: float | None = None) -> Outcome:
-    """Every step of a run: odds of the other tokens, lead of the deciding one, signs of the gradient."""
-    hypotheses = need(*assumptions(data), pulls(data))
-    run = run_of(data, steps, rate=rate, record=1)
+    """Measure odds of the other tokens, lead of the deciding one and signs of the gradient at every step."""
+    hypotheses = common.legal(data)
+    run = common.run_of(data, steps, rate=rate, record=1)
     pairs, star = run.pairs, run.star
     odds = np.array([log_odds(pairs, a) for a in run.points])
     rise = float(np.diff(odds, axis=0).max()) / run.rate
@@ -128,7 +120,7 @@ def attention_grows(data: Subject, *, steps: int = 200, rate: float | None = Non
         "least m_* L": least,
         "accuracy at steps 0 and 1": right,
     }
-    slack = guarded(min(-rise, float(leads[1:].min())), least - 1, float(leads[0]))
+    slack = common.guarded(min(-rise, float(leads[1:].min())), least - 1, float(leads[0]))
     return Outcome(hypotheses, slack if not signs and right[1] == 1.0 else -1.0, measured)
 
 
@@ -141,17 +133,17 @@ def attention_grows(data: Subject, *, steps: int = 200, rate: float | None = Non
     errata=("C-ERR-10", "C-ERR-15"),
 )
 def norm_of_kq(data: Subject, *, steps: int = 900, rate: float | None = None) -> Outcome:
-    """The recorded points of a run; the paper's reading takes Lemma 6's own constant."""
-    hypotheses = need(*assumptions(data), pulls(data))
-    run = run_of(data, steps, rate=rate)
-    seen, length, L = run.observe(), run.star.norm, run.samples.raw_length
-    walked = run.rate * seen.times[1:]
-    ratio = float((-seen.gradient_star).min())
-    growth = float((seen.norm[1:] / walked).min())
-    over = float((seen.norm[1:] / walked).max())
+    """Test the recorded points of a run; the paper's reading takes Lemma 6's own constant."""
+    hypotheses = common.legal(data)
+    run = common.run_of(data, steps, rate=rate)
+    observed, length, L = run.observe(), run.star.norm, run.samples.raw_length
+    walked = run.rate * observed.times[1:]
+    ratio = float((-observed.gradient_star).min())
+    growth = float((observed.norm[1:] / walked).min())
+    over = float((observed.norm[1:] / walked).max())
 
     def slack(constant: float) -> float:
-        return guarded(min(ratio / constant, growth * length / constant) - 1 + RELATIVE, 1 - over)
+        return common.guarded(min(ratio / constant, growth * length / constant) - 1 + RELATIVE, 1 - over)
 
     measured = {
         "least -<G, W*>/|G|": ratio,

@@ -17,7 +17,7 @@ from hardmax.nexttoken.training import Training, train_by_flow
 from hardmax.papers.checking.instances import Instance
 from hardmax.problem.readouts import OutputValue
 
-# The settings of C-ALG-GEN behind the tables of the specification and the figures, by name.
+# The settings of the generator behind the tables and the figures, by name.
 DRAWN: dict[str, dict[str, Any]] = {
     "short": {"rng": 0},
     "long": {"lag0": 0.8, "max_lag": 4, "max_length": 12, "rng": 2},
@@ -26,7 +26,7 @@ DRAWN: dict[str, dict[str, Any]] = {
 
 
 def drawn(name: str, **changes: Any) -> Samples:
-    """One of three random datasets with 20 tokens: "short" (that of C-FIG-2), "long" or "derangement"."""
+    """Draw one of three random datasets with 20 tokens: "short", "long" or "derangement"."""
     return Samples.from_sentences(generate(**(DRAWN[name] | changes)).text)
 
 
@@ -35,8 +35,8 @@ def two_tokens() -> list[str]:
     return ["a b b", "b a"]
 
 
-def torn() -> list[str]:
-    """The sentence [a] has two next tokens."""
+def two_next_tokens() -> list[str]:
+    """Return sentences in which [a] has two next tokens."""
     return ["a b", "a c", "b a", "c b"]
 
 
@@ -46,26 +46,26 @@ def constant() -> list[str]:
 
 
 def shuffled() -> Samples:
-    """Sentences cut at random, of a permutation with several cycles."""
+    """Return sentences cut at random, of a permutation with several cycles."""
     return Samples.from_sentences(generate(12, permutation="uniform", truncate=True, rng=3).text)
 
 
 def random_start(V: int, scale: float = 1.0, rng: int = 0) -> Floats:
-    """A W_ov(0) that is not zero."""
+    """Return a W_ov(0) that is not zero."""
     return scale * np.random.default_rng(rng).standard_normal((V, V))
 
 
 def random_graphs(count: int = 40, rng: int = 0) -> dict[int, list[tuple[str, str]]]:
-    """Bipartite graphs of up to 5 optimal and 6 non-optimal tokens, none isolated; many have slack edges."""
+    """Return bipartite graphs of up to 5 optimal and 6 non-optimal tokens, many with slack edges."""
     draw = np.random.default_rng(rng)
-    found = {}
+    graphs = {}
     for q in range(count):
         k, m = int(draw.integers(1, 6)), int(draw.integers(1, 7))
         linked = draw.random((k, m)) < 0.4
         linked[np.arange(k), draw.integers(0, m, k)] = True
         linked[draw.integers(0, k, m), np.arange(m)] = True
-        found[q] = [(f"o{i}", f"x{j}") for i, j in zip(*np.nonzero(linked), strict=True)]
-    return found
+        graphs[q] = [(f"o{i}", f"x{j}") for i, j in zip(*np.nonzero(linked), strict=True)]
+    return graphs
 
 
 @cache
@@ -79,7 +79,7 @@ def long_flow(name: str = "C-EX-1", until: float = 1e13, margin: float = 100.0) 
 def rare_sentence(
     times: Sequence[float] = (1e2, 1e5, 1.7e8), *, rate: float = 0.3, log_frequency: float = -1e8
 ) -> Training:
-    """C-ERR-06, formal: Theorem 1's counterexample, whose sentence "c d" has the frequency e^-100,000,000.
+    """Return Theorem 1's formal counterexample (C-ERR-06): "c d" has the frequency e^-100,000,000.
 
     A dataset with that frequency would need more than e^100,000,000 samples; only its logarithm is used here.
     The gradient has the same direction at the start and at the end of the way, one column alone, and the
@@ -100,7 +100,7 @@ EX1, FIG2, CEX = (partial(named_sentences, name) for name in ("C-EX-1", "C-FIG-2
 EXT1, EXT2, EXT3 = (partial(named_sentences, f"C-EXT-{k}") for k in (1, 2, 3))
 UNREACHABLE, PAIRED = partial(named_sentences, "C-ERR-02"), partial(named_sentences, "C-ERR-06")
 LONG, DERANGED = (partial(drawn, name) for name in ("long", "derangement"))
-TWO, TORN, FLOW, RARE = two_tokens, torn, long_flow, rare_sentence
+TWO, TORN, FLOW, RARE = two_tokens, two_next_tokens, long_flow, rare_sentence
 OFF = {"start": random_start(4)}
 OFTEN = {"rate": 0.025, "steps": 100, "repeats": 3000}
 

@@ -7,20 +7,10 @@ import math
 import numpy as np
 
 from hardmax.nexttoken.observables import log_excess_losses, log_off_masses
-from hardmax.nexttoken.pairs import Floats
 from hardmax.nexttoken.training import Training
-from hardmax.papers.checking.check import Hypothesis, Outcome, need, statement
-from hardmax.papers.next_token.statements import printed
-from hardmax.papers.next_token.statements.common import (
-    RELATIVE,
-    STEPS,
-    Subject,
-    assumptions,
-    late_from,
-    pulls,
-    run_of,
-    sizes_of,
-)
+from hardmax.papers.checking.check import Hypothesis, Outcome, statement
+from hardmax.papers.next_token.statements import common, printed
+from hardmax.papers.next_token.statements.common import RELATIVE, STEPS, Subject
 from hardmax.papers.next_token.statements.convergence import late_run
 from hardmax.papers.next_token.statements.proofs import outweighs
 from hardmax.problem.readouts import OutputValue, best_loss
@@ -35,11 +25,6 @@ def log_best_loss(W_ov: OutputValue) -> float:
     return small if small < -37 else math.log(best_loss(W_ov.V, W_ov.margin))
 
 
-def log_sentence_bound(V: int, margin: float, off: Floats) -> Floats:
-    """Return the log of (V - 1) exp(-Delta (2 m_* - 1)) with m_* = 1 - off."""
-    return math.log(V - 1) - margin * (1 - 2 * off)
-
-
 @statement(
     "C-THM-2",
     "Theorem 2: attention and loss converge",
@@ -52,23 +37,24 @@ def log_sentence_bound(V: int, margin: float, off: Floats) -> Floats:
 )
 def loss_converges(data: Subject, *, steps: int = STEPS, rate: float | None = None) -> Outcome:
     """Test the recorded points of a run, and the paper's two bounds there, whatever T and t it requires."""
-    hypotheses = need(*assumptions(data), pulls(data))
-    run = run_of(data, steps, rate=rate)
+    hypotheses = common.legal(data)
+    run = common.run_of(data, steps, rate=rate)
     pairs, W_ov = run.pairs, run.W_ov
     assert W_ov.margin is not None
-    sizes, Delta = sizes_of(run, least_frequency=False), W_ov.margin
+    sizes, Delta = common.sizes_of(run, least_frequency=False), W_ov.margin
     floor, tight, weight, loss = log_best_loss(W_ov), math.inf, math.inf, math.inf
     excess: list[float] = []
     for t, a in zip(run.times.tolist(), run.points, strict=True):
         off = np.exp(log_off_masses(pairs, a))
         above = log_excess_losses(pairs, W_ov, a)
-        room = log_sentence_bound(W_ov.V, Delta, off) - np.logaddexp(floor, above)
+        # the log of (V - 1) exp(-Delta (2 m_* - 1)) with m_* = 1 - off
+        room = math.log(W_ov.V - 1) - Delta * (1 - 2 * off) - np.logaddexp(floor, above)
         tight = min(tight, float(room.min()))
         weight = min(weight, 1 - float(off.max()) - printed.theorem_2_weight(sizes, t, run.rate))
         excess.append(float(np.logaddexp.reduce(pairs.log_weight + above)))
         total = float(np.logaddexp(floor, excess[-1]))  # constant sentences have L* from the start
         loss = min(loss, printed.theorem_2_log_loss(sizes, t, run.rate, Delta) - total)
-    enough, middle = late_from(run)
+    enough, middle = common.late_from(run)
     slope = (excess[-1] - excess[middle]) / float(run.times[-1] - run.times[middle])
     assert run.late is not None
     predicted = run.late.excess_rate(run.rate)
@@ -102,30 +88,28 @@ GROWTH = 0.01  # relative error of the late growth per step
 
 
 def unseen(run: Training, repeats: int) -> list[tuple[list[str], str, float]]:
-    """Inputs [x_0, non-optimal tokens, q] for queries q that are non-optimal under themselves.
+    """Return inputs [x_0, non-optimal tokens, q] for queries q that are non-optimal under themselves.
 
-    With the next token that x_0 alone would have, and how far attention prefers x_0. W_kq[x_0, q] is 0 for
-    every x_0 that q was never trained with, so that one of them stands for all.
+    Each has the next token that x_0 alone would have, and the lead of x_0 in attention. W_kq[x_0, q] is 0 for
+    every x_0 that q was never trained with, so that one of them represents all.
     """
     pairs, words, n = run.pairs, run.samples.vocabulary, run.pairs.collocation
     lows: dict[int, set[int]] = {}
     for p in run.star.below.tolist():
         lows.setdefault(int(pairs.query[p]), set()).add(p)
-    found = []
+    inputs = []
     for q, low in sorted(lows.items()):
-        if q not in {int(pairs.token[p]) for p in low}:
+        query = next((p for p in low if pairs.token[p] == q), None)
+        comparable = set(pairs.token[pairs.query == q].tolist())
+        free = next((x for x in range(run.samples.V) if x not in comparable), None)
+        if query is None or free is None:
             continue
-        seen = set(pairs.token[pairs.query == q].tolist())
-        free = next((x for x in range(run.samples.V) if x not in seen), None)
-        if free is None:
-            continue
-        own = next(p for p in low if pairs.token[p] == q)
-        others = [words[pairs.token[p]] for p in sorted(low) if p != own]
-        for inside, used in ([], [own]), (others, sorted(low)):
+        others = [words[pairs.token[p]] for p in sorted(low) if p != query]
+        for inside, used in ([], [query]), (others, sorted(low)):
             sentence = [words[free], *inside * repeats, *[words[q]] * repeats]
             gap = -float(max(run.a[p] for p in used)) - math.log(repeats)
-            found.append((sentence, words[n[free]], gap))
-    return found
+            inputs.append((sentence, words[n[free]], gap))
+    return inputs
 
 
 @statement(
@@ -141,7 +125,7 @@ def unseen(run: Training, repeats: int) -> list[tuple[list[str], str, float]]:
     errata=("C-ERR-17", "C-ERR-18"),
 )
 def in_between(data: Subject, *, steps: int = STEPS, rate: float | None = None, repeats: int = 1) -> Outcome:
-    """Signs at every recorded step, growth over the second half, and predictions at the end.
+    """Test signs at every recorded step, growth over the second half, and predictions at the end.
 
     ``repeats`` is how often each non-optimal token occurs in the unseen inputs.
     """
@@ -152,18 +136,18 @@ def in_between(data: Subject, *, steps: int = STEPS, rate: float | None = None, 
     inputs = unseen(run, repeats)
     beaten = min((gap for _, _, gap in inputs), default=math.inf)
     hypotheses.append(Hypothesis("no token outweighs x_0", beaten > 0, beaten, "C-ERR-17"))
-    enough, middle = late_from(run)
+    enough, middle = common.late_from(run)
     hypotheses.append(enough)
-    missed = [
+    wrong = [
         " ".join(sentence[:8]) for sentence, due, _ in inputs if run.predict(sentence).next(1)[0][0] != due
     ]
-    steps_taken = zip(run.times[1:], run.points[1:], strict=True)
-    ordered = float(min((np.asarray(a)[moved] / (t * growth[moved])).min() for t, a in steps_taken))
+    points = zip(run.times[1:], run.points[1:], strict=True)
+    ordered = float(min((np.asarray(a)[moved] / (t * growth[moved])).min() for t, a in points))
     late = (run.points[-1] - run.points[middle])[moved] / float(run.times[-1] - run.times[middle])
     off = float(np.abs(late / growth[moved] - 1).max())
-    sizes, t = sizes_of(run, least_frequency=False), float(run.times[-1])
-    apart = np.abs(run.star.values[moved])
-    bounds = [printed.theorem_3(sizes, t, run.rate, float(gap)) for gap in apart]
+    sizes, t = common.sizes_of(run, least_frequency=False), float(run.times[-1])
+    gaps = np.abs(run.star.values[moved])
+    bounds = [printed.theorem_3(sizes, t, run.rate, float(gap)) for gap in gaps]
     room = float((np.abs(np.asarray(run.a, dtype=np.float64)[moved]) - bounds).min()) / (t * run.rate)
     measured = {
         "least entry over its late growth, any step": ordered,
@@ -171,17 +155,17 @@ def in_between(data: Subject, *, steps: int = STEPS, rate: float | None = None, 
         "C_0": float(np.abs(growth[moved]).min()),
         "least entry over t": float(np.abs(run.a[moved]).min()) / t,
         "inputs": len(inputs),
-        "predicted otherwise": missed,
+        "predicted otherwise": wrong,
         "least bound of D.2": min(bounds),
         "t": t,
     }
-    right = -1.0 if missed else 1.0
-    certain = bool(missed) and outweighs(repeats, t * run.rate)
+    right = -1.0 if wrong else 1.0
+    certain = bool(wrong) and outweighs(repeats, t * run.rate)
     return Outcome(
         hypotheses,
         min(ordered, 1 - off / GROWTH, right),
         measured,
-        missed or None,
+        wrong or None,
         paper_slack=min(room, right),
         paper_vacuous=max(bounds) <= 0,
         paper_proof=f"{repeats} copies outweigh x_0, as |W_kq| <= t eta" if certain else None,

@@ -16,14 +16,23 @@ from hardmax.margin.constraints import Constraints
 from hardmax.margin.exact import decide
 from hardmax.nexttoken.generators import structure
 from hardmax.nexttoken.pairs import Ints
-from hardmax.papers.checking.check import Hypothesis, Outcome, need, printed, statement, unmet, unsaid
+from hardmax.papers.checking.check import (
+    Conditions,
+    Hypothesis,
+    Outcome,
+    need,
+    printed,
+    statement,
+    unmet,
+    unsaid,
+)
 from hardmax.papers.next_token.statements.common import Subject, analysis_of, assumptions, samples_of
 
 Graphs = Mapping[Any, list[Edge]]
 
 
 def graphs_of(data: Subject | Graphs) -> tuple[dict[Any, list[Edge]], list[Hypothesis]]:
-    """The edges (optimal, non-optimal) of each query, and that no token is both."""
+    """Return the edges (optimal, non-optimal) of each query, and the hypothesis that no token is both."""
     if isinstance(data, Mapping):
         graphs, injective = {q: list(edges) for q, edges in data.items() if edges}, None
     else:
@@ -70,17 +79,19 @@ def printed_column(edges: list[Edge]) -> tuple[Block, dict[Any, Fraction]]:
 
 def is_proved(edges: list[Edge], block: Block, column: Mapping[Any, Fraction]) -> bool:
     """Whether multipliers on the tight relations inside a block prove its part of a column to be shortest."""
-    proof = multipliers(edges, block)
-    if proof is None:
+    weights = multipliers(edges, block)
+    if weights is None:
         return False
-    up = {o: sum((w for (top, _), w in proof.items() if top == o), Fraction(0)) for o in block.optimal}
-    down = {x: -sum((w for (_, low), w in proof.items() if low == x), Fraction(0)) for x in block.non_optimal}
-    tight = all(column[o] - column[x] == 1 for (o, x), w in proof.items() if w)
-    return tight and all(column[token] == value for token, value in (up | down).items())
+    sums = dict.fromkeys((*block.optimal, *block.non_optimal), Fraction(0))
+    for (o, x), weight in weights.items():
+        sums[o] += weight
+        sums[x] -= weight
+    tight = all(column[o] - column[x] == 1 for (o, x), weight in weights.items() if weight)
+    return tight and all(column[token] == value for token, value in sums.items())
 
 
 def square(column: Mapping[Any, Fraction]) -> Fraction:
-    """|w|^2."""
+    """Return |w|^2."""
     return sum((w * w for w in column.values()), Fraction(0))
 
 
@@ -93,7 +104,7 @@ def square(column: Mapping[Any, Fraction]) -> Fraction:
     errata=("C-ERR-01", "C-ERR-05"),
 )
 def printed_columns(data: Subject | Graphs) -> Outcome:
-    """The printed column always keeps every relation; it is shortest exactly if multipliers prove it."""
+    """Test whether the printed column, which keeps every relation, is shortest: if multipliers prove it."""
     graphs, hypotheses = graphs_of(data)
     if not isinstance(data, Mapping):  # an injective n gives stars on legal data only (C-THM-STRUCT)
         hypotheses += [h for h in assumptions(data) if h.id in ("C-ASM-1", "C-ASM-1R")]
@@ -102,14 +113,15 @@ def printed_columns(data: Subject | Graphs) -> Outcome:
     if not graphs:
         return unsaid(hypotheses)
     paper = best = Fraction(0)
-    several, wrong, shorter = 0, {}, False
+    several, wrong, is_shorter = 0, {}, False
     for q, edges in graphs.items():
         whole, column = printed_column(edges)
         several = max(several, len(whole.optimal))
         proved = is_proved(edges, whole, column)
         true = column if proved else kq_column(edges)
         paper, best = paper + square(column), best + square(true)
-        shorter |= is_shorter(edges, true, column)
+        keeps = all(true[o] - true[x] >= 1 for o, x in edges)
+        is_shorter |= keeps and square(true) < square(column)
         if not proved:
             wrong[q] = {str(token): (str(column[token]), str(value)) for token, value in true.items()}
     measured = {
@@ -118,14 +130,9 @@ def printed_columns(data: Subject | Graphs) -> Outcome:
         "queries": len(graphs),
         "most optimal tokens of a query": several,
     }
-    proof = "rational arithmetic: a shorter column keeps every relation" if shorter else None
+    proof = "rational arithmetic: a shorter column keeps every relation" if is_shorter else None
     slack = float(best / paper - 1), proof
     return Outcome(hypotheses, slack, measured, wrong or None, paper_slack=slack)
-
-
-def is_shorter(edges: list[Edge], column: Mapping[Any, Fraction], printed: Mapping[Any, Fraction]) -> bool:
-    """Whether a column keeps every relation and is shorter than the printed one."""
-    return square(column) < square(printed) and all(column[o] - column[x] >= 1 for o, x in edges)
 
 
 @statement(
@@ -139,7 +146,7 @@ def is_shorter(edges: list[Edge], column: Mapping[Any, Fraction], printed: Mappi
     errata=("C-ERR-05",),
 )
 def block_columns(data: Subject | Graphs) -> Outcome:
-    """An exact proof: every relation is kept, and multipliers >= 0 on tight ones sum to the column."""
+    """Prove exactly that every relation is kept and that multipliers >= 0 on tight ones sum to the column."""
     graphs, hypotheses = graphs_of(data)
     hypotheses = hypotheses[:1]
     if unmet(hypotheses) or not graphs:
@@ -166,14 +173,14 @@ def block_columns(data: Subject | Graphs) -> Outcome:
 
 
 def shortest(edges: list[Edge]) -> Fraction:
-    """|w|^2 of the shortest column that keeps every relation, by the rational solver for any rows."""
+    """Return |w|^2 of the shortest column that keeps every relation, by the rational solver for any rows."""
     tokens = list(dict.fromkeys(token for edge in edges for token in edge))
     rows = [[(token == o) - float(token == x) for token in tokens] for o, x in edges]
     return decide(Constraints.dense(rows)).norm_squared
 
 
 def broken_segments(samples: Samples, n: Ints) -> list[str]:
-    """Sentences whose distinct tokens, in order of first appearance, are not s, n(s), n(n(s)), ..."""
+    """Return the sentences whose distinct tokens are not s, n(s), n(n(s)), ... in order of appearance."""
     row = np.repeat(np.arange(samples.n), np.diff(samples.offsets))
     same = row[1:] == row[:-1]
     broken = same & (n[samples.tokens[:-1]] != samples.tokens[1:])
@@ -181,8 +188,8 @@ def broken_segments(samples: Samples, n: Ints) -> list[str]:
 
 
 def prefixes(sentences: list[list[int]]) -> set[tuple[int, ...]]:
-    """All beginnings of two tokens or more."""
-    return {tuple(each[:end]) for each in sentences for end in range(2, len(each) + 1)}
+    """Return all beginnings of two tokens or more."""
+    return {tuple(sentence[:end]) for sentence in sentences for end in range(2, len(sentence) + 1)}
 
 
 @statement(
@@ -196,7 +203,7 @@ def prefixes(sentences: list[list[int]]) -> set[tuple[int, ...]]:
     label="derived",
 )
 def rigid(data: Subject) -> Outcome:
-    """Each part by itself on the samples; the last one by generating the dataset again."""
+    """Test each part by itself on the samples; the last one by generating the dataset again."""
     hypotheses = tuple(h for h in assumptions(data) if h.id != "C-ASM-3")
     analysis, samples = analysis_of(data), samples_of(data)
     queries, tokens = analysis.orders.of_type("optimal")
@@ -212,17 +219,17 @@ def rigid(data: Subject) -> Outcome:
     first = samples.tokens[samples.offsets[:-1]]
     twice = samples.n - len(set(zip(first.tolist(), samples.length.tolist(), strict=True)))
     raw = samples.trie.sentences
-    given = [raw.tokens[a:b].tolist() for a, b in zip(raw.offsets[:-1], raw.offsets[1:], strict=True)]
-    lost = len(prefixes(given) ^ prefixes(structure(analysis).sentences()))
+    sentences = [raw.tokens[a:b].tolist() for a, b in zip(raw.offsets[:-1], raw.offsets[1:], strict=True)]
+    unlike = len(prefixes(sentences) ^ prefixes(structure(analysis).sentences()))
     most_sentences = samples.V * (samples.raw_length - 1)
     measured |= {
         "samples not decided by the optimal token": undecided,
-        "samples lost or added": lost,
+        "samples lost or added": unlike,
         "equal first token and length": twice,
         "N": samples.n,
         "V(L_max - 1)": most_sentences,
     }
-    faults = len(broken) + undecided + twice + lost + (most > 1)
+    faults = len(broken) + undecided + twice + unlike + (most > 1)
     room = 1 - samples.n / most_sentences
     slack = room if not faults else -float(faults)
     proof = "whole numbers: sentences are counted" if slack < 0 else None
@@ -232,23 +239,28 @@ def rigid(data: Subject) -> Outcome:
 @printed("C-ERR-02", data="sentences")
 def next_token_is_reached(data: Subject) -> Outcome:
     """As printed: under Assumption 1 some token of every sentence leads to its next token."""
-    found = analysis_of(data)
-    hypotheses = need(Hypothesis("C-ASM-1", found.assumptions["C-ASM-1"]))
-    missed = [each for each in found.violations if each.kind == "unreachable"]
-    told = {"out of reach": len(missed)}
-    return Outcome(hypotheses, -1.0 if missed else 1.0, told, proof="counted" if missed else None)
+    analysis = analysis_of(data)
+    hypotheses = need(Hypothesis("C-ASM-1", analysis.assumptions["C-ASM-1"]))
+    count = sum(violation.kind == "unreachable" for violation in analysis.violations)
+    return _counted(hypotheses, "out of reach", count)
+
+
+def _counted(hypotheses: Conditions, name: str, count: int) -> Outcome:
+    """Return the outcome of a claim that something does not occur."""
+    proof = "counted" if count else None
+    return Outcome(hypotheses, -1.0 if count else 1.0, {name: count}, proof=proof)
 
 
 @printed("C-ERR-04", data="sentences")
 def strangers_are_absent(data: Subject) -> Outcome:
     """As printed: a token that is non-comparable under a query never occurs in a sentence with that query."""
-    found = analysis_of(data)
-    hypotheses = need(Hypothesis("legal data", found.legal))
-    samples = Samples.from_trie(found.trie)
+    analysis = analysis_of(data)
+    hypotheses = need(Hypothesis("legal data", analysis.legal))
+    samples = Samples.from_trie(analysis.trie)
     words = list(samples.vocabulary)
     there = 0
     for i in range(samples.n):
-        tokens = [words.index(each) for each in samples.sentence(i).split()]
-        types = found.orders.types(tokens[-1])
+        tokens = [words.index(word) for word in samples.sentence(i).split()]
+        types = analysis.orders.types(tokens[-1])
         there += sum(types[x] == "non_comparable" for x in set(tokens))
-    return Outcome(hypotheses, -1.0 if there else 1.0, {"there": there}, proof="counted" if there else None)
+    return _counted(hypotheses, "there", there)

@@ -16,15 +16,8 @@ from hardmax.nexttoken.stages import descend_stage_1, gradient_ov, misalignment_
 from hardmax.nexttoken.training import FIRST_RATE
 from hardmax.papers.checking.check import Conditions, Hypothesis, Outcome, Unmet, statement
 from hardmax.papers.checking.proof import Settled, settle_slack
-from hardmax.papers.next_token.statements import printed
-from hardmax.papers.next_token.statements.common import (
-    RELATIVE,
-    SHARP,
-    Subject,
-    guarded,
-    samples_of,
-    step_size,
-)
+from hardmax.papers.next_token.statements import common, printed
+from hardmax.papers.next_token.statements.common import RELATIVE, SHARP, Subject
 from hardmax.papers.next_token.statements.proofs import asked_of_stage_1, gain_over_star, gradient_in_balls
 from hardmax.problem.readouts import OutputValue, star_norm, star_table
 
@@ -34,10 +27,10 @@ RATIO, LATE = 0.01, 100.0  # measured against predicted 1 - cos, once eta0 t is 
 BY_STEPS = 1000  # longer runs go on in closed form
 
 
-def named(data: Subject, *others: Hypothesis) -> tuple[Ints, Conditions]:
-    """The collocation, and the condition that every token has its n(x); the test ends without it."""
-    n = collocation(samples_of(data))
-    missing = [samples_of(data).vocabulary[x] for x in np.flatnonzero(n == MISSING)]
+def collocated(data: Subject, *others: Hypothesis) -> tuple[Ints, Conditions]:
+    """Return the collocation, and the condition that every token has its n(x); the test ends without it."""
+    n = collocation(common.samples_of(data))
+    missing = [common.samples_of(data).vocabulary[x] for x in np.flatnonzero(n == MISSING)]
     has_next = Hypothesis("every token has a next token", len(n) > 1 and not missing, missing)
     if not has_next.holds:
         raise Unmet((has_next, *others))
@@ -45,18 +38,18 @@ def named(data: Subject, *others: Hypothesis) -> tuple[Ints, Conditions]:
 
 
 def zero_start(start: Any) -> Hypothesis:
-    """The later statements begin at W_ov = 0."""
+    """Return the hypothesis that W_ov starts at 0."""
     norm = 0.0 if start is None else float(np.linalg.norm(start))
     return Hypothesis("start at zero", norm == 0.0, norm)
 
 
 def paper_rate(n: Ints, rate: float | None) -> float:
     """Return the given rate, or eta0 = 0.2/sqrt|V| as in the paper's experiment."""
-    return step_size(rate) or FIRST_RATE / math.sqrt(len(n))
+    return common.step_size(rate) or FIRST_RATE / math.sqrt(len(n))
 
 
 def tables(n: Ints, draws: int, rng: int) -> Iterator[Floats]:
-    """Random W_ov of all scales, W_ov* itself, and one that misreads one token: Lemma 1 is tight there."""
+    """Yield random W_ov of all scales, W_ov*, and one that misreads a token: Lemma 1 is tight there."""
     draw, star = generator(rng), star_table(n)
     for scale in SCALES:
         yield scale * star
@@ -70,10 +63,10 @@ def tables(n: Ints, draws: int, rng: int) -> Iterator[Floats]:
 
 def path(n: Ints, start: Floats | None, rate: float, steps: int) -> Iterator[tuple[int, OutputValue]]:
     """Yield about thirty points of stage 1, with their times."""
-    done, at = 0, start
+    time = 0
     for t in np.unique(np.geomspace(1, whole("steps", steps, least=1), 30).astype(int)).tolist():
-        W_ov = descend_stage_1(n, t - done, rate, start=at)
-        done, at = t, W_ov.table
+        W_ov = descend_stage_1(n, t - time, rate, start=start)
+        time, start = t, W_ov.table
         yield t, W_ov
 
 
@@ -89,10 +82,10 @@ def norm_of_ov(
     data: Subject, *, draws: int = 40, steps: int = 500, rate: float | None = None, rng: int = 0
 ) -> Outcome:
     """Test random tables, the worst table, and a path from a random start."""
-    n, hypotheses = named(data)
+    n, hypotheses = collocated(data)
     star, rate = star_table(n), paper_rate(n, rate)
     pulls = [(-float(np.vdot(star, gradient_ov(n, W)[0])), W) for W in tables(n, draws, rng)]
-    ratio, worst = min(pulls, key=lambda each: each[0])
+    ratio, worst = min(pulls, key=lambda pull: pull[0])
     start = 0.1 * generator(rng).standard_normal(star.shape)
     first, length = float(np.linalg.norm(start)), star_norm(n)
     walked = [(t, W_ov.norm) for t, W_ov in path(n, start, rate, steps)]
@@ -100,7 +93,7 @@ def norm_of_ov(
     def judged(constant: float) -> Settled:
         inside = [1 - norm / (t * rate + first) for t, norm in walked]
         above = [(norm + first) / (constant * t * rate / length) - 1 for t, norm in walked]
-        path = guarded(min(above) + RELATIVE, *inside)
+        path = common.guarded(min(above) + RELATIVE, *inside)
 
         def again() -> Any:
             _, star, G = gradient_in_balls(n, worst)
@@ -128,7 +121,7 @@ def projection_of_ov(data: Subject, *, draws: int = 60, rng: int = 0) -> Outcome
     L_0 is convex, and among tables of the norm c |W_ov*| it is least at c W_ov*, by convexity and symmetry;
     so <W - c W_ov*, grad L_0> >= 0, and no logarithm is needed.
     """
-    n, hypotheses = named(data)
+    n, hypotheses = collocated(data)
     star, size = star_table(n).ravel(), star_norm(n)
     tried = [(W, gradient_ov(n, W)[0].ravel()) for W in tables(n, draws, rng)]
 
@@ -148,7 +141,7 @@ def projection_of_ov(data: Subject, *, draws: int = 60, rng: int = 0) -> Outcome
 
 
 def wrong_logits(n: Ints, table: Floats) -> Floats:
-    """B[v, x] of all v other than n(x), one row per x."""
+    """Return B[v, x] of all v other than n(x), one row per x."""
     V = len(n)
     return table.T[np.arange(V)[None, :] != n[:, None]].reshape(V, V - 1)
 
@@ -162,8 +155,8 @@ def wrong_logits(n: Ints, table: Floats) -> Floats:
 def equal_wrong_logits(
     data: Subject, *, start: Any = None, steps: int = 200, rate: float | None = None
 ) -> Outcome:
-    """The largest difference between wrong logits, over the margin."""
-    n, hypotheses = named(data, zero_start(start))
+    """Measure the largest difference between wrong logits, over the margin."""
+    n, hypotheses = collocated(data, zero_start(start))
     off = 0.0
     for _, W_ov in path(n, start, paper_rate(n, rate), steps):
         wrong = wrong_logits(n, W_ov.table)
@@ -173,7 +166,7 @@ def equal_wrong_logits(
 
 
 def exact_deviation(n: Ints, t: int, W_ov: OutputValue, rate: float) -> float:
-    """How far a point is from the closed form, in units of the rounding allowed."""
+    """Return the distance of a point from the closed form, in units of the rounding allowed."""
     closed = stage_1(n, t, rate)
     entries = float(np.abs(W_ov.table - closed.table).max()) / (t * rate)
     at_most = closed.stage_1_loss or math.ulp(0.0)  # a loss below every float is zero in both
@@ -198,7 +191,7 @@ def stage_1_converges(
     From there on W_ov is the closed form itself, which cannot differ from itself: only the paper's bounds are
     tested there, and ``measured`` reports how many steps were taken.
     """
-    n, hypotheses = named(data, zero_start(start))
+    n, hypotheses = collocated(data, zero_start(start))
     hypotheses.need()
     rate, V = paper_rate(n, rate), len(n)
     walked = list(path(n, start, rate, min(steps, BY_STEPS)))
@@ -215,7 +208,7 @@ def stage_1_converges(
         if t > 1:
             bound = printed.proposition_1(sizes, t, rate)
             below, above = W_ov.norm * 2 * sizes.star_ov / (t * rate) - 1, t * rate / W_ov.norm - 1
-            paper = guarded(min(paper, bound - W_ov.misalignment_ov, below), above)
+            paper = common.guarded(min(paper, bound - W_ov.misalignment_ov, below), above)
     last = {c: printed.proposition_1(sizes, steps, rate, c) for c in (printed.MAIN, printed.APPENDIX)}
     measured = {
         "deviation over rounding": off,
@@ -250,12 +243,12 @@ def margins_of_ov(
 
     That they exceed 3 Delta is a comparison of integers, 16 (V - 1) > 9.
     """
-    n, hypotheses = named(data, zero_start(start))
+    n, hypotheses = collocated(data, zero_start(start))
     hypotheses.need()
     rate, steps = paper_rate(n, rate), whole("steps", steps, least=1)
     sizes = printed.TextSizes(len(n), math.nan, 0, math.nan)
-    asked = printed.steps_asked_of_stage_1(sizes, rate)
-    hypotheses.append(Hypothesis("T as large as asked", steps >= asked, {"T": steps, "asked": asked}))
+    needed = printed.steps_asked_of_stage_1(sizes, rate)
+    hypotheses.append(Hypothesis("T as large as asked", steps >= needed, {"T": steps, "asked": needed}))
     table = stage_1(n, steps, rate).table
     margins = table[n, np.arange(len(n))][:, None] - wrong_logits(n, table)
     Delta = printed.margin_scale(sizes, steps, rate)
@@ -286,7 +279,7 @@ def stage_1_closed_form(
     data: Subject, *, start: Any = None, steps: int = 300, rate: float | None = None
 ) -> Outcome:
     """Compare each step with the closed form, or the last one with K/t^2."""
-    n, hypotheses = named(data)
+    n, hypotheses = collocated(data)
     rate = paper_rate(n, rate)
     if zero_start(start).holds:
         off = max(exact_deviation(n, t, W_ov, rate) for t, W_ov in path(n, None, rate, steps))
@@ -294,10 +287,10 @@ def stage_1_closed_form(
     needed = LATE * (float(np.linalg.norm(start)) + star_norm(n))
     walked = {"eta0 t": steps * rate, "needed": needed}
     hypotheses.append(Hypothesis("late enough", True if steps * rate >= needed else None, walked))
-    measured = descend_stage_1(n, steps, rate, start=start).misalignment_ov
+    gap = descend_stage_1(n, steps, rate, start=start).misalignment_ov
     predicted = misalignment_constant(start, rate) / steps**2
-    found = {"1 - cos": measured, "predicted": predicted}
+    measured = {"1 - cos": gap, "predicted": predicted}
     if predicted < EXACT**2:  # the column sums are zero but for rounding
-        return Outcome(hypotheses, 0.0, found, vacuous=True)
-    found["ratio"] = measured / predicted
-    return Outcome(hypotheses, 1 - abs(found["ratio"] - 1) / RATIO, found)
+        return Outcome(hypotheses, 0.0, measured, vacuous=True)
+    measured["ratio"] = gap / predicted
+    return Outcome(hypotheses, 1 - abs(measured["ratio"] - 1) / RATIO, measured)

@@ -1,21 +1,21 @@
-"""A-FIG-L2: what the first step does besides learning alpha, for d from 256 to 1e75 (A-LEM-2, A-RED-3)."""
+"""A-FIG-L2: what the first step does besides learning alpha, for d from 256 to 1e75 (A-LEM-2)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 
 from hardmax._lib.style import BLUE, GRAY, GREEN, INK, RED
 from hardmax.embeddings import Corpus, assumption_4_corpus, initial_vectors, take_first_step
-from hardmax.embeddings.first_step import FirstStepErrors, first_step_errors, initial_event
+from hardmax.embeddings.first_step import first_step_errors, initial_event
 from hardmax.embeddings.gram import GramState
 from hardmax.embeddings.near_identity import draw_initial
 from hardmax.embeddings.theorem5 import least_first_step, theorem_5_thresholds
 from hardmax.papers.figures.claims import Claim, Claims
 from hardmax.papers.figures.figure import Canvas, Findings, Scale, Setting, recipe
+from hardmax.papers.figures.panels import DASHED, DOTTED
 from hardmax.papers.figures.tables import Table, Tables, part, stacked
 
 SEED, SEEDS, DELTA = 0, 5, 0.1
@@ -24,10 +24,9 @@ WIDTHS = (256, 1024, 4096, 16384)  # with vectors
 HUGE = tuple(10**k for k in (6, 15, 30, 45, 60, 75))  # by inner products
 SIZES: dict[Scale, tuple[tuple[str, int, int], ...]] = {
     "quick": ((RANDOM, 8, 4), (RANDOM, 20, 8), (GIVEN, 4, 3), (GIVEN, 8, 5)),
-    "paper": tuple(
-        (kind, n, T)
-        for kind, sizes in ((RANDOM, ((8, 4), (20, 8), (100, 20))), (GIVEN, ((4, 3), (8, 5), (40, 20))))
-        for n, T in sizes
+    "paper": (
+        *((RANDOM, n, T) for n, T in ((8, 4), (20, 8), (100, 20))),
+        *((GIVEN, n, T) for n, T in ((4, 3), (8, 5), (40, 20))),
     ),
 }
 THEOREM_5 = ((2, 2), (4, 4), (6, 6))  # n and T at Theorem 5's own step and width
@@ -45,7 +44,6 @@ class Draw:
     T: int
     S: int
     eta0: float
-    d: int
     seed: int
     route: str
     token: float
@@ -53,16 +51,12 @@ class Draw:
     event: bool
     covered: bool
     ratio: float  # to 11 eta0 d^(-1/4)
+    d: int
     apart: float  # relative distance to the errors of the same vectors by inner products; 0 if drawn so
-
-    @property
-    def largest(self) -> float:
-        """max(|err_s|, |err_p|) / eta0."""
-        return max(self.token, self.cls)
 
 
 def corpus_of(kind: str, n: int, T: int) -> Corpus:
-    """A corpus of either kind; in a random one 2T tokens are spread evenly, whatever the label."""
+    """Return a corpus of either kind; in a random one 2T tokens are spread evenly, whatever the label."""
     rng = np.random.default_rng([SEED, n, T])
     if kind == GIVEN:
         return assumption_4_corpus(n, T, rng=rng)
@@ -70,68 +64,54 @@ def corpus_of(kind: str, n: int, T: int) -> Corpus:
     return Corpus.from_sequences(rng.integers(2 * T, size=(n, T)), labels)
 
 
-def draw_by_vectors(kind: str, corpus: Corpus, d: int, seed: int) -> Draw:
-    """One first step on d-dimensional vectors, and the same errors from their inner products."""
-    rng = np.random.default_rng([SEED, corpus.n, corpus.T, d, seed])
-    E, p, v = initial_vectors(corpus.S, d, rng=rng)
-    found = take_first_step(corpus, E, p, v, first_rate=1.0).errors
-    G = GramState.from_vectors(E, p, v)
-    same = first_step_errors(corpus, G.K, G.a, G.c, G.pi, G.rho, G.nu, first_rate=1.0)
-    apart = max(abs(same.largest / found.largest - 1), abs(same.cls_error / found.cls_error - 1))
-    event = initial_event(E, p, v, DELTA).holds
-    return _measured(kind, corpus, found, event, d=d, seed=seed, route="vectors", apart=apart)
+def draw_errors(kind: str, corpus: Corpus, d: int, seed: int, eta0: float, by_vectors: bool) -> Draw:
+    """Take one first step: on d-dimensional vectors, or at a width that no vector has.
 
-
-def draw_by_inner_products(kind: str, corpus: Corpus, d: int, seed: int, eta0: float) -> Draw:
-    """One first step at a width that no vector has."""
-    rng = np.random.default_rng([SEED, corpus.n, corpus.T, len(str(d)), seed])
-    start = draw_initial(corpus.S, d, rng=rng)
-    found, event = start.errors(corpus, eta0), start.initial_event(d, DELTA).holds
-    return _measured(kind, corpus, found, event, d=d, seed=seed, route="inner products", apart=0.0)
-
-
-def _measured(kind: str, corpus: Corpus, found: FirstStepErrors, event: bool, **others: Any) -> Draw:
-    asked = theorem_5_thresholds(corpus.n, corpus.T, corpus.S, delta=DELTA).logarithmic
-    d, eta0 = others["d"], found.first_rate
+    The errors on vectors are compared with the same errors from their inner products.
+    """
+    rng = np.random.default_rng([SEED, corpus.n, corpus.T, d if by_vectors else len(str(d)), seed])
+    apart = 0.0
+    if by_vectors:
+        E, p, v = initial_vectors(corpus.S, d, rng=rng)
+        errors, event = (
+            take_first_step(corpus, E, p, v, first_rate=eta0).errors,
+            initial_event(E, p, v, DELTA),
+        )
+        G = GramState.from_vectors(E, p, v)
+        same = first_step_errors(corpus, G.K, G.a, G.c, G.pi, G.rho, G.nu, first_rate=eta0)
+        apart = max(abs(same.largest / errors.largest - 1), abs(same.cls_error / errors.cls_error - 1))
+    else:
+        start = draw_initial(corpus.S, d, rng=rng)
+        errors, event = start.errors(corpus, eta0), start.initial_event(d, DELTA)
+    least = theorem_5_thresholds(corpus.n, corpus.T, corpus.S, delta=DELTA).logarithmic
     return Draw(
         data=f"{kind}, n = {corpus.n}, T = {corpus.T}",
         kind=kind,
         n=corpus.n,
         T=corpus.T,
         S=corpus.S,
-        eta0=eta0,
-        token=float(found.token_errors.max()) / eta0,
-        cls=found.cls_error / eta0,
-        event=event,
-        covered=event and d >= max(256, asked),
-        ratio=found.largest / found.bound(d),
-        **others,
+        eta0=errors.first_rate,
+        seed=seed,
+        route="vectors" if by_vectors else "inner products",
+        token=float(errors.token_errors.max()) / errors.first_rate,
+        cls=errors.cls_error / errors.first_rate,
+        event=event.holds,
+        covered=event.holds and d >= max(256, least),
+        ratio=errors.largest / errors.bound(d),
+        d=d,
+        apart=apart,
     )
 
 
-def draws_of(setting: Setting) -> Iterator[Draw]:
-    """All draws of a scale; those at Theorem 5's widths come last."""
-    for at, (kind, n, T) in enumerate(SIZES[setting.scale]):
-        corpus = corpus_of(kind, n, T)
-        for seed in range(SEEDS):
-            yield from (draw_by_vectors(kind, corpus, d, seed) for d in WIDTHS)
-            yield from (draw_by_inner_products(kind, corpus, d, seed, 1.0) for d in HUGE)
-        setting.progress((at + 1) / len(SIZES[setting.scale]))
-    for n, T in THEOREM_5:
-        corpus = corpus_of(GIVEN, n, T)
-        width = theorem_5_thresholds(n, T, corpus.S, delta=DELTA).width
-        for seed in range(SEEDS):
-            yield draw_by_inner_products(GIVEN, corpus, width, seed, float(least_first_step(n, T)))
-
-
-def slope(draws: list[Draw]) -> float:
-    """Slope of log(err/eta0) against log d."""
-    logs = np.log([[float(each.d), each.largest] for each in draws])
-    return float(np.polyfit(logs[:, 0], logs[:, 1], 1)[0])
+def line_through(draws: list[Draw]) -> tuple[float, float]:
+    """Return slope and intercept of log(err/eta0), the largest error, against log d."""
+    logs = np.log([[float(draw.d), max(draw.token, draw.cls)] for draw in draws])
+    slope = float(np.polyfit(logs[:, 0], logs[:, 1], 1)[0])
+    return slope, float(np.mean(logs[:, 1] - slope * logs[:, 0]))
 
 
 def draw_l2(tables: Tables, canvas: Canvas) -> None:
-    """The errors at widths that vectors can have, and at those of the theorem."""
+    """Draw the errors at widths that vectors can have, and at those of the theorem."""
     near_by, far = canvas.subplots(1, 2, sharey=False)
     rows = tables["errors"]
     largest = np.maximum(rows["token"], rows["cls"])
@@ -156,24 +136,16 @@ def draw_l2(tables: Tables, canvas: Canvas) -> None:
         far.annotate(f"({n}, {T})", place, (-4, -3), **look)
     for panel, d in ((near_by, np.array([200.0, 21000.0])), (far, np.array([30.0, 1e78]))):
         panel.plot(d, PRINTED * d**-0.25, color=RED, label=r"Lemma 2: $11\,d^{-1/4}$")
-        look = {"color": RED, "linestyle": (0, (4, 2)), "linewidth": 0.9}
+        look = {"color": RED, "linestyle": DASHED, "linewidth": 0.9}
         panel.plot(d, TOKEN * d**-0.25, label=r"sharper: $2.11\,d^{-1/4}$", **look)
-        panel.plot(d, 0.1 * d**-0.5, color=GRAY, linestyle=(0, (1, 1.4)), label=r"slope $-1/2$", zorder=1)
+        panel.plot(d, 0.1 * d**-0.5, color=GRAY, linestyle=DOTTED, label=r"slope $-1/2$", zorder=1)
         panel.set(xscale="log", yscale="log", xlabel="width $d$")
-    near_by.set(
-        ylabel=r"$\max(|\mathrm{err}_s|, |\mathrm{err}_p|)\,/\,\eta_0$",
-        ylim=(1e-5, 30),
-        xticks=WIDTHS,
-        xticklabels=[str(d) for d in WIDTHS],
-    )
+    near_by.set(ylabel=r"$\max(|\mathrm{err}_s|, |\mathrm{err}_p|)\,/\,\eta_0$", ylim=(1e-5, 30))
+    near_by.set(xticks=WIDTHS, xticklabels=[str(d) for d in WIDTHS])
     near_by.minorticks_off()
     near_by.set_title("(a) with vectors")
-    far.set(
-        xlim=(1, 1e79),
-        ylim=(1e-43, 1e3),
-        xticks=[10.0**k for k in range(0, 76, 15)],
-        yticks=[10.0**-k for k in range(0, 41, 10)],
-    )
+    far.set(xlim=(1, 1e79), ylim=(1e-43, 1e3))
+    far.set(xticks=[10.0**k for k in range(0, 76, 15)], yticks=[10.0**-k for k in range(0, 41, 10)])
     far.minorticks_off()
     far.set_title("(b) to $d = 10^{75}$, by inner products")
     handles, labels = far.get_legend_handles_labels()
@@ -188,15 +160,29 @@ def draw_l2(tables: Tables, canvas: Canvas) -> None:
     errata=("A-ERR-13",),
 )
 def fig_l2(setting: Setting) -> Findings:
-    """Errors of the first step over seeds and widths, their slope, and the bounds."""
-    draws = list(draws_of(setting))
-    general = [each for each in draws if each.eta0 == 1.0]
-    by_data: dict[str, list[Draw]] = {}
-    for each in general:
-        if each.route == "vectors":
-            by_data.setdefault(each.data, []).append(each)
-    slopes = {data: slope(found) for data, found in by_data.items()}
-    tables: dict[str, Table] = {"errors": _errors(draws), "slopes": _lines(by_data, slopes)}
+    """Compute errors of the first step over seeds and widths, their slope, and the bounds."""
+    draws = []
+    for done, (kind, n, T) in enumerate(SIZES[setting.scale], start=1):
+        corpus = corpus_of(kind, n, T)
+        for seed in range(SEEDS):
+            draws += [draw_errors(kind, corpus, d, seed, 1.0, by_vectors=True) for d in WIDTHS]
+            draws += [draw_errors(kind, corpus, d, seed, 1.0, by_vectors=False) for d in HUGE]
+        setting.progress(done / len(SIZES[setting.scale]))
+    general = draws.copy()
+    for n, T in THEOREM_5:
+        corpus, eta0 = corpus_of(GIVEN, n, T), float(least_first_step(n, T))
+        width = theorem_5_thresholds(n, T, corpus.S, delta=DELTA).width
+        draws += [draw_errors(GIVEN, corpus, width, seed, eta0, by_vectors=False) for seed in range(SEEDS)]
+    by_vectors = [draw for draw in general if draw.route == "vectors"]
+    names = list(dict.fromkeys(draw.data for draw in by_vectors))
+    lines = [line_through([draw for draw in by_vectors if draw.data == name]) for name in names]
+    slopes, intercepts = zip(*lines, strict=True)
+    errors = stacked({**asdict(draw), "d": float(draw.d)} for draw in draws)
+    del errors["apart"]
+    tables: dict[str, Table] = {
+        "errors": errors,
+        "slopes": stacked([{"data": names, "slope": slopes, "intercept": intercepts}]),
+    }
     notes = (
         f"Each dot is one draw of E and p; {SEEDS} per data set and width. The errors over eta0 do not "
         "depend on eta0.",
@@ -205,22 +191,7 @@ def fig_l2(setting: Setting) -> Findings:
         "(b) At such widths E and p are drawn as inner products; diamonds are at Theorem 5's own "
         "step and width for the (n, T) next to them.",
     )
-    return Findings(tables, _claims(draws, general, list(slopes.values())), notes, SEED)
-
-
-def _errors(draws: list[Draw]) -> Table:
-    names = [each.name for each in fields(Draw) if each.name not in ("d", "apart")]
-    columns = {name: np.array([getattr(each, name) for each in draws]) for name in names}
-    return {**columns, "d": np.array([float(each.d) for each in draws])}
-
-
-def _lines(by_data: dict[str, list[Draw]], slopes: dict[str, float]) -> Table:
-    """A line through the logarithms, by data set."""
-    center = [
-        np.mean([np.log(each.largest) - slopes[data] * np.log(each.d) for each in found])
-        for data, found in by_data.items()
-    ]
-    return stacked([{"data": list(by_data), "slope": list(slopes.values()), "intercept": center}])
+    return Findings(tables, judge(draws, general, list(slopes)), notes, SEED)
 
 
 CLAIMS = Claims(
@@ -239,19 +210,20 @@ CLAIMS = Claims(
 )
 
 
-def _claims(draws: list[Draw], general: list[Draw], slopes: list[float]) -> tuple[Claim, ...]:
-    covered = [each for each in draws if each.covered]
-    root = [float(each.d) ** 0.25 for each in covered]
+def judge(draws: list[Draw], general: list[Draw], slopes: list[float]) -> tuple[Claim, ...]:
+    """Return the claims about draws; ``general`` are those at eta0 = 1."""
+    covered = [draw for draw in draws if draw.covered]
+    root = [float(draw.d) ** 0.25 for draw in covered]
     return CLAIMS.judge(
         {
-            "event": float(np.mean([each.event for each in draws])),
-            "bound": [each.ratio for each in covered],
-            "loose": [1 / each.ratio for each in covered if each.route == "vectors"],
-            "token-constant": [each.token * x for each, x in zip(covered, root, strict=True)],
-            "cls-constant": [each.cls * x for each, x in zip(covered, root, strict=True)],
+            "event": float(np.mean([draw.event for draw in draws])),
+            "bound": [draw.ratio for draw in covered],
+            "loose": [1 / draw.ratio for draw in covered if draw.route == "vectors"],
+            "token-constant": [draw.token * x for draw, x in zip(covered, root, strict=True)],
+            "cls-constant": [draw.cls * x for draw, x in zip(covered, root, strict=True)],
             "slope": slopes,
-            "slope-huge": slope(general),
-            "theorem-5": [each.ratio for each in covered if each.eta0 > 1.0],
-            "same": [each.apart for each in general],
+            "slope-huge": line_through(general)[0],
+            "theorem-5": [draw.ratio for draw in covered if draw.eta0 > 1.0],
+            "same": [draw.apart for draw in general],
         }
     )

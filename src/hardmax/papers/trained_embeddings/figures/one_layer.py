@@ -18,14 +18,15 @@ SIZES: dict[Scale, Mapping[reviews.Source, reviews.Size]] = {
 }
 SURROGATE = reviews.schedule(64, 150, (75, 120))
 LOSS = (
-    "The paper reports a loss of about 1e-1 for one layer on both sources; ours is told, not claimed. Where "
-    "E p grows to tens and hundreds, attention rests on single tokens and the loss hardly moves any more."
+    "The paper reports a loss of about 1e-1 for one layer on both sources; ours is reported, not claimed. "
+    "Where E p grows to tens and hundreds, attention rests on single tokens and the loss hardly moves any "
+    "more."
 )
 SHARES = {"IMDB": (0.0, 0.9), "Yelp": (0.9, 1.0)}  # of the work: there are far fewer reviews of Yelp
 
 
 def draw_3(tables: Tables, canvas: Canvas) -> None:
-    """A row for each source."""
+    """Draw a row for each source."""
     rows = canvas.subfigures(2, 1, squeeze=False)[:, 0]
     for row, name, letters in zip(rows, tables["cases"]["case"], ("abcd", "efgh"), strict=True):
         reviews.draw_source(row, tables, str(name), letters=letters)
@@ -39,10 +40,9 @@ def draw_3(tables: Tables, canvas: Canvas) -> None:
     errata=("A-ERR-4",),
 )
 def fig_3(setting: Setting) -> Findings:
-    """The one-layer model on both sources."""
-    return reviews.findings(
-        *(part_of(source, setting) for source in reviews.SOURCES), layers=1, sources=reviews.SOURCES
-    )
+    """Train the one-layer model on both sources."""
+    parts = [part_of(source, setting) for source in reviews.SOURCES]
+    return reviews.findings(*parts, layers=1, sources=reviews.SOURCES)
 
 
 def part_of(source: reviews.Source, setting: Setting) -> reviews.ReviewPart:
@@ -55,7 +55,7 @@ def part_of(source: reviews.Source, setting: Setting) -> reviews.ReviewPart:
         claims = reviews.text_claims(name, case)
         a = case.training.a
         notes = (*data.notes, f"{source}: E p ends between {a.min():.3g} and {a.max():.3g}.", LOSS)
-    else:
-        case = reviews.trained(data, SURROGATE, share, name)
-        claims, notes = reviews.surrogate_claims(name, case, data.drawn_from, reviews.ONE_LAYER), data.notes
-    return reviews.ReviewPart(case, claims, notes)
+        return reviews.ReviewPart(case, claims, notes)
+    case = reviews.trained(data, SURROGATE, share, name)
+    claims = reviews.surrogate_claims(name, case, data.drawn_from, reviews.ONE_LAYER)
+    return reviews.ReviewPart(case, claims, data.notes)

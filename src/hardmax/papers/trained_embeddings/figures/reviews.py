@@ -1,13 +1,13 @@
 """Reviews or their surrogate, a model trained on them, and the claims about it, for figures 1, 3 and 4.
 
-Reviews are those of IMDB and Yelp where they are at hand, else A-DATA-7.
+Reviews are those of IMDB and Yelp where they are at hand, else sequences of the K-level model.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -44,14 +44,13 @@ class Reviews:
 
 
 def surrogate(source: Source, why: str) -> Reviews:
-    """Draw A-DATA-7, another one for each source; ``why`` explains its use."""
+    """Draw sequences of the K-level model, others for each source; ``why`` explains their use."""
     model = KLevel.surrogate()
-    corpus = model.draw(
-        SURROGATE_SEQUENCES, rng=np.random.default_rng([training.SEED, SOURCES.index(source)])
-    )
+    rng = np.random.default_rng([training.SEED, SOURCES.index(source)])
+    corpus = model.draw(SURROGATE_SEQUENCES, rng=rng)
     note = (
-        f"{source}: {why} Drawn is the surrogate A-DATA-7, {corpus.n} sequences of {corpus.T} tokens of the "
-        "K-level model with four levels: it shows the shapes, and is not evidence about reviews."
+        f"{source}: {why} Drawn is a surrogate, {corpus.n} sequences of {corpus.T} tokens of the K-level "
+        "model with four levels: it shows the shapes, and is not evidence about reviews."
     )
     return Reviews(f"{source} surrogate", corpus, f"stand-in data: not {source}", (note,), model)
 
@@ -79,10 +78,10 @@ def reviews_of(
     corpus = whole if sample is None or sample >= whole.n else draw_reviews(whole, sample)
     part = "" if corpus is whole else f" of {whole.n:,}"
     says = f"{source}, {corpus.n:,}{part} reviews, {corpus.S:,} tokens"
-    return Reviews(source, corpus, says, (f"{source}: {told(text)}",))
+    return Reviews(source, corpus, says, (f"{source}: {summary(text)}",))
 
 
-def told(text: TextCorpus) -> str:
+def summary(text: TextCorpus) -> str:
     """Describe in a sentence how many reviews were kept, with the notes of the pipeline."""
     report = text.report
     left_out = {
@@ -105,11 +104,11 @@ def draw_reviews(corpus: Corpus, number: int) -> Corpus:
     """Some reviews at random; tokens are purged and emptied reviews dropped as in the whole."""
     chosen = np.sort(np.random.default_rng(training.SEED).choice(corpus.n, number, replace=False))
     counts = corpus.matrix[chosen]
-    kept = np.flatnonzero(counts.sum(axis=0) >= LEAST)
-    counts = counts[:, kept]
+    frequent = np.flatnonzero(counts.sum(axis=0) >= LEAST)
+    counts = counts[:, frequent]
     full = np.flatnonzero(counts.sum(axis=1))
     words, written = (
-        None if names is None else tuple(names[s] for s in kept)
+        None if names is None else tuple(names[s] for s in frequent)
         for names in (corpus.vocabulary, corpus.written)
     )
     return replace(Corpus.from_counts(counts[full], corpus.labels[chosen[full]], words), written=written)
@@ -120,6 +119,7 @@ MEDIANS = (
     "In text, the black line joins medians over twentieths of the tokens in their order along x, and a token "
     "is called mostly positive or negative if x is beyond 0.3 of the mean label, the upright line."
 )
+COURSE = {"epoch": "epochs", "loss": "mean_loss", "r_v": "r_v", "r_p": "r_p"}  # columns of a stored run
 DRAWN = {1: "positive", -1: "negative", 0: "irrelevant"}
 TEXT = {1: "mostly positive", -1: "mostly negative", 0: "in between"}
 
@@ -143,7 +143,7 @@ class ReviewPart:
 
 
 def schedule(d: int, epochs: int, milestones: tuple[int, ...], rate: float = 1e-2) -> training.Schedule:
-    """The first row of A-TRAIN-1, at some width and length."""
+    """Return the printed schedule at some width and length."""
     return training.Schedule(d, epochs, rate=rate, weight_decay=1e-8, milestones=milestones)
 
 
@@ -164,63 +164,42 @@ def trained(
     elif share.setting.logits == "scaled":
         name += ".scaled"
         scales = dict.fromkeys(["scale"] if by is train_embeddings else ["scale", "first_scale"], BY_WIDTH)
-    found = training.train(data.corpus, schedule, share, name, by=by, **scales)
-    line = f"{data.says}; d = {schedule.d}, {found.epochs} epochs"
+    result = training.train(data.corpus, schedule, share, name, by=by, **scales)
+    line = f"{data.says}; d = {schedule.d}, {result.epochs} epochs"
     if scales:
         line += "; logits over sqrt(d), not printed"
-    return training.Case(data.name, line, schedule, found, data.drawn_from)
+    return training.Case(data.name, line, schedule, result, data.drawn_from)
 
 
 def findings(*parts: ReviewPart, layers: int, sources: Sequence[Source]) -> Findings:
-    """One figure of one or two sources, with the stored runs of its sources."""
-    cases = [each.case for each in parts] + [each.compared for each in parts if each.compared is not None]
-    notes = [note for each in parts for note in (*each.notes, *_about(each.case))]
+    """Return one figure of one or two sources, with the stored runs of its sources."""
+    cases = [review_part.case for review_part in parts] + [
+        review_part.compared for review_part in parts if review_part.compared is not None
+    ]
+    notes = []
+    for review_part in parts:
+        notes += [*review_part.notes, training.course_note(review_part.case)]
+        notes += [training.words_note(review_part.case)] if review_part.case.drawn_from is None else []
     legends = {MEDIANS if case.drawn_from is None else MEANS: None for case in cases}
-    claims = tuple(claim for each in parts for claim in each.claims)
-    runs = [run for source in sources for run in stored_runs(source, layers)]
-    notes += [stored_note(run) for run in runs]
-    tables = {**training.training_tables(cases), **({"stored": stored_table(runs)} if runs else {})}
+    claims = tuple(claim for review_part in parts for claim in review_part.claims)
+    stored = sorted(read_runs().values(), key=lambda run: (run["scale"] is not None, run["name"]))
+    courses: list[Table] = []
+    for source in sources:
+        for run in stored:
+            if run["data"] != source.lower() or run["layers"] != layers:
+                continue
+            reading = "as printed" if run["scale"] is None else "logits over sqrt(d)"
+            notes.append(
+                f"Stored run {run['name']}, {reading}: d = {run['d']}, {epochs_of(run)} from rate "
+                f"{run['rate']:g} on, seed {run['seed']}; loss {run['loss']:.2g}, mass {run['mass']:.2f}, "
+                f"r_v {run['r_v']:.2f}, r_p {run['r_p']:.2f}, sign accuracy {run['sign_accuracy']:.2f}."
+            )
+            about = {"run": run["name"], "source": source, "reading": reading, "d": run["d"]}
+            courses.append(
+                about | {column: [row[field] for row in run["course"]] for column, field in COURSE.items()}
+            )
+    tables = {**training.training_tables(cases), **({"stored": stacked(courses)} if courses else {})}
     return Findings(tables, claims, tuple(dict.fromkeys([*notes, *legends, training.THEORY])), training.SEED)
-
-
-def stored_runs(source: Source, layers: int) -> list[dict[str, Any]]:
-    """Finished trainings on the reviews of a source that the package carries, by layers and reading."""
-    found = (run for run in read_runs().values() if run["data"] == source.lower() and run["layers"] == layers)
-    return sorted(found, key=lambda run: (run["scale"] is not None, run["name"]))
-
-
-def reading_of(run: Mapping[str, Any]) -> str:
-    """Which model a stored run trained, in words."""
-    return "as printed" if run["scale"] is None else "logits over sqrt(d)"
-
-
-def stored_note(run: Mapping[str, Any]) -> str:
-    """A stored run in a sentence."""
-    return (
-        f"Stored run {run['name']}, {reading_of(run)}: d = {run['d']}, {epochs_of(run)} from rate "
-        f"{run['rate']:g} on, seed {run['seed']}; loss {run['loss']:.2g}, mass {run['mass']:.2f}, r_v "
-        f"{run['r_v']:.2f}, r_p {run['r_p']:.2f}, sign accuracy {run['sign_accuracy']:.2f}."
-    )
-
-
-def stored_table(runs: Sequence[Mapping[str, Any]]) -> Table:
-    """The course of each stored run: a row for each recorded epoch."""
-    names = {"imdb": "IMDB", "yelp": "Yelp"}
-    columns = {"epoch": "epochs", "loss": "mean_loss", "r_v": "r_v", "r_p": "r_p"}
-    return stacked(
-        {
-            "run": run["name"],
-            "source": names[run["data"]],
-            "reading": reading_of(run),
-            "d": run["d"],
-            **{column: [each[field] for each in run["course"]] for column, field in columns.items()},
-        }
-        for run in runs
-    )
-
-
-def _about(case: training.Case) -> list[str]:
-    return [training.course_note(case)] + ([training.words_note(case)] if case.drawn_from is None else [])
 
 
 def draw_source(
@@ -244,10 +223,10 @@ ONE_LAYER, TWO_LAYERS = ("0.979 ± 0.02", "0.928 ± 0.04"), ("0.918 ± 0.05", "0
 def surrogate_claims(
     name: str, case: training.Case, model: KLevel, expected: tuple[str, str]
 ) -> tuple[Claim, ...]:
-    """Claim the shapes on A-DATA-7: E v rises with x, E p with |x|, level by level."""
-    found, what = case.training, case.name
+    """Claim the shapes on the surrogate: E v rises with x, E p with |x|, level by level."""
+    result, what = case.training, case.name
     r_v, r_p = expected
-    means = found.level_means(model)
+    means = result.level_means(model)
     table = Claims(
         name,
         f"""
@@ -262,13 +241,13 @@ def surrogate_claims(
     )
     claims = table.judge(
         {
-            "r_v": found.r_v,
-            "r_p": found.r_p,
+            "r_v": result.r_v,
+            "r_p": result.r_p,
             **{claim.id: claim for claim in text_claims(name, case)},
             "irrelevant": means.logit[0] - means.irrelevant_logit,
             "attention-levels": training.rises(means.logit, model.sizes, together=2),
             "value-levels": training.rises(means.value, model.sizes, together=2),
-            "loss": found.loss,
+            "loss": result.loss,
         }
     )
     return on_stand_in(claims)
@@ -276,8 +255,8 @@ def surrogate_claims(
 
 def text_claims(name: str, case: training.Case) -> tuple[Claim, ...]:
     """Claim that E v has the sign of x and that E p is larger where |x| is; correlations are reported."""
-    found, what = case.training, case.name
-    top, bottom = found.deciles
+    result, what = case.training, case.name
+    top, bottom = result.deciles
     table = Claims(
         name,
         f"""
@@ -287,7 +266,7 @@ def text_claims(name: str, case: training.Case) -> tuple[Claim, ...]:
         smallest | ≥ 1e-3 | V-shaped
         """,
     )
-    return table.judge({"signs": found.sign_accuracy(training.CLEAR), "deciles": top - bottom})
+    return table.judge({"signs": result.sign_accuracy(training.CLEAR), "deciles": top - bottom})
 
 
 def compared_claim(name: str, two: training.Case, one: training.Case) -> Claim:

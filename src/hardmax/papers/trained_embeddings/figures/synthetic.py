@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from hardmax.embeddings import Corpus, KLevel, initial_vectors
+from hardmax.embeddings import KLevel, initial_vectors
 from hardmax.papers.figures.claims import Claim, Claims, at_least
 from hardmax.papers.figures.figure import Canvas, Findings, Scale, Setting, recipe
 from hardmax.papers.figures.tables import Tables
@@ -23,7 +23,7 @@ NAMES = {1: "positive", -1: "negative", 0: "irrelevant"}
 
 
 def schedule_of(d: int) -> training.Schedule:
-    """The second row of A-TRAIN-1; its milestone 200 lies beyond the last epoch (A-ERR-4)."""
+    """Return the printed schedule; its milestone 200 is beyond the last epoch (A-ERR-4)."""
     return training.Schedule(d, epochs=196, rate=1e-4, weight_decay=1e-4, milestones=(100, 200))
 
 
@@ -34,7 +34,7 @@ def large_start(S: int, d: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def draw_2(tables: Tables, canvas: Canvas) -> None:
-    """E p, E v, and the course of the training with that of the control, dashed."""
+    """Draw E p, E v, and the course of the training with that of the control, dashed."""
     training.draw_training(canvas, tables, KLEVEL, NAMES, control=LARGE)
 
 
@@ -46,27 +46,20 @@ def draw_2(tables: Tables, canvas: Canvas) -> None:
     errata=("A-ERR-1", "A-ERR-2", "A-ERR-3", "A-ERR-4"),
 )
 def fig_2(setting: Setting) -> Findings:
-    """Train on the K-level data, from A-DEF-4's start and from one that is too large."""
+    """Train on the K-level data, from the printed start and from one that is too large."""
     model = KLevel()
     corpus = model.draw(SEQUENCES[setting.scale], rng=training.SEED)
     schedule, control = schedule_of(WIDTHS[setting.scale]), schedule_of(CONTROL_WIDTHS[setting.scale])
-    found = training.Case(
-        KLEVEL,
-        "",
-        schedule,
-        training.train(corpus, schedule, training.Share(setting, 0.0, 0.7), "A-FIG-2"),
-        model,
-    )
-    start = large_start(corpus.S, control.d)
-    from_large = training.train(
-        corpus, control, training.Share(setting, 0.7, 1.0), "A-FIG-2.control", start=start
-    )
+    share = training.Share(setting, 0.0, 0.7)
+    case = training.Case(KLEVEL, "", schedule, training.train(corpus, schedule, share, "A-FIG-2"), model)
+    start, share = large_start(corpus.S, control.d), training.Share(setting, 0.7, 1.0)
+    from_large = training.train(corpus, control, share, "A-FIG-2.control", start=start)
     large = training.Case(LARGE, "", control, from_large, model)
     notes = (
         f"{corpus.n:,} sequences of {corpus.T} tokens, half of them positive; the paper does not say how "
         "many it drew.",
         training.THEORY,
-        training.course_note(found),
+        training.course_note(case),
         "White circles are means over the tokens of a level and sign. AdamW moves the cloud of irrelevant "
         "tokens up or down in (b) by an amount that depends on the run: nothing is claimed about it.",
         f"The scale of the start matters: dashed in (c) is the same training with d = {control.d} from E and "
@@ -74,14 +67,8 @@ def fig_2(setting: Setting) -> Findings:
         f"one token of each sequence from the beginning, and the loss is {large.training.loss:.2f} at the "
         "end.",
     )
-    tables = training.training_tables((found, large))
-    return Findings(tables, _claims(found, large, model, TOGETHER[setting.scale]), notes, training.SEED)
-
-
-def frequency_ratio(corpus: Corpus, model: KLevel) -> float:
-    """How many times as often as a relevant token an irrelevant one occurs."""
-    counts = corpus.statistics.total
-    return float(counts[model.level == 0].mean() / counts[model.level > 0].mean())
+    tables = training.training_tables((case, large))
+    return Findings(tables, judge(case, large, model, TOGETHER[setting.scale]), notes, training.SEED)
 
 
 CLAIMS = Claims(
@@ -101,9 +88,10 @@ CLAIMS = Claims(
 )
 
 
-def _claims(case: training.Case, control: training.Case, model: KLevel, together: int) -> tuple[Claim, ...]:
-    found, corpus = case.training, case.corpus
-    means = found.level_means(model)
+def judge(case: training.Case, control: training.Case, model: KLevel, together: int) -> tuple[Claim, ...]:
+    """Make the claims about a training and its control, with ``together`` levels taken as one."""
+    result, counts = case.training, case.corpus.statistics.total
+    means = result.level_means(model)
     levels = "neighboring levels" if together == 1 else f"neighboring groups of {together} levels"
     total = sum(model.probabilities(1))
 
@@ -115,15 +103,15 @@ def _claims(case: training.Case, control: training.Case, model: KLevel, together
     return CLAIMS.judge(
         {
             "vocabulary": ((model.S, total) == (2048, 1), [model.S, float(total)]),
-            "frequency": frequency_ratio(corpus, model),
-            "r_v": found.r_v,
-            "r_p": found.r_p,
-            "pearson": found.pearson(model.level > 0),
-            "signs": found.sign_accuracy(training.CLEAR),
+            "frequency": float(counts[model.level == 0].mean() / counts[model.level > 0].mean()),
+            "r_v": result.r_v,
+            "r_p": result.r_p,
+            "pearson": result.pearson(model.level > 0),
+            "signs": result.sign_accuracy(training.CLEAR),
             "value-levels": levels_rise("value-levels", "sign E v", means.value),
             "attention-levels": levels_rise("attention-levels", "E p", means.logit),
             "irrelevant": means.logit[0] - means.irrelevant_logit,
-            "loss": found.loss,
+            "loss": result.loss,
             "large-start": abs(control.training.r_v),
             "large-start-loss": control.training.loss,
         }

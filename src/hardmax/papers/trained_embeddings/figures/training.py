@@ -1,4 +1,4 @@
-"""Training of a model (A-TRAIN-1), with its tables, notes and picture, for figures 1 to 4.
+"""Training of a model as the paper prints it, with its tables, notes and picture, for figures 1 to 4.
 
 The picture shows E p and E v of every token, and r_v, r_p and the loss over the epochs.
 """
@@ -24,7 +24,7 @@ SEED = 0
 BINS = 20  # of equally many tokens, for the line of medians through real text
 CLEAR = 0.3  # a token beyond this distance from the mean label has a sign to speak of
 WORDS = 6  # that the notes name for either sign
-TOLD = (1, 5, 20, 100)  # epochs after which the notes tell r_v and r_p, in addition to the last
+NOTED = (1, 5, 20, 100)  # epochs after which the notes give r_v and r_p, in addition to the last
 EVERY = 5  # epochs between two checkpoints
 THEORY = (
     "Trained with AdamW, which scales the step of every coordinate by itself. The theory is about gradient "
@@ -124,6 +124,7 @@ def training_tables(cases: Sequence[Case]) -> Tables:
 
 
 def _about(case: Case) -> dict[str, Any]:
+    """Return a row on the data and the training."""
     return {
         "says": case.says,
         "text": case.drawn_from is None,
@@ -139,15 +140,15 @@ def _about(case: Case) -> dict[str, Any]:
 def _tokens(case: Case) -> dict[str, np.ndarray]:
     """Every token that occurs; ``sign`` is 0 for an irrelevant one, in text for one that is not clear."""
     corpus, training = case.corpus, case.training
-    seen = np.flatnonzero(corpus.statistics.total)
+    tokens = np.flatnonzero(corpus.statistics.total)
     return {
-        "token": np.array([corpus.word(s) for s in seen.tolist()]),
-        "count": corpus.statistics.total[seen],
-        "sign": signs_of(case)[seen],
-        "level": (np.zeros(len(seen), int) if case.drawn_from is None else case.drawn_from.level[seen]),
-        "posterior_difference": corpus.posterior_difference[seen],
-        "E_p": training.a[seen],
-        "E_v": training.c[seen],
+        "token": np.array([corpus.word(s) for s in tokens.tolist()]),
+        "count": corpus.statistics.total[tokens],
+        "sign": signs_of(case)[tokens],
+        "level": (np.zeros(len(tokens), int) if case.drawn_from is None else case.drawn_from.level[tokens]),
+        "posterior_difference": corpus.posterior_difference[tokens],
+        "E_p": training.a[tokens],
+        "E_v": training.c[tokens],
     }
 
 
@@ -162,28 +163,26 @@ def signs_of(case: Case) -> np.ndarray:
 def _line(case: Case) -> dict[str, np.ndarray]:
     """Means over the tokens of each level and sign, or in text medians over bins of equally many tokens."""
     x, a, c = case.corpus.posterior_difference, case.training.a, case.training.c
-    seen = np.flatnonzero(case.corpus.statistics.total)
+    tokens = np.flatnonzero(case.corpus.statistics.total)
     if case.drawn_from is None:
-        groups = np.array_split(seen[np.argsort(x[seen], kind="stable")], min(BINS, len(seen)))
+        groups = np.array_split(tokens[np.argsort(x[tokens], kind="stable")], min(BINS, len(tokens)))
         points = [(0, *(np.median(y[group]) for y in (x, a, c))) for group in groups]
     else:
         kinds = case.drawn_from.sign * case.drawn_from.level
-        groups = [seen[kinds[seen] == kind] for kind in np.unique(kinds[seen])]
+        groups = [tokens[kinds[tokens] == kind] for kind in np.unique(kinds[tokens])]
         points = [(np.sign(kinds[g[0]]), *(y[g].mean() for y in (x, a, c))) for g in groups]
     names = ("sign", "posterior_difference", "E_p", "E_v")
     return {name: np.array(column) for name, column in zip(names, zip(*points, strict=True), strict=True)}
 
 
 def _course(case: Case) -> dict[str, np.ndarray]:
-    kept = case.training.snapshots
-    return {
-        "epoch": np.array([each.epochs for each in kept]),
-        "r_v": np.array([each.r_v for each in kept]),
-        "r_p": np.array([each.r_p for each in kept]),
-        "sign_accuracy": np.array([each.sign_accuracy(CLEAR) for each in kept]),
-        "top_decile": np.array([each.deciles.top for each in kept]),
-        "bottom_decile": np.array([each.deciles.bottom for each in kept]),
-    }
+    """Return the statistics of every snapshot."""
+    rows = [
+        (s.epochs, s.r_v, s.r_p, s.sign_accuracy(CLEAR), s.deciles.top, s.deciles.bottom)
+        for s in case.training.snapshots
+    ]
+    names = ("epoch", "r_v", "r_p", "sign_accuracy", "top_decile", "bottom_decile")
+    return {name: np.array(column) for name, column in zip(names, zip(*rows, strict=True), strict=True)}
 
 
 def _losses(case: Case) -> dict[str, np.ndarray]:
@@ -200,7 +199,7 @@ def rises(means: np.ndarray, sizes: tuple[int, ...], together: int) -> np.ndarra
 def course_note(case: Case) -> str:
     """How the model was trained, r_v and r_p on the way, as they are, and the loss."""
     last = case.training.snapshots[-1].epochs
-    shown = [each for each in case.training.snapshots if each.epochs in (*TOLD, last)]
+    shown = [x for x in case.training.snapshots if x.epochs in (*NOTED, last)]
     epochs, r_v, r_p = (
         ", ".join(words)
         for words in zip(*((f"{x.epochs}", f"{x.r_v:.2f}", f"{x.r_p:.2f}") for x in shown), strict=True)
@@ -252,7 +251,13 @@ def draw_training(
     tokens, line = (part(tables[name], "case", case) for name in ("tokens", "lines"))
     _draw_tokens(attention, tokens, line, "E_p", mean)
     _draw_tokens(value, tokens, line, "E_v", mean)
-    _name_kinds(value, tokens, names)
+    for sign, name in names.items():
+        if (tokens["sign"] == sign).any():
+            color, marker = KINDS[sign]
+            value.scatter([], [], s=12, c=color, marker=marker, linewidths=0, label=name)
+    # a white ground, for the legend may cover tokens
+    ground = {"frameon": True, "facecolor": "white", "edgecolor": "none", "framealpha": 0.8}
+    value.legend(loc="upper left", handletextpad=0.1, borderaxespad=0.1, borderpad=0.1, **ground)
     _draw_course(upper, lower, tables, [case] if control is None else [case, control])
     panels = {"attention": attention, "value": value, "over training": upper}
     if stored is not None:
@@ -264,9 +269,9 @@ def draw_training(
 
 
 def _draw_stored(panel: Axes, stored: Table) -> None:
-    """Loss over the epochs of each stored run, by reading and width."""
+    """Draw the loss over the epochs of each stored run, by reading and width."""
     looks = {"as printed": (RED, "o"), "logits over sqrt(d)": (BLUE, "s")}
-    told: set[str] = set()
+    labels: set[str] = set()
     for name in dict.fromkeys(stored["run"].tolist()):
         rows = part(stored, "run", name)
         reading, d = str(rows["reading"][0]), int(rows["d"][0])
@@ -274,8 +279,8 @@ def _draw_stored(panel: Axes, stored: Table) -> None:
         label = f"{reading.replace('sqrt(d)', '√d')}, {d}"
         look: dict[str, Any] = {"markersize": 2.6, "markeredgewidth": 0, "linewidth": 0.9}
         look |= {"color": color, "marker": marker, "linestyle": "-" if d == 2048 else DASHES}
-        panel.plot(rows["epoch"], rows["loss"], label=None if label in told else label, **look)
-        told.add(label)
+        panel.plot(rows["epoch"], rows["loss"], label=None if label in labels else label, **look)
+        labels.add(label)
     # room for the legend below the lowest run
     panel.set(xscale="log", yscale="log", xlabel="epochs", ylim=(min(stored["loss"]) / 100, None))
     panel.set_ylabel("mean loss of the epoch")
@@ -300,16 +305,6 @@ def _draw_tokens(panel: Axes, tokens: Table, line: Table, column: str, mean: flo
     panel.set_ylabel(LABELS[column])
 
 
-def _name_kinds(panel: Axes, tokens: Table, names: Mapping[int, str]) -> None:
-    for sign, name in names.items():
-        if (tokens["sign"] == sign).any():
-            color, marker = KINDS[sign]
-            panel.scatter([], [], s=12, c=color, marker=marker, linewidths=0, label=name)
-    # a white ground, for the legend may lie over tokens
-    ground = {"frameon": True, "facecolor": "white", "edgecolor": "none", "framealpha": 0.8}
-    panel.legend(loc="upper left", handletextpad=0.1, borderaxespad=0.1, borderpad=0.1, **ground)
-
-
 def _draw_course(upper: Axes, lower: Axes, tables: Tables, cases: Sequence[str]) -> None:
     for name in reversed(cases):
         rows, curve = part(tables["course"], "case", name), part(tables["losses"], "case", name)
@@ -322,9 +317,9 @@ def _draw_course(upper: Axes, lower: Axes, tables: Tables, cases: Sequence[str])
         label = None if first else name
         lower.plot(curve["epoch"], curve["loss"], color=INK, linestyle=line, label=label)
     last = int(part(tables["course"], "case", cases[0])["epoch"].max())
-    ticks = [0, *(each for each in (1, 10, 100) if each <= 0.4 * last), last]
+    ticks = [0, *(tick for tick in (1, 10, 100) if tick <= 0.4 * last), last]
     lower.set_xscale("symlog", linthresh=1, linscale=0.4)
-    lower.set_xticks(ticks, [f"{each:,}" for each in ticks])
+    lower.set_xticks(ticks, [f"{tick:,}" for tick in ticks])
     if len(cases) > 1:
         lower.legend(loc="lower left")
     upper.tick_params(labelbottom=False)

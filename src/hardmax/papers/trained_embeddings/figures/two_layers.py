@@ -42,12 +42,12 @@ class ClosedForm:
         return self.x[: S * d].reshape(S, d), rest[:d], rest[d:]
 
     def step(self, batch: Corpus, rate: float) -> float:
-        """One AdamW step; returns the batch's loss before it."""
-        found = TwoLayerNetwork().gradients(batch, *self.parameters)
+        """Take one AdamW step and return the batch's loss before it."""
+        gradients = TwoLayerNetwork().gradients(batch, *self.parameters)
         self.steps += 1
-        g = np.concatenate([found.E.ravel(), found.p, found.v])
+        g = np.concatenate([gradients.E.ravel(), gradients.p, gradients.v])
         update_adamw(self.x, g, self.first, self.second, self.rule.scalars(self.steps, rate))
-        return found.loss
+        return gradients.loss
 
     def observe(self) -> tuple[np.ndarray, np.ndarray]:
         """a = E p and c = E v of the raw embedding."""
@@ -82,11 +82,11 @@ def train_closed_form(
     model = ClosedForm(*initial_vectors(corpus.S, d, rng=draws), rule)
     seed = int(draws.integers(2**63))
     plan = TrainingPlan(rate, milestones, epochs, batch, 0.0, seed, checkpoint, checkpoint_every)
-    done = run(model, corpus, plan, {"model": "two layers, closed form", **settings(rule)}, progress)
+    outcome = run(model, corpus, plan, {"model": "two layers, closed form", **settings(rule)}, progress)
     loss = TwoLayerNetwork().gradients(corpus, *model.parameters).loss
     shares = TwoLayerNetwork().attention(corpus, *model.parameters)
     mass = float(np.maximum.reduceat(shares, corpus.offsets[:-1]).mean())
-    return done.training(model.parameters, loss, mass, rule.name, batch, layers=2)
+    return outcome.training(model.parameters, loss, mass, rule.name, batch, layers=2)
 
 
 SIZES: dict[Scale, Mapping[reviews.Source, reviews.Size]] = {
@@ -96,11 +96,9 @@ SIZES: dict[Scale, Mapping[reviews.Source, reviews.Size]] = {
     "day": {"IMDB": reviews.Size(None, reviews.schedule(2048, 30, (5, 25), rate=1e-3))},
     "paper": dict.fromkeys(reviews.SOURCES, reviews.Size(None, reviews.schedule(2048, 500, (100, 200)))),
 }
-_LONG = reviews.schedule(64, 60, (30, 48))
 SURROGATES: dict[Scale, training.Schedule] = {
     "quick": reviews.schedule(64, 30, (15, 24)),
-    "day": _LONG,
-    "paper": _LONG,
+    **dict.fromkeys(("day", "paper"), reviews.schedule(64, 60, (30, 48))),
 }
 LONGEST = 512  # tokens of a review that the model sees
 ONE = "one layer"
@@ -112,7 +110,7 @@ ALIKE = (
 
 
 def draw_two_layers(tables: Tables, canvas: Canvas) -> None:
-    """The two-layer model, and on reviews the one-layer model's course in dashes."""
+    """Draw the two-layer model, and on reviews the one-layer model's course in dashes."""
     names = tables["cases"]["case"].tolist()
     reviews.draw_source(canvas, tables, names[0], control=ONE if ONE in names else None)
 
@@ -126,42 +124,37 @@ def draw_two_layers(tables: Tables, canvas: Canvas) -> None:
     reduced=True,
 )
 def fig_1(setting: Setting) -> Findings:
-    """The two-layer model on IMDB."""
+    """Train the two-layer model on IMDB."""
     return reviews.findings(part_of("IMDB", setting, "A-FIG-1"), layers=2, sources=["IMDB"])
 
 
 def part_of(source: reviews.Source, setting: Setting, id: str) -> reviews.ReviewPart:
-    """The model trained on a source's reviews, next to the one-layer model, or alone on the surrogate."""
+    """Train the model on a source's reviews, next to the one-layer model, or alone on the surrogate."""
     size = SIZES[setting.scale][source]
     if setting.data is not None and find_spec("torch") is None:
         data = reviews.surrogate(source, f"{NO_TORCH}: {install('torch')}.")
     else:
         data = reviews.reviews_of(source, setting, max_tokens=LONGEST, sample=size.reviews)
-    if data.drawn_from is None:
-        return _on_text(data, size, setting, id)
-    case = reviews.trained(data, SURROGATES[setting.scale], training.Share(setting), id, by=train_closed_form)
-    claims = reviews.surrogate_claims(id, case, data.drawn_from, reviews.TWO_LAYERS)
-    return reviews.ReviewPart(case, claims, (*data.notes, ALIKE))
-
-
-def _on_text(data: reviews.Reviews, size: reviews.Size, setting: Setting, id: str) -> reviews.ReviewPart:
-    one = replace(
-        reviews.trained(data, size.schedule, training.Share(setting, 0.0, 0.05), f"{id}.one-layer"), name=ONE
-    )
-    by = partial(train_embeddings, layers=2)
-    case = reviews.trained(data, size.schedule, training.Share(setting, 0.05, 1.0), id, by=by)
+    if data.drawn_from is not None:
+        share = training.Share(setting)
+        case = reviews.trained(data, SURROGATES[setting.scale], share, id, by=train_closed_form)
+        claims = reviews.surrogate_claims(id, case, data.drawn_from, reviews.TWO_LAYERS)
+        return reviews.ReviewPart(case, claims, (*data.notes, ALIKE))
+    share = training.Share(setting, 0.0, 0.05)
+    one = replace(reviews.trained(data, size.schedule, share, f"{id}.one-layer"), name=ONE)
+    share, by = training.Share(setting, 0.05, 1.0), partial(train_embeddings, layers=2)
+    case = reviews.trained(data, size.schedule, share, id, by=by)
     notes = (
         *data.notes,
         f"Of a review the first {LONGEST} tokens count. Dashed in (c) is one layer, trained alike: its loss "
         f"ends at {one.training.loss:.2g}, that of two layers at {case.training.loss:.2g}. The paper reports "
         "about 1e-1 and 1e-5 after 500 epochs with d = 2048.",
     )
-    return reviews.ReviewPart(
-        case, (*reviews.text_claims(id, case), reviews.compared_claim(id, case, one)), notes, one
-    )
+    claims = (*reviews.text_claims(id, case), reviews.compared_claim(id, case, one))
+    return reviews.ReviewPart(case, claims, notes, one)
 
 
 @recipe("A-FIG-4", "Yelp, two layers: as on IMDB", draw=draw_two_layers, size=(8.4, 2.8), errata=("A-ERR-4",))
 def fig_4(setting: Setting) -> Findings:
-    """The two-layer model on Yelp."""
+    """Train the two-layer model on Yelp."""
     return reviews.findings(part_of("Yelp", setting, "A-FIG-4"), layers=2, sources=["Yelp"])

@@ -21,6 +21,7 @@ from hardmax.margin.rationals import to_float
 from hardmax.margin.solution import MaxMargin
 from hardmax.papers.checking.check import Conditions, Hypothesis, Unmet
 from hardmax.papers.checking.common import late_radius, second_gap
+from hardmax.papers.checking.proof import balls, largest
 from hardmax.problem import Problem
 
 DELTA = 0.01
@@ -31,11 +32,11 @@ LARGEST = 1e75  # of embeddings and steps, and the inverse of the smallest: four
 
 def important_tokens(corpus: Corpus) -> tuple[Conditions, tuple[int, ...]]:
     """Return Assumption 4 and the token s* of every sequence; end the test if there is none."""
-    found = assumption_4(corpus)
-    condition = Hypothesis("Assumption 4", found.holds, None if found.holds else str(found.witness))
-    if found.important is None:
+    test = assumption_4(corpus)
+    condition = Hypothesis("Assumption 4", test.holds, None if test.holds else str(test.witness))
+    if test.important is None:
         raise Unmet([condition])
-    return Conditions([condition]), tuple(found.important.tolist())
+    return Conditions([condition]), tuple(test.important.tolist())
 
 
 def pattern_or_important(
@@ -57,10 +58,10 @@ def step_of(corpus: Corpus, first_rate: Rate) -> float:
 
 def of_moderate_size(name: str, x: np.ndarray) -> np.ndarray:
     """Return the numbers if the fourth power of the largest is a float; else raise a ValueError."""
-    largest = float(np.abs(x).max(initial=0.0))
-    if largest and not 1 / LARGEST <= largest <= LARGEST:
+    size = float(np.abs(x).max(initial=0.0))
+    if size and not 1 / LARGEST <= size <= LARGEST:
         raise ValueError(
-            f"{name} must be between {1 / LARGEST:g} and {LARGEST:g} in size, got {largest:g}; scale it"
+            f"{name} must be between {1 / LARGEST:g} and {LARGEST:g} in size, got {size:g}; scale it"
         )
     return x
 
@@ -121,16 +122,16 @@ class FirstStepDraw:
         ]
 
     def wide_for_the_loss(self) -> Hypothesis:
-        """Lemma 12's condition on d."""
+        """Return Lemma 12's condition on d."""
         least = self.thresholds.polynomial
         share = to_float(Fraction(self.d, least))
         return Hypothesis("d >= (88 eta0^2 + 111 eta0 + 2)^8", self.d >= least, share)
 
     def wide_for_the_norm(self) -> Hypothesis:
-        """Lemma 19's second condition on d, (2 eta0 (n sqrt(2 log(S^2/delta)) + 44 n))^4."""
-        asked = self.thresholds
-        root = math.sqrt(2 * (2 * math.log(asked.S) - math.log(asked.delta)))
-        least = (2 * asked.first_rate * asked.n * (Fraction(root) + 44)) ** 4
+        """Return Lemma 19's second condition on d, (2 eta0 (n sqrt(2 log(S^2/delta)) + 44 n))^4."""
+        sizes = self.thresholds
+        root = math.sqrt(2 * (2 * math.log(sizes.S) - math.log(sizes.delta)))
+        least = (2 * sizes.first_rate * sizes.n * (Fraction(root) + 44)) ** 4
         return Hypothesis("d as Lemma 19 asks", self.d >= least, to_float(self.d / least))
 
 
@@ -144,8 +145,31 @@ def draw_first_step(
 ) -> FirstStepDraw:
     """Draw E0, p0 at width d (Theorem 5's own by default) and take the first step, 4 n^2 T^2 by default."""
     step = step_of(corpus, first_rate)
-    asked = theorem_5_thresholds(corpus.n, int(corpus.lengths.max()), corpus.S, delta=delta, first_rate=step)
-    width = asked.width if d is None else d
+    longest = int(corpus.lengths.max())
+    thresholds = theorem_5_thresholds(corpus.n, longest, corpus.S, delta=delta, first_rate=step)
+    width = thresholds.width if d is None else d
     start = draw_initial(corpus.S, width, rng=rng)
     after, errors = start.first_step(corpus, float(step))
-    return FirstStepDraw(width, start, after, errors, start.initial_event(width, delta), asked)
+    return FirstStepDraw(width, start, after, errors, start.initial_event(width, delta), thresholds)
+
+
+def masses(corpus: Corpus, a: np.ndarray) -> list[tuple[list[int], np.ndarray, int]]:
+    """Return for every sequence its distinct tokens, their softmax masses in balls, and the label."""
+    rows = []
+    for k in range(corpus.n):
+        slots = slice(corpus.offsets[k], corpus.offsets[k + 1])
+        tokens = corpus.tokens[slots].tolist()
+        weights = corpus.counts[slots].astype(int) * np.exp(a[tokens] - largest(a[tokens]))
+        rows.append((tokens, weights / weights.sum(), int(corpus.labels[k])))
+    return rows
+
+
+def derivatives(corpus: Corpus, a: np.ndarray, c: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return dL/da and dL/dc of all tokens in balls."""
+    by_a, by_c = balls(np.zeros(corpus.S)), balls(np.zeros(corpus.S))
+    for tokens, Q, y in masses(corpus, a):
+        f = Q @ c[tokens]
+        share = Q * (-y / (1 + (y * f).exp()) / corpus.n)
+        by_a[tokens] += share * (c[tokens] - f)
+        by_c[tokens] += share
+    return by_a, by_c

@@ -18,15 +18,8 @@ from hardmax.embeddings import one_layer
 from hardmax.embeddings.patterns import pattern_max_margin, scores_are_free
 from hardmax.papers.checking.check import Conditions, Hypothesis, Outcome, statement, unmet, unsaid
 from hardmax.papers.checking.proof import balls, least, settle_slack
-from hardmax.papers.trained_embeddings.statements.balls import derivatives
-from hardmax.papers.trained_embeddings.statements.common import (
-    Rate,
-    fixed_embeddings,
-    important_tokens,
-    pattern_or_important,
-    score_lead,
-    went_out,
-)
+from hardmax.papers.trained_embeddings.statements import common
+from hardmax.papers.trained_embeddings.statements.common import Rate
 
 FAR = 1e6  # norm to which flows run
 ALIGNED = 1e-6
@@ -51,14 +44,14 @@ def convergence_lemma(
     first_rate: Rate = None,
     start: Any = None,
 ) -> Outcome:
-    """The ratio along the flow; ``p_hat`` is the important-only max-margin solution if not given.
+    """Measure the ratio along the flow; ``p_hat`` is the important-only max-margin solution if not given.
 
     Both limits are read off the same end, so that a direction that is not reached there refutes nothing.
     """
-    E, v = fixed_embeddings(corpus, E, v, first_rate)
+    E, v = common.fixed_embeddings(corpus, E, v, first_rate)
     hypotheses = Conditions()
     if p_hat is None:
-        hypotheses, chosen = pattern_or_important(corpus, None)
+        hypotheses, chosen = common.pattern_or_important(corpus, None)
         best = pattern_max_margin(corpus, chosen, E)
         hypotheses.append(Hypothesis("the pattern is separable", best.is_feasible, best.margin))
         if not best.is_certified:
@@ -70,7 +63,7 @@ def convergence_lemma(
     unit = unit / np.linalg.norm(unit)
     problem = corpus.problem(E, v)
     path = flow(problem, start=start, until_norm=FAR)
-    hypotheses.need(Hypothesis("|p_t| grows without bound", went_out(path), path.p_norm))
+    hypotheses.need(Hypothesis("|p_t| grows without bound", common.went_out(path), path.p_norm))
     at = [*(int(np.argmax(path.p_norms >= R)) for R in np.geomspace(1.0, FAR, 7)[:-1]), -1]
     pulls = [gradient(problem, path.points[k]).direction for k in at]
     # -p_hat.grad L / |p_hat| over -p.grad L / |p|
@@ -103,15 +96,15 @@ def norm_diverges(
     rng: int = 0,
     draws: int = 200,
 ) -> Outcome:
-    """The sign of dL/da of the important tokens at random logits of many sizes and at the start; the flow.
+    """Measure the sign of dL/da of the important tokens at random logits and at the start; run the flow.
 
     What the paper claims without the condition on scores is refuted by points at which lifting a token raises
     the loss, one for each important token.
     """
     chance, draws = expect.generator(rng), expect.whole("draws", draws, least=1)
-    E, v = fixed_embeddings(corpus, E, v, first_rate)
-    hypotheses, important = important_tokens(corpus)
-    kappa = score_lead(corpus, E, v, important)
+    E, v = common.fixed_embeddings(corpus, E, v, first_rate)
+    hypotheses, important = common.important_tokens(corpus)
+    kappa = common.score_lead(corpus, E, v, important)
     hypotheses += (
         Hypothesis("embeddings affinely independent", scores_are_free(corpus, E)),
         Hypothesis("important tokens score highest", kappa > 0, kappa, erratum="A-ERR-10"),
@@ -128,7 +121,7 @@ def norm_diverges(
     if min(leads) > 0:
         path = flow(problem, start=start, until_norm=FAR)
         measured |= {"norm": path.p_norm, "event": path.event}
-        slack = min(leads) / float(np.ptp(E @ v)) if went_out(path) else None
+        slack = min(leads) / float(np.ptp(E @ v)) if common.went_out(path) else None
         return Outcome(hypotheses, slack, measured, paper_slack=slack)
     proof, share = raised_somewhere(corpus, points, E, v, important)
     where = points[int(np.argmin(leads))]
@@ -148,7 +141,7 @@ def raised_somewhere(
 
     def fall() -> Any:
         c = balls(E) @ balls(v)
-        return -least(derivatives(corpus, balls(a), c)[0][s] for s, a in worst.items())
+        return -least(common.derivatives(corpus, balls(a), c)[0][s] for s, a in worst.items())
 
     _, proof = settle_slack(-1.0, fall)
     share = max(share, 0.5 / len(important))  # the loss does rise somewhere
@@ -156,7 +149,7 @@ def raised_somewhere(
 
 
 def least_lead(corpus: Corpus, a: np.ndarray, c: np.ndarray, important: tuple[int, ...]) -> float:
-    """The least, over sequences, of the important token's gamma minus the mean gamma of the other tokens.
+    """Return the least, over sequences, of the important token's gamma minus the mean gamma of the others.
 
     -dL/da of an important token is the mean of g Q (1 - Q) times this over the sequences that hold it (Lemma
     8), so where it is positive the loss falls; and it does not underflow where the gradient does.
@@ -191,28 +184,33 @@ def descent_follows_flow(
     rate: float = 0.5,
     steps: int = 400,
 ) -> Outcome:
-    """Three descents to one time, with steps of rate/L, half and a quarter of it, and the flow.
+    """Run three descents to one time, with steps of rate/L, half and a quarter of it, and the flow.
 
     "Half the step, half the distance" is Euler's method in the limit of small steps: at given steps other
     ratios, or distances that are rounding, refute nothing.
     """
-    problem = corpus.problem(*fixed_embeddings(corpus, E, v, first_rate))
+    problem = corpus.problem(*common.fixed_embeddings(corpus, E, v, first_rate))
     L = smoothness(problem).tight
     hypotheses = (Hypothesis("step at most 1/L", rate <= 1, rate),)
     if not L:
         return unsaid(hypotheses)
     late = flow(problem, start=start, until_log_time=math.log(steps * rate / L))
-    apart = []
-    for halvings in range(3):
-        parts = 2**halvings
+    distances = []
+    for parts in (1, 2, 4):
         path = train(problem, GD(rate / L / parts), steps=steps * parts, start=start)
-        apart.append(float(np.linalg.norm(path.p - late.p)))
-    moved = float(np.linalg.norm(late.p - late.points[0]))
-    if not moved or apart[-1] <= 1e-12 * moved:  # nothing is left but rounding, whose ratios mean nothing
+        distances.append(float(np.linalg.norm(path.p - late.p)))
+    length = float(np.linalg.norm(late.p - late.points[0]))
+    if not length or distances[-1] <= 1e-12 * length:  # only rounding, whose ratios mean nothing
         return unsaid(hypotheses)
-    ratios = [apart[0] / apart[1], apart[1] / apart[2]]
+    ratios = [distances[0] / distances[1], distances[1] / distances[2]]
     # a ratio of two is the sign of a first-order method
-    slack = min(1 - abs(ratios[-1] / 2 - 1) / ORDER, 1 - apart[-1] / moved)
+    slack = min(1 - abs(ratios[-1] / 2 - 1) / ORDER, 1 - distances[-1] / length)
     same = path.selection_at(-1, tolerance=1e-6) == late.selection_at(-1, tolerance=1e-6)
-    measured = {"distances": apart, "ratios": ratios, "path": moved, "1/L": 1 / L, "same selection": same}
+    measured = {
+        "distances": distances,
+        "ratios": ratios,
+        "path": length,
+        "1/L": 1 / L,
+        "same selection": same,
+    }
     return Outcome(hypotheses, slack if same else -1.0, measured)

@@ -11,11 +11,17 @@ from flint import arb
 from hardmax._lib import expect
 from hardmax.data.corpora.corpus import Corpus
 from hardmax.embeddings.first_step import loss_bound
-from hardmax.embeddings.near_identity import draw_initial
+from hardmax.embeddings.near_identity import StructuredState, draw_initial
 from hardmax.papers.checking.check import Hypothesis, Outcome, need, statement
-from hardmax.papers.checking.proof import largest, least, length, settle_slack
-from hardmax.papers.trained_embeddings.statements.balls import first_step, loss
-from hardmax.papers.trained_embeddings.statements.common import DELTA, Rate, Width, draw_first_step
+from hardmax.papers.checking.proof import balls, largest, least, length, settle_slack
+from hardmax.papers.trained_embeddings.statements.common import (
+    DELTA,
+    Rate,
+    Width,
+    derivatives,
+    draw_first_step,
+    masses,
+)
 
 # Lemma 2 holds with these in place of 11, for the errors of the tokens and of p.
 SHARP = (2.11, 1.13)
@@ -45,6 +51,32 @@ def power_of_width(d: int, exponent: float) -> float:
     return math.exp(exponent * math.log(d))
 
 
+def loss_in_balls(corpus: Corpus, a: np.ndarray, c: np.ndarray) -> Any:
+    """Return the mean of log(1 + exp(-y f))."""
+    terms = [(1 + (-y * (Q @ c[tokens])).exp()).log() for tokens, Q, y in masses(corpus, a)]
+    return sum(terms, arb(0)) / corpus.n
+
+
+def first_step_in_balls(corpus: Corpus, start: StructuredState, first_rate: float) -> dict[str, np.ndarray]:
+    """Return E1 and p1 after a step from a start, and their errors beyond E0 + (eta0/2) alpha v and p0."""
+    noise, step, v = balls(start.noise), arb(float(first_rate)), balls(start.v)
+    E0 = np.column_stack([balls(np.eye(start.S, start.S + 1)) + noise[:-1], balls(start.c)])
+    p0 = np.append(noise[-1] + balls(np.eye(start.S + 1)[-1]), balls([start.rho]))
+    A, C = derivatives(corpus, E0 @ p0, E0 @ v)
+    alpha = balls(np.zeros(corpus.S))
+    for k in range(corpus.n):
+        slots = slice(corpus.offsets[k], corpus.offsets[k + 1])
+        share = arb(int(corpus.labels[k])) / (int(corpus.lengths[k]) * corpus.n)
+        alpha[corpus.tokens[slots]] += np.array([share * int(m) for m in corpus.counts[slots]])
+    moved_E, moved_p = -step * (np.outer(A, p0) + np.outer(C, v)), -step * (E0.T @ A)
+    return {
+        "E": E0 + moved_E,
+        "p": p0 + moved_p,
+        "err_p": moved_p,
+        "err_E": moved_E - np.outer(alpha, v) * (step / 2),
+    }
+
+
 @statement(
     "A-EVT-14",
     "Event (14): small overlaps and norms at the start",
@@ -61,9 +93,9 @@ def initial_event_is_likely(
     Chance can make it low: only a bound on the probability itself refutes.
     """
     chance, draws = expect.generator(rng), expect.whole("draws", draws, least=1)
-    found = [draw_initial(corpus.S, d, rng=chance).initial_event(d, delta) for _ in range(draws)]
-    frequency = sum(each.holds for each in found) / draws
-    bound, quarter = found[0].overlap_bound, power_of_width(d, -0.25)
+    events = [draw_initial(corpus.S, d, rng=chance).initial_event(d, delta) for _ in range(draws)]
+    frequency = sum(event.holds for event in events) / draws
+    bound, quarter = events[0].overlap_bound, power_of_width(d, -0.25)
     least = (2 * (2 * math.log(corpus.S) - math.log(delta))) ** 2
     # Chernoff's bound on the probability that one of S + 1 norms exceeds 2; zero long before MOST
     risk = (corpus.S + 1) * math.exp(-0.5 * min(d, MOST) * (3 - math.log(4)))
@@ -74,9 +106,9 @@ def initial_event_is_likely(
     proof = f"ball arithmetic: a probability of at most {likely:.4f}" if at_most < 0 else None
     measured = {
         "frequency": frequency,
-        "largest overlap": max(each.overlap for each in found),
+        "largest overlap": max(event.overlap for event in events),
         "overlap bound": bound,
-        "largest norm": max(each.norm for each in found),
+        "largest norm": max(event.norm for event in events),
         "probability at most": likely,
     }
     within = 1 - bound / quarter if d >= least else math.inf
@@ -84,13 +116,8 @@ def initial_event_is_likely(
 
 
 def least_room(*pairs: tuple[Any, float]) -> Any:
-    """The least distance of sizes to their bounds, over the bounds; floats may have rounded a bound down."""
+    """Return the least distance of sizes to their bounds, over the bounds, which may be rounded down."""
     return least(1 + SLIGHT - size / arb(bound) for size, bound in pairs)
-
-
-def longest(rows: np.ndarray) -> Any:
-    """The largest norm of a row."""
-    return largest(length(row) for row in rows)
 
 
 @statement(
@@ -105,8 +132,8 @@ def one_step_learns_alpha(
     corpus: Corpus, *, d: int = 1024, first_rate: Rate = None, delta: float = DELTA, rng: int = 0
 ) -> Outcome:
     """Compute the errors without cancellation, from a random start at width d."""
-    drawn = draw_first_step(corpus, d=d, first_rate=first_rate, delta=delta, rng=rng)
-    errors = drawn.errors
+    draw = draw_first_step(corpus, d=d, first_rate=first_rate, delta=delta, rng=rng)
+    errors = draw.errors
     scale = errors.first_rate * power_of_width(d, -0.25)
     bounds, printed = (SHARP[0] * scale, SHARP[1] * scale), errors.bound(d)
     most = float(errors.token_errors.max())
@@ -114,8 +141,8 @@ def one_step_learns_alpha(
     signal = float(np.abs(errors.alpha).max()) * errors.first_rate
 
     def room(of_tokens: float, of_p: float) -> Any:
-        step = first_step(corpus, drawn.start, errors.first_rate)
-        return least_room((longest(step["err_E"]), of_tokens), (length(step["err_p"]), of_p))
+        step = first_step_in_balls(corpus, draw.start, errors.first_rate)
+        return least_room((largest(map(length, step["err_E"])), of_tokens), (length(step["err_p"]), of_p))
 
     measured = {
         "largest |err_s| / eta0": most / errors.first_rate,
@@ -125,7 +152,7 @@ def one_step_learns_alpha(
         "signal to noise of E1.v": signal / 2 * power_of_width(d, 0.5),
     }
     return Outcome(
-        drawn.conditions,
+        draw.conditions,
         settle_slack(1 - share, lambda: room(*bounds)),
         measured,
         witness=int(errors.token_errors.argmax()),
@@ -143,17 +170,17 @@ def embeddings_stay_bounded(
     corpus: Corpus, *, d: int = 1024, first_rate: Rate = None, delta: float = DELTA, rng: int = 0
 ) -> Outcome:
     """Measure the norms after the first step, from a random start at width d."""
-    drawn = draw_first_step(corpus, d=d, first_rate=first_rate, delta=delta, rng=rng)
-    most, own = float(drawn.after.gram.token_norms.max()), math.sqrt(drawn.after.pi)
-    rate = drawn.errors.first_rate
+    draw = draw_first_step(corpus, d=d, first_rate=first_rate, delta=delta, rng=rng)
+    most, norm = float(draw.after.gram.token_norms.max()), math.sqrt(draw.after.pi)
+    rate = draw.errors.first_rate
     bounds = 2 * (1 + 2 * rate), 2 + 11 * rate * power_of_width(d, -0.25)
 
     def room() -> Any:
-        step = first_step(corpus, drawn.start, rate)
-        return least_room((longest(step["E"]), bounds[0]), (length(step["p"]), bounds[1]))
+        step = first_step_in_balls(corpus, draw.start, rate)
+        return least_room((largest(map(length, step["E"])), bounds[0]), (length(step["p"]), bounds[1]))
 
-    slack = settle_slack(min(1 - most / bounds[0], 1 - own / bounds[1]), room)
-    return Outcome(drawn.conditions, slack, {"largest |E1_s|": most, "|p1|": own, "bounds": bounds})
+    slack = settle_slack(min(1 - most / bounds[0], 1 - norm / bounds[1]), room)
+    return Outcome(draw.conditions, slack, {"largest |E1_s|": most, "|p1|": norm, "bounds": bounds})
 
 
 @statement(
@@ -167,18 +194,20 @@ def embeddings_stay_bounded(
 def loss_after_first_step(
     corpus: Corpus, *, d: Width = None, first_rate: Rate = None, delta: float = DELTA, rng: int = 0
 ) -> Outcome:
-    """The loss after a first step at width d, by default the least that the lemma allows."""
-    drawn = draw_first_step(corpus, d=d, first_rate=first_rate, delta=delta, rng=rng)
-    hypotheses = need(*drawn.conditions, drawn.wide_for_the_loss())
-    share = corpus.weights * drawn.errors.alpha[corpus.tokens]
+    """Compute the loss after a first step at width d, by default the least that the lemma allows."""
+    draw = draw_first_step(corpus, d=d, first_rate=first_rate, delta=delta, rng=rng)
+    hypotheses = need(*draw.conditions, draw.wide_for_the_loss())
+    share = corpus.weights * draw.errors.alpha[corpus.tokens]
     gains = corpus.signs * np.add.reduceat(share, corpus.offsets[:-1]) / corpus.lengths
-    risk, bound = drawn.after.loss(corpus), loss_bound(gains, drawn.errors.first_rate)
-    spread, eighth = float(np.ptp(drawn.after.a)), power_of_width(drawn.d, -0.125)
+    risk, bound = draw.after.loss(corpus), loss_bound(gains, draw.errors.first_rate)
+    spread, eighth = float(np.ptp(draw.after.a)), power_of_width(draw.d, -0.125)
 
     def room() -> Any:
-        step = first_step(corpus, drawn.start, drawn.errors.first_rate)
+        step = first_step_in_balls(corpus, draw.start, draw.errors.first_rate)
         a = step["E"] @ step["p"]
-        return least_room((loss(corpus, a, step["E"][:, -1]), bound), (largest(a) - least(a), eighth))
+        return least_room(
+            (loss_in_balls(corpus, a, step["E"][:, -1]), bound), (largest(a) - least(a), eighth)
+        )
 
     # a bound below every float is not compared with, but in balls
     below = 1 - risk / bound if bound else -float(risk > 0)

@@ -16,8 +16,7 @@ from hardmax.embeddings.first_step import initial_vectors
 from hardmax.embeddings.patterns import token_selection
 from hardmax.papers.checking.check import Hypothesis, Outcome, need, statement, unsaid
 from hardmax.papers.checking.proof import balls, largest, least, middle, settle_slack
-from hardmax.papers.trained_embeddings.statements.balls import derivatives, masses
-from hardmax.papers.trained_embeddings.statements.common import Rate, fixed_embeddings
+from hardmax.papers.trained_embeddings.statements.common import Rate, derivatives, fixed_embeddings, masses
 
 GRADIENT = 1e-12  # relative error allowed between two forms of one gradient
 DIRECTIONAL = 1e-13
@@ -33,13 +32,13 @@ DIMENSION = 8  # of the random vectors on which identities are tried
 def random_vectors(
     corpus: Corpus, norm: float, rng: int | np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """E, p and v at random in a few dimensions, p of the given norm."""
+    """Draw E, p and v in a few dimensions, p of the given norm."""
     E, p, v = initial_vectors(corpus.S, DIMENSION, rng=rng)
     return E, p * (norm / np.linalg.norm(p)), v
 
 
 def positional_gradients(corpus: Corpus, E: np.ndarray, p: np.ndarray, v: np.ndarray) -> list[np.ndarray]:
-    """Lemma 7 as printed: gradients by E and p from sums over pairs of positions, of floats or of balls."""
+    """Return Lemma 7 as printed: gradients by E and p from sums over pairs of positions, floats or balls."""
     a, c = E @ p, E @ v
     by_a, by_c = np.zeros(corpus.S, dtype=a.dtype), np.zeros(corpus.S, dtype=a.dtype)
     for X, y in zip(corpus.sequences(), corpus.labels.tolist(), strict=True):
@@ -61,19 +60,19 @@ def positional_gradients(corpus: Corpus, E: np.ndarray, p: np.ndarray, v: np.nda
     kind="finite",
 )
 def closed_form_gradients(corpus: Corpus, *, norm: float = 1.0, rng: int = 0) -> Outcome:
-    """Both forms at random vectors with |p| = ``norm``, where the sums over pairs keep their digits."""
+    """Compare both forms at random vectors with |p| = ``norm``, where sums over pairs keep their digits."""
     E, p, v = random_vectors(corpus, norm, rng)
     spread = float(np.ptp(E @ p))
     hypotheses = need(
         Hypothesis(f"logits within {DIGITS:g}, for the sums over pairs", spread <= DIGITS, spread)
     )
     point = one_layer.evaluate(corpus, E @ p, E @ v)
-    found = one_layer.gradients_at(point, E, p, v)
+    gradients = one_layer.gradients_at(point, E, p, v)
     printed = positional_gradients(corpus, E, p, v)
     scale = float(np.abs(point.A).sum())
     errors = [
         float(np.abs(x - y).max() / np.abs(y).max())
-        for x, y in zip((found.E, found.p), printed, strict=True)
+        for x, y in zip((gradients.E, gradients.p), printed, strict=True)
         if y.any()
     ]
     if not scale:
@@ -103,7 +102,7 @@ def closed_form_gradients(corpus: Corpus, *, norm: float = 1.0, rng: int = 0) ->
     hunt={"draws": 5},
 )
 def directional_gradient(corpus: Corpus, *, norm: float = 1.0, rng: int = 0, draws: int = 20) -> Outcome:
-    """Both forms at random vectors and directions, while the gradient itself is a float."""
+    """Compare both forms at random vectors and directions, while the gradient itself is a float."""
     chance, draws = expect.generator(rng), expect.whole("draws", draws, least=1)
     E, p, v = random_vectors(corpus, norm, chance)
     point = one_layer.evaluate(corpus, E @ p, E @ v)
@@ -124,7 +123,7 @@ def directional_gradient(corpus: Corpus, *, norm: float = 1.0, rng: int = 0, dra
 def attention_rooms(
     corpus: Corpus, a: np.ndarray, q: np.ndarray, one: Any = 1.0
 ) -> tuple[list[np.ndarray], np.ndarray]:
-    """Distances to Lemma 10's four bounds and to the paper's (2), for logits and attentions of all positions.
+    """Return distances to Lemma 10's four bounds and to the paper's (2), for logits and attentions.
 
     They are floats, or balls with ``one`` a ball too. A position that is tau below m selected ones, out of T,
     has between e^-tau/T and 1/(1 + m e^tau).
@@ -165,7 +164,7 @@ def attention_bounds(corpus: Corpus, *, rng: int = 0, draws: int = 200) -> Outco
         a = scale * np.round(2 * chance.normal(size=corpus.S)) / 2
         rooms, second = attention_rooms(corpus, a, one_layer.token_mass(corpus, a) / corpus.weights)
         nearest = min(float(x.min(initial=np.inf)) for x in rooms)
-        slack, worst = min((slack, worst), (nearest, a), key=lambda each: each[0])
+        slack, worst = min((slack, worst), (nearest, a), key=lambda pair: pair[0])
         printed = min(printed, float(second.min(initial=np.inf)))
     measured = {"least distance to a bound": slack, "to the paper's (2)": printed}
 
@@ -198,15 +197,18 @@ def everything_selected_is_no_limit(
     rng: int = 0,
     draws: int = 50,
 ) -> Outcome:
-    """Gradients at random p of many norms, and descent from p_hat itself; p_hat is random if not given.
+    """Test gradients at random p of many norms, and descent from p_hat; p_hat is random if not given.
 
     It ties its tokens to rounding only, so that a part of a gradient along it refutes nothing.
     """
     chance, draws = expect.generator(rng), expect.whole("draws", draws, least=1)
     E, v = fixed_embeddings(corpus, E, v, first_rate)
-    given = chance.normal(size=E.shape[1]) if p_hat is None else expect.finite_array("p_hat", p_hat, v.shape)
-    across = _beside_differences(corpus, E, given) if p_hat is None else given
-    size = float(np.linalg.norm(across) / np.linalg.norm(given)) if given.any() else 0.0
+    if p_hat is None:
+        vector = chance.normal(size=E.shape[1])
+        across = _orthogonal_to_differences(corpus, E, vector)
+    else:
+        across = vector = expect.finite_array("p_hat", p_hat, v.shape)
+    size = float(np.linalg.norm(across) / np.linalg.norm(vector)) if vector.any() else 0.0
     tied = size > 1e-9 and token_selection(corpus, E, across).is_everything
     hypotheses = need(Hypothesis("p_hat ties every sequence", tied, size))
     unit, worst = across / np.linalg.norm(across), 0.0
@@ -229,12 +231,12 @@ def everything_selected_is_no_limit(
     return Outcome(hypotheses, min(1 - worst / ALONG, 1 - drift / noise), measured, witness=unit)
 
 
-def _beside_differences(corpus: Corpus, E: np.ndarray, x: np.ndarray) -> np.ndarray:
+def _orthogonal_to_differences(corpus: Corpus, E: np.ndarray, x: np.ndarray) -> np.ndarray:
     """Return x without its part in the span of the differences of tokens that share a sequence."""
     firsts = corpus.per_slot(corpus.tokens[corpus.offsets[:-1]])
     D = E[corpus.tokens] - E[firsts]
     _, values, axes = np.linalg.svd(D, full_matrices=False)
-    kept = axes[values > 1e-12 * values.max(initial=0.0)]
+    span = axes[values > 1e-12 * values.max(initial=0.0)]
     for _ in range(2):  # twice is enough for orthogonality to the last digit
-        x = x - kept.T @ (kept @ x)
+        x = x - span.T @ (span @ x)
     return x

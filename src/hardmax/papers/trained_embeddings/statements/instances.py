@@ -42,7 +42,7 @@ def lone_tokens() -> Corpus:
 
 
 def generic_embeddings() -> list[list[float]]:
-    """Five tokens in general position, as in the oracle A-ORC-5e."""
+    """Return five tokens in general position."""
     return [
         [1, 0, 1 / 2, -1 / 3, 2], [-1 / 2, 1, 0, 1 / 4, 0], [0, -1 / 3, 1, 1 / 2, 1 / 5],
         [2 / 3, 1 / 2, -1, 1, 1], [1 / 4, 0, 1 / 3, -1, 3 / 2],

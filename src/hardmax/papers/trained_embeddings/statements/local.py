@@ -12,15 +12,8 @@ from hardmax._lib import expect
 from hardmax.data.corpora.corpus import Corpus
 from hardmax.directions.enumerate import selections
 from hardmax.directions.neighbors import row_gaps, score_gap, tight_rows
-from hardmax.embeddings import one_layer
-from hardmax.embeddings.patterns import (
-    TokenSelection,
-    local_gap,
-    pattern_max_margin,
-    score_selection,
-    scores_are_free,
-    token_selection,
-)
+from hardmax.embeddings import one_layer, patterns
+from hardmax.embeddings.patterns import TokenSelection, pattern_max_margin
 from hardmax.margin.att_svm import max_margin
 from hardmax.margin.solution import MaxMargin
 from hardmax.papers.checking.check import Hypothesis, Outcome, need, statement
@@ -33,21 +26,21 @@ SELECTIONS = 100  # feasible selections of a problem that are looked at
 
 
 def second_best_gap(problem: Problem, best: MaxMargin) -> tuple[float, bool]:
-    """Definition 16's mu at p_mm, over the second-best tokens of every input; and if all of these are tight.
+    """Return Definition 16's mu at p_mm, over second-best tokens of every input; and if all are tight.
 
-    The max-margin paper asks only about tokens whose row is tight, wherever that is.
+    The max-margin paper considers only tokens whose row is tight, wherever that is.
     """
     assert best.slack is not None
     gaps, mu, tight = row_gaps(problem, best), math.inf, True
-    met = np.zeros(len(gaps), dtype=bool)
-    met[tight_rows(best)] = True
+    is_tight = np.zeros(len(gaps), dtype=bool)
+    is_tight[tight_rows(best)] = True
     inputs = np.array([best.constraints.label(j)[0] for j in range(best.constraints.count)])
     for i in np.unique(inputs):
-        own = inputs == i
-        least = float(best.slack[own].min())
-        second = met if (own & met).any() else best.slack <= least + TIED
-        mu = min(mu, float(gaps[own & second].min()))
-        tight &= bool((own & met).any())
+        rows = inputs == i
+        has_tight = bool((rows & is_tight).any())
+        second = is_tight if has_tight else best.slack <= float(best.slack[rows].min()) + TIED
+        mu = min(mu, float(gaps[rows & second].min()))
+        tight &= has_tight
     return mu, tight
 
 
@@ -61,14 +54,17 @@ def second_best_gap(problem: Problem, best: MaxMargin) -> tuple[float, bool]:
     label="derived",
 )
 def local_optimality_agrees(problem: Problem, *, selection: Iterable[int] | None = None) -> Outcome:
-    """One selection, or all feasible ones, of which some must have a tight row in every input."""
+    """Test one selection, or all feasible ones, some with a tight row in every input."""
     hypotheses = need(fixed_scores(problem))
     if selection is None:
-        solutions = [each.max_margin for each in selections(problem, limit=SELECTIONS)]
+        solutions = [solution.max_margin for solution in selections(problem, limit=SELECTIONS)]
     else:
         solutions = [max_margin(problem, tuple(selection))]
-    met = [best for best in solutions if best.is_feasible and best.p_norm]
-    rows = [(*second_best_gap(problem, best), score_gap(problem, best)) for best in met]
+    rows = [
+        (*second_best_gap(problem, best), score_gap(problem, best))
+        for best in solutions
+        if best.is_feasible and best.p_norm
+    ]
     both = sum(tight for _, tight, _ in rows)
     implied = all(ours > 0 for mu, _, ours in rows if mu > 0)
     agree = all((mu > 0) == (ours > 0) for mu, tight, ours in rows if tight)
@@ -101,13 +97,13 @@ def dominant_pairs(
     first_rate: Rate = None,
     radii: Sequence[float] = (5.0, 10.0, 20.0, 40.0, 80.0),
 ) -> Outcome:
-    """``scores`` are those of p_bar up to scale, exact, so that its ties are; p_hat solves its pattern."""
+    """Compare pairs along p_bar, whose ``scores`` are exact up to scale; p_hat solves its pattern."""
     scores = expect.finite_array("scores", scores, (corpus.S,))
     E, v = fixed_embeddings(corpus, E, v, first_rate)
-    chosen = score_selection(corpus, scores)
-    mu = local_gap(corpus, E @ v, chosen)
+    chosen = patterns.score_selection(corpus, scores)
+    mu = patterns.local_gap(corpus, E @ v, chosen)
     hypotheses = need(
-        Hypothesis("embeddings affinely independent", scores_are_free(corpus, E)),
+        Hypothesis("embeddings affinely independent", patterns.scores_are_free(corpus, E)),
         Hypothesis("a token is second best", not chosen.is_everything),
         Hypothesis("locally optimal", mu > 0, mu),
     )
@@ -119,7 +115,7 @@ def dominant_pairs(
         return Outcome(hypotheses)
     p_hat = best.need()
     tau1 = min(chosen.gap, chosen.second_gap) / length
-    tau2 = token_selection(corpus, E, p_hat).gap
+    tau2 = patterns.token_selection(corpus, E, p_hat).gap
     T, longest = int(corpus.lengths.max()), float(np.linalg.norm(E, axis=1).max())
     C3, C4 = 2 * best.p_norm * longest / tau2, 2 * T * longest * float(np.linalg.norm(v)) / mu
     others = [pair_ratio(corpus, scores * (R / length), E @ v, E @ p_hat, chosen) for R in radii]
@@ -133,11 +129,9 @@ def dominant_pairs(
 def pair_ratio(
     corpus: Corpus, a: np.ndarray, c: np.ndarray, a_hat: np.ndarray, chosen: TokenSelection
 ) -> float:
-    """(B1 + B2)/B0: what the other pairs add to the selected and second-best ones, in the log domain."""
+    """Return (B1 + B2)/B0, the other pairs over the selected and second-best ones, in the log domain."""
     log_g = one_layer.evaluate(corpus, a, c).log_g
-    logs: list[float] = []
-    sizes: list[float] = []
-    dominant: list[bool] = []
+    pairs: list[tuple[float, float, bool]] = []
     for k in range(corpus.n):
         slots = slice(corpus.offsets[k], corpus.offsets[k + 1])
         tokens = corpus.tokens[slots].tolist()
@@ -148,9 +142,9 @@ def pair_ratio(
             for y, r in enumerate(tokens[x + 1 :], start=x + 1):
                 if s in first and r in first:
                     continue  # tied by p_hat too
-                logs.append(log_g[k] + mass[x] + mass[y])
-                sizes.append((a_hat[s] - a_hat[r]) * corpus.signs[k] * (c[s] - c[r]))
-                dominant.append((s in first and r in second) or (r in first and s in second))
-    terms = np.array(sizes) * np.exp(np.array(logs) - max(logs))
-    leading = np.array(dominant)
+                size = (a_hat[s] - a_hat[r]) * corpus.signs[k] * (c[s] - c[r])
+                dominant = (s in first and r in second) or (r in first and s in second)
+                pairs.append((log_g[k] + mass[x] + mass[y], size, dominant))
+    logs, sizes, leading = (np.array(column) for column in zip(*pairs, strict=True))
+    terms = sizes * np.exp(logs - logs.max())
     return float(terms[~leading].sum() / terms[leading].sum())

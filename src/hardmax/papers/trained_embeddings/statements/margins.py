@@ -20,30 +20,22 @@ from hardmax.margin.solution import MaxMargin
 from hardmax.margin.solve import EXACT_ROWS, solve
 from hardmax.papers.checking.check import Hypothesis, Outcome, printed, statement, unmet, unsaid
 from hardmax.papers.checking.proof import RATIONAL
-from hardmax.papers.trained_embeddings.statements.common import (
-    DELTA,
-    Rate,
-    Width,
-    draw_first_step,
-    fixed_embeddings,
-    important_tokens,
-    of_moderate_size,
-    pattern_or_important,
-)
+from hardmax.papers.trained_embeddings.statements import common
+from hardmax.papers.trained_embeddings.statements.common import DELTA, Rate, Width
 from hardmax.papers.trained_embeddings.statements.first_step import power_of_width
 
 EQUAL = 1e-9  # relative distance up to which two solutions are one
 
 
 def all_tight(best: MaxMargin) -> np.ndarray:
-    """The paper's closed form M^+ 1, which takes every constraint to be tight and drops the ties."""
+    """Return the paper's closed form M^+ 1, which takes every constraint to be tight and drops the ties."""
     rows = best.constraints.rows()[~best.constraints.equal]
     solution: np.ndarray = np.linalg.pinv(rows) @ np.ones(len(rows))
     return solution
 
 
 def pattern_hypotheses(corpus: Corpus, selection: Sequence[Iterable[int]], E: np.ndarray) -> list[Hypothesis]:
-    """That some p makes the pattern, and that it leaves a token out (A-ERR-16)."""
+    """Return the hypotheses that some p makes the pattern and that it leaves a token out (A-ERR-16)."""
     sets = [set(z) for z in selection]
     out = any(set(tokens) - z for tokens, z in zip(distinct_tokens(corpus), sets, strict=True))
     return [
@@ -55,12 +47,12 @@ def pattern_hypotheses(corpus: Corpus, selection: Sequence[Iterable[int]], E: np
 def solved_pattern(
     corpus: Corpus, selection: Sequence[Iterable[int]] | None, E: Any, first_rate: Rate
 ) -> tuple[list[Hypothesis], MaxMargin | None]:
-    """The conditions on a pattern (by default the important tokens) and, if they are met, its solution."""
-    hypotheses, chosen = pattern_or_important(corpus, selection)
+    """Return the conditions on a pattern, by default the important tokens, and its solution if they hold."""
+    hypotheses, chosen = common.pattern_or_important(corpus, selection)
     if E is None:
-        E, _ = fixed_embeddings(corpus, first_rate=first_rate)
+        E, _ = common.fixed_embeddings(corpus, first_rate=first_rate)
     else:
-        E = of_moderate_size("E", expect.finite_array("E", E, (corpus.S, None)))
+        E = common.of_moderate_size("E", expect.finite_array("E", E, (corpus.S, None)))
     hypotheses += pattern_hypotheses(corpus, chosen, E)
     best = None if unmet(hypotheses) else pattern_max_margin(corpus, chosen, E)
     return hypotheses, None if best is None or not best.is_certified else best
@@ -93,10 +85,10 @@ def one_solution(
     again, closed = second_solution(best), all_tight(best)
     if again is None:
         return Outcome(hypotheses)
-    apart, off = (float(np.linalg.norm(x - p_hat)) / best.p_norm for x in (again, closed))
+    distance, off = (float(np.linalg.norm(x - p_hat)) / best.p_norm for x in (again, closed))
     measured = {
         "|p_hat|^2": best.p_norm**2,
-        "distance of two solutions": apart,
+        "distance of two solutions": distance,
         "distance of M^+ 1": off,
         "|M^+ 1|^2": float(closed @ closed),
         "largest margin": float(row_margins(best).max()),
@@ -104,14 +96,14 @@ def one_solution(
     paper: Any = 1 - off / EQUAL
     if paper < 0 and (exactly := in_rationals(best)) is not None:
         paper = 0.0 if is_all_tight(exactly) else (paper, RATIONAL)
-    return Outcome(hypotheses, 1 - apart / EQUAL, measured, p_hat, paper_slack=paper)
+    return Outcome(hypotheses, 1 - distance / EQUAL, measured, p_hat, paper_slack=paper)
 
 
 def in_rationals(best: MaxMargin) -> MaxMargin | None:
     """Solve the problem of a solution in rational numbers; None if it has too many rows."""
-    if best.exact is not None or best.constraints.count > EXACT_ROWS:
-        return best if best.exact is not None else None
-    return solve(best.constraints, exact=True)
+    if best.exact is not None:
+        return best
+    return solve(best.constraints, exact=True) if best.constraints.count <= EXACT_ROWS else None
 
 
 def is_all_tight(best: MaxMargin) -> bool:
@@ -152,7 +144,7 @@ def some_constraint_is_tight(
     E: Any = None,
     first_rate: Rate = None,
 ) -> Outcome:
-    """The least margin of the certified solution."""
+    """Measure the least margin of the certified solution."""
     hypotheses, best = solved_pattern(corpus, selection, E, first_rate)
     if best is None:
         return Outcome(hypotheses)
@@ -164,7 +156,7 @@ def some_constraint_is_tight(
 
 
 def row_margins(best: MaxMargin) -> np.ndarray:
-    """p_hat.(E_s - E_s') of every inequality."""
+    """Return p_hat.(E_s - E_s') of every inequality."""
     assert best.slack is not None
     margins: np.ndarray = 1 + best.slack[~best.constraints.equal]
     return margins
@@ -181,27 +173,27 @@ def row_margins(best: MaxMargin) -> np.ndarray:
     errata=("A-ERR-7",),
 )
 def when_all_is_tight(corpus: Corpus, *, first_rate: Rate = None) -> Outcome:
-    """The closed form against M^+ 1 and the certified solution, at infinite width."""
-    hypotheses, important = important_tokens(corpus)
+    """Compare the closed form with M^+ 1 and the certified solution, at infinite width."""
+    hypotheses, important = common.important_tokens(corpus)
     form = important_only(distinct_tokens(corpus), important)
     if not form.coefficients:
         return unsaid(hypotheses)
     weights = np.array([float(form.coefficients.get(s, 0)) for s in range(corpus.S)])
-    E, _ = fixed_embeddings(corpus, first_rate=first_rate)
+    E, _ = common.fixed_embeddings(corpus, first_rate=first_rate)
     best = pattern_max_margin(corpus, [[s] for s in important], E)
     if not best.is_certified:
         return Outcome(hypotheses)
     tight, full = all_tight(best), np.append(weights, 0.0)
     off = float(np.linalg.norm(tight - full) / np.linalg.norm(full))
-    apart = float(np.linalg.norm(best.need() - full)) / best.p_norm
+    distance = float(np.linalg.norm(best.need() - full)) / best.p_norm
     norm = abs(float(full @ full) / float(form.norm_squared) - 1)
-    agrees = 1 - apart / EQUAL if form.is_max_margin else apart / EQUAL - 1
+    agrees = 1 - distance / EQUAL if form.is_max_margin else distance / EQUAL - 1
     measured = {
         "Gale's condition": form.is_max_margin,
         "|M^+ 1|^2": form.norm_squared,
         "|p_hat|^2": best.p_norm**2,
         "closed form to M^+ 1": off,
-        "closed form to p_hat": apart,
+        "closed form to p_hat": distance,
         "v.M^+ 1": float(tight[-1]),
     }
     slack: Any = min(1 - max(off, norm) / EQUAL, agrees)
@@ -211,18 +203,18 @@ def when_all_is_tight(corpus: Corpus, *, first_rate: Rate = None) -> Outcome:
 
 
 def is_right(corpus: Corpus, important: tuple[int, ...], form: ImportantOnly) -> bool | None:
-    """The claim in rational numbers, at the step that makes c the signed counts; None with too many rows."""
+    """Decide the claim in rational numbers, where c are the signed counts; None with too many rows."""
     E = infinite_width(corpus, 1.0).E
     E[:, -1] = corpus.statistics.signed
-    found = in_rationals(pattern_max_margin(corpus, [[s] for s in important], E))
-    if found is None or found.exact is None:
+    best = in_rationals(pattern_max_margin(corpus, [[s] for s in important], E))
+    if best is None or best.exact is None:
         return None
     full = [form.coefficients.get(s, Fraction(0)) for s in range(corpus.S)] + [Fraction(0)]
     square = sum((x * x for x in full), Fraction(0))
     edges = [(s, j) for s, X in zip(important, distinct_tokens(corpus), strict=True) for j in X if j != s]
     is_one = all(full[s] - full[j] == 1 for s, j in edges)
-    is_pinv = is_one and is_spanned(found, list(range(found.constraints.count)), full)
-    is_best = found.exact.p == tuple(full)
+    is_pinv = is_one and is_spanned(best, list(range(best.constraints.count)), full)
+    is_best = best.exact.p == tuple(full)
     return is_pinv and square == form.norm_squared and is_best == form.is_max_margin
 
 
@@ -237,19 +229,19 @@ def is_right(corpus: Corpus, important: tuple[int, ...], form: ImportantOnly) ->
 def important_only_is_short(
     corpus: Corpus, *, d: Width = None, first_rate: Rate = None, delta: float = DELTA, rng: int = 0
 ) -> Outcome:
-    """p_hat after a first step at width d, by default that of Theorem 5."""
-    hypotheses, important = important_tokens(corpus)
-    drawn = draw_first_step(corpus, d=d, first_rate=first_rate, delta=delta, rng=rng)
-    K = drawn.start.gram.K
+    """Solve for p_hat after a first step at width d, by default that of Theorem 5."""
+    hypotheses, important = common.important_tokens(corpus)
+    draw = common.draw_first_step(corpus, d=d, first_rate=first_rate, delta=delta, rng=rng)
+    K = draw.start.gram.K
     overlap = float(np.abs(K - np.diag(K.diagonal())).max())
-    shortest = float(drawn.start.gram.token_norms.min())
+    shortest = float(draw.start.gram.token_norms.min())
     hypotheses.need(
-        *drawn.conditions,
-        drawn.wide_for_the_norm(),
-        Hypothesis("|E_s.E_s'| <= d^(-1/4)", overlap <= power_of_width(drawn.d, -0.25), overlap, "A-ERR-15"),
+        *draw.conditions,
+        draw.wide_for_the_norm(),
+        Hypothesis("|E_s.E_s'| <= d^(-1/4)", overlap <= power_of_width(draw.d, -0.25), overlap, "A-ERR-15"),
         Hypothesis("|E_s| >= 1/2", shortest >= 0.5, shortest, "A-ERR-15"),
     )
-    best = pattern_max_margin(corpus, [[s] for s in important], drawn.after.E)
+    best = pattern_max_margin(corpus, [[s] for s in important], draw.after.E)
     if not best.p_norm:
         return unsaid(hypotheses)
     bound = 4.0 * corpus.n
@@ -262,8 +254,8 @@ def important_only_is_short(
 
 @printed("A-ERR-15")
 def short_solutions(corpus: Corpus) -> Outcome:
-    """As printed: |p_hat| <= 4 n on event (14), whatever else the initial embeddings are."""
-    hypotheses, important = important_tokens(corpus)
+    """Test as printed: |p_hat| <= 4 n on event (14), whatever else the initial embeddings are."""
+    hypotheses, important = common.important_tokens(corpus)
     rooms = []
     S, n, T = corpus.S, corpus.n, corpus.T
     for shrink in (1.0, 2.0**-4, 2.0**-8, 2.0**-12):
@@ -274,9 +266,8 @@ def short_solutions(corpus: Corpus) -> Outcome:
         after = take_first_step(corpus, E, p, v, first_rate=4.0 * n**2 * T**2).E
         best = pattern_max_margin(corpus, [[s] for s in important], after, exact=True)
         if best.exact is not None and best.exact.norm_squared:
-            rooms.append(
-                (float(1 - best.p_norm / (4 * n)), best.exact.norm_squared > Fraction(4 * n) ** 2, shrink)
-            )
+            longer = best.exact.norm_squared > Fraction(4 * n) ** 2
+            rooms.append((float(1 - best.p_norm / (4 * n)), longer, shrink))
     if not rooms:
         return unsaid(hypotheses)
     slack, longer, shrink = min(rooms)

@@ -12,26 +12,14 @@ import numpy as np
 
 from hardmax.data.corpora.corpus import Corpus
 from hardmax.dynamics.flow import flow
-from hardmax.embeddings.theorem5 import (
-    StrongConditions,
-    TheoremFive,
-    run_theorem_5,
-    strong_conditions,
-    theorem_5_thresholds,
-)
+from hardmax.embeddings import theorem5
+from hardmax.embeddings.theorem5 import StrongConditions, TheoremFive
 from hardmax.margin.att_svm import max_margin
 from hardmax.margin.rationals import to_float
 from hardmax.papers.checking.check import Conditions, Hypothesis, Outcome, Unmet, need, statement, unsaid
 from hardmax.papers.checking.common import decreasing_loss, fixed_scores, strict_best
-from hardmax.papers.trained_embeddings.statements.common import (
-    DELTA,
-    Rate,
-    Width,
-    important_tokens,
-    late_enough,
-    step_of,
-    went_out,
-)
+from hardmax.papers.trained_embeddings.statements import common
+from hardmax.papers.trained_embeddings.statements.common import DELTA, Rate, Width
 from hardmax.problem import Problem
 from hardmax.problem.selection import best_tokens
 
@@ -43,24 +31,24 @@ def flow_after_first_step(
     corpus: Corpus, d: Width, first_rate: Rate, delta: float, rng: int
 ) -> tuple[Conditions, TheoremFive]:
     """Return Assumption 4, (10) and event (14), and the run; end the test if no token competes."""
-    hypotheses, _ = important_tokens(corpus)
-    first_rate = step_of(corpus, first_rate)
-    asked = theorem_5_thresholds(corpus.n, corpus.T, corpus.S, delta=delta, first_rate=first_rate)
-    width = asked.width if d is None else d
+    hypotheses, _ = common.important_tokens(corpus)
+    first_rate = common.step_of(corpus, first_rate)
+    least = theorem5.theorem_5_thresholds(corpus.n, corpus.T, corpus.S, delta=delta, first_rate=first_rate)
+    width = least.width if d is None else d
     hypotheses.need(
-        Hypothesis("eta0 >= 4 n^2 T^2", asked.first_rate >= asked.least_eta0, float(asked.first_rate)),
-        Hypothesis("d as in (10)", width >= asked.width, to_float(Fraction(width, asked.width))),
+        Hypothesis("eta0 >= 4 n^2 T^2", least.first_rate >= least.least_eta0, float(least.first_rate)),
+        Hypothesis("d as in (10)", width >= least.width, to_float(Fraction(width, least.width))),
     )
     if int(np.diff(corpus.offsets).max()) == 1:
         raise Unmet(hypotheses)
-    run = run_theorem_5(corpus, d=d, first_rate=first_rate, delta=delta, rng=rng)
+    run = theorem5.run_theorem_5(corpus, d=d, first_rate=first_rate, delta=delta, rng=rng)
     hypotheses.append(Hypothesis("event (14)", run.event.holds, run.event.overlap))
     return hypotheses, run
 
 
 def far_enough(run: TheoremFive) -> Hypothesis:
-    """Whether the end of the flow may be taken for its limit."""
-    return late_enough(run.path.problem, run.best, run.path.p_norm)
+    """Return the hypothesis that the end of the flow may be taken for its limit."""
+    return common.late_enough(run.path.problem, run.best, run.path.p_norm)
 
 
 def described(run: TheoremFive) -> dict[str, Any]:
@@ -97,7 +85,7 @@ def important_tokens_win(
     hypotheses, run = flow_after_first_step(corpus, d, first_rate, delta, rng)
     slack = own_direction(run) if run.selects_important else -1.0
     hypotheses.append(far_enough(run))
-    return Outcome(hypotheses, slack if went_out(run.path) else None, described(run), run.pattern)
+    return Outcome(hypotheses, slack if common.went_out(run.path) else None, described(run), run.pattern)
 
 
 @statement(
@@ -111,7 +99,7 @@ def important_tokens_win(
 def loss_settles_the_selection(
     corpus: Corpus, *, d: Width = None, first_rate: Rate = None, delta: float = DELTA, rng: int = 0
 ) -> Outcome:
-    """The loss along the flow, and by how much the important tokens lead at its end."""
+    """Measure the loss along the flow, and the lead of the important tokens at its end."""
     hypotheses, run = flow_after_first_step(corpus, d, first_rate, delta, rng)
     losses = run.path.losses
     rise = float(np.diff(losses).max(initial=-np.inf)) / float(losses[0]) if losses[0] else 0.0
@@ -137,7 +125,7 @@ def loss_settles_the_selection(
 def limit_is_its_own_direction(
     corpus: Corpus, *, d: Width = None, first_rate: Rate = None, delta: float = DELTA, rng: int = 0
 ) -> Outcome:
-    """1 - cos of the end of the flow with the max-margin direction of what it selects."""
+    """Measure 1 - cos of the end of the flow with the max-margin direction of its selection."""
     hypotheses, run = flow_after_first_step(corpus, d, first_rate, delta, rng)
     tied = max(len(chosen) for chosen in run.pattern)
     untied = Hypothesis("the limit has no ties", tied == 1, tied, erratum="A-ERR-12")
@@ -149,19 +137,19 @@ def limit_is_its_own_direction(
 FAR = 1e8  # the flow runs to this many times |p_hat|
 
 
-def strong_hypotheses(problem: Problem, found: StrongConditions) -> list[Hypothesis]:
-    """Return (H1), (H2) and (H3) as hypotheses, with what they take for granted.
+def strong_hypotheses(problem: Problem, tests: StrongConditions) -> list[Hypothesis]:
+    """Return (H1), (H2) and (H3) as hypotheses, with their implicit conditions.
 
     The loss must not be negative, or the loss of one input would say nothing about the mean.
     """
     least = float(np.min(problem.loss.value(problem.scores)))
     return [
-        Hypothesis("designated tokens stand nowhere else", found.apart),
+        Hypothesis("designated tokens stand nowhere else", tests.apart),
         Hypothesis("the loss is never negative", least >= 0, least),
-        Hypothesis("(H1) they score highest", found.lead > 0, found.lead),
-        Hypothesis("(H2) keys linearly independent", found.rank == found.tokens, [found.rank, found.tokens]),
+        Hypothesis("(H1) they score highest", tests.lead > 0, tests.lead),
+        Hypothesis("(H2) keys linearly independent", tests.rank == tests.tokens, [tests.rank, tests.tokens]),
         # the risk at the start is below what one input without its designated token costs
-        Hypothesis("(H3) a good start", found.loss < found.loss_bound, [found.loss, found.loss_bound]),
+        Hypothesis("(H3) a good start", tests.loss < tests.loss_bound, [tests.loss, tests.loss_bound]),
     ]
 
 
@@ -186,14 +174,14 @@ def designated_tokens_win(problem: Problem, *, start: Any = None, rival: Any = N
     hypotheses = need(fixed_scores(problem))
     hypotheses.need(decreasing_loss(problem), strict_best(problem))
     designated = best_tokens(problem).tokens
-    hypotheses += strong_hypotheses(problem, strong_conditions(problem, designated, start))
+    hypotheses += strong_hypotheses(problem, theorem5.strong_conditions(problem, designated, start))
     best = max_margin(problem, designated)
     if best.direction is None:
         return unsaid(hypotheses) if best.is_feasible else Outcome(hypotheses)
     far = FAR * max(best.p_norm, float(np.linalg.norm(problem.vector("start", start))))
     path = flow(problem, start=start, until_norm=far)
     measured = {"norm": path.p_norm, "event": path.event}
-    hypotheses.append(late_enough(problem, best, path.p_norm))
+    hypotheses.append(common.late_enough(problem, best, path.p_norm))
     if not path.p.any():
         return Outcome(hypotheses, measured=measured)
     measured["1 - cos"] = path.cosine_distance(best)

@@ -16,14 +16,8 @@ from hardmax.embeddings.patterns import Pattern, distinct_tokens, pattern_max_ma
 from hardmax.margin.closed_forms import kq_column
 from hardmax.papers.checking.check import Hypothesis, Outcome, statement, unmet, unsaid
 from hardmax.papers.checking.proof import RATIONAL
-from hardmax.papers.trained_embeddings.statements.common import (
-    Rate,
-    fixed_embeddings,
-    important_tokens,
-    late_enough,
-    score_lead,
-    step_of,
-)
+from hardmax.papers.trained_embeddings.statements import common
+from hardmax.papers.trained_embeddings.statements.common import Rate
 
 FAR = 1e8  # the flow runs to this many times |p_hat|
 ALIGNED = 1e-8
@@ -48,11 +42,10 @@ def cheapest_pattern_wins(
 
     A flow that has not come near its limit yet refutes nothing.
     """
-    hypotheses, important = important_tokens(corpus)
-    E, v = fixed_embeddings(corpus, E, v, first_rate)
-    kappa = score_lead(corpus, E, v, important)
-    own = [(s,) for s in important]
-    best = pattern_max_margin(corpus, own, E)
+    hypotheses, important = common.important_tokens(corpus)
+    E, v = common.fixed_embeddings(corpus, E, v, first_rate)
+    kappa = common.score_lead(corpus, E, v, important)
+    best = pattern_max_margin(corpus, [(s,) for s in important], E)
     hypotheses += [
         Hypothesis("important tokens score highest", kappa > 0, kappa),
         Hypothesis("important tokens separable", best.is_feasible, best.margin),
@@ -64,7 +57,7 @@ def cheapest_pattern_wins(
     hypotheses.append(Hypothesis("every other pattern costs more", costs_more, ratio))
     path = flow(corpus.problem(E, v), start=start, until_norm=FAR * best.p_norm)
     gap = path.cosine_distance(best)
-    hypotheses.append(late_enough(path.problem, best, path.p_norm))
+    hypotheses.append(common.late_enough(path.problem, best, path.p_norm))
     measured = {"least |p_hat'| / |p_hat|": ratio, "its pattern": cheapest, "1 - cos of the flow": gap}
     return Outcome(hypotheses, 1 - gap / ALIGNED if gap <= ALIGNED else None, measured, cheapest)
 
@@ -73,22 +66,24 @@ def cheapest_other(
     corpus: Corpus, E: np.ndarray, important: tuple[int, ...], norm: float
 ) -> tuple[float, Any, bool]:
     """Return the relative norm of the cheapest other pattern, the pattern, and whether all were tried."""
-    own = tuple((s,) for s in important)
+    important_only = tuple((s,) for s in important)
     ratio, where, complete = math.inf, None, True
-    # Those of A-ERR-5 go first, so that a search that is cut short has seen the likely ones.
+    # Those of A-ERR-5 go first, so that a search that is cut short includes the likely ones.
     patterns = chain(lone_patterns(corpus, important), realizable_patterns(corpus, E, containing=important))
     for count, chosen in enumerate(patterns):
         if count > PATTERNS:
             return ratio, where, False
         other = pattern_max_margin(corpus, chosen, E).p_norm
         complete &= not math.isnan(other)
-        if chosen != own and 0 < other < ratio * norm:  # a pattern that ties everything has no direction
+        if (
+            chosen != important_only and 0 < other < ratio * norm
+        ):  # a pattern that ties everything has no direction
             ratio, where = other / norm, chosen
     return ratio, where, complete
 
 
 def lone_patterns(corpus: Corpus, important: tuple[int, ...]) -> list[Pattern]:
-    """For every important type the pattern that ties everything else."""
+    """Return for every important type the pattern that ties everything else."""
     sequences = distinct_tokens(corpus)
     return [
         tuple((s,) if s == star else tuple(X) for star, X in zip(important, sequences, strict=True))
@@ -96,14 +91,14 @@ def lone_patterns(corpus: Corpus, important: tuple[int, ...]) -> list[Pattern]:
     ]
 
 
-def lone_type_norm(N: int, own: Any, c: np.ndarray) -> Any:
+def lone_type_norm(N: int, value: Any, c: np.ndarray) -> Any:
     """Return |p_hat|^2 of the pattern that ties everything except one important type, at infinite width.
 
     The result is exact if the values are fractions.
-    ``N`` is the number of tokens in its component and ``own`` its entry of the values c. Along v the solution
-    gains own^2/(1 + |c|^2) on the (N - 1)/N of the same pattern without v.
+    ``N`` is the number of tokens in its component, ``value`` its entry of the values c. Along v the solution
+    gains value^2/(1 + |c|^2) on the (N - 1)/N of the same pattern without v.
     """
-    return Fraction(int(N) - 1, int(N)) - own**2 / (1 + c @ c)
+    return Fraction(int(N) - 1, int(N)) - value**2 / (1 + c @ c)
 
 
 @statement(
@@ -122,16 +117,16 @@ def ties_are_cheaper(corpus: Corpus, *, first_rate: Rate = None) -> Outcome:
 
     Only where p_hat has a part along v, and nothing is claimed, is a problem solved in floats.
     """
-    hypotheses, important = important_tokens(corpus)
+    hypotheses, important = common.important_tokens(corpus)
     edges = sorted(
         {(s, j) for s, X in zip(important, distinct_tokens(corpus), strict=True) for j in X if j != s}
     )
     if not edges:
         return unsaid(hypotheses)
-    beside = kq_column(edges)  # the solution without a part along v
-    tilt = sum(beside[s] * int(corpus.statistics.signed[s]) for s in set(important))
-    step = step_of(corpus, first_rate)
-    square = sum((x * x for x in beside.values()), Fraction(0))
+    flat_solution = kq_column(edges)  # without a part along v
+    tilt = sum(flat_solution[s] * int(corpus.statistics.signed[s]) for s in set(important))
+    step = common.step_of(corpus, first_rate)
+    square = sum((x * x for x in flat_solution.values()), Fraction(0))
     norm_squared: Any = square
     if tilt:
         limit = infinite_width(corpus, step)
@@ -162,7 +157,7 @@ def ties_are_cheaper(corpus: Corpus, *, first_rate: Rate = None) -> Outcome:
 
 
 def component_sizes(corpus: Corpus) -> np.ndarray:
-    """For every token the number of tokens in its component of the co-occurrence graph."""
+    """Return for every token the number of tokens in its component of the co-occurrence graph."""
     from scipy.sparse.csgraph import connected_components
 
     shared = corpus.matrix.T @ corpus.matrix
