@@ -5,7 +5,7 @@ import pytest
 
 import hardmax as hm
 from hardmax.papers.figures.figure import Setting, recipes
-from hardmax.papers.max_margin.figures import cone, convergence, rates, rho
+from hardmax.papers.max_margin.figures import cone, convergence, rates
 from hardmax.papers.max_margin.figures import plane as runs
 from hardmax.papers.max_margin.figures import trained_head as joint
 
@@ -70,8 +70,8 @@ def test_the_limits_of_the_two_joint_figures_differ(monkeypatch):
 
 
 def test_the_ratio_the_other_way_round(monkeypatch):
-    train = rho._train
-    monkeypatch.setattr(rho, "_train", lambda problem, ratio, record: train(problem, 1 / ratio, record))
+    train = joint._train
+    monkeypatch.setattr(joint, "_train", lambda problem, ratio, record: train(problem, 1 / ratio, record))
     assert {"trained", "agreement", "restarted", "switch-trained", "ramp-trained"} <= fails("B-FIG-RHO")
 
 

@@ -12,30 +12,23 @@ from typing import NamedTuple
 import numpy as np
 from scipy.optimize import nnls
 
-from hardmax._lib.arrays import cosine_distance
+import hardmax as hm
 from hardmax._lib.expect import generator
-from hardmax.dynamics.flow import flow
-from hardmax.dynamics.measures import attention
-from hardmax.limits.decomposition import Decomposition
-from hardmax.margin.att_svm import max_margin
-from hardmax.margin.norms import norm as norm_of
 from hardmax.papers.checking.check import Conditions, Hypothesis, Outcome, need, statement
 from hardmax.papers.geometry.statements.common import ROUNDING
 from hardmax.papers.geometry.statements.split import LATE, NEAR, decomposed
-from hardmax.problem import Problem
-from hardmax.problem.selection import best_tokens
 
 POINTS = 20  # at which both bounds are computed
 LOGITS = 12.0  # largest gap of two logits there
 
 
-def cross_entropy(problem: Problem) -> Hypothesis:
+def cross_entropy(problem: hm.Problem) -> Hypothesis:
     """The hypothesis that the loss is minus the log of the attention on one label token per input."""
-    one = problem.loss.name == "log" and best_tokens(problem).is_unique
+    one = problem.loss.name == "log" and hm.best_tokens(problem).is_unique
     return Hypothesis("log loss, one label token per input", one)
 
 
-def shares(problem: Problem) -> np.ndarray:
+def shares(problem: hm.Problem) -> np.ndarray:
     """Return the weight of every input in the loss."""
     return np.full(problem.n, 1 / problem.n) if problem.weights is None else problem.weights
 
@@ -49,10 +42,10 @@ def shares(problem: Problem) -> np.ndarray:
     data="labels",
     label="derived",
 )
-def gradient_bounds_margin(problem: Problem, *, norm: str = "l2", rng: int = 0) -> Outcome:
+def gradient_bounds_margin(problem: hm.Problem, *, norm: str = "l2", rng: int = 0) -> Outcome:
     """Compare both bounds at random points, where logits differ by up to 12, with the certified interval."""
     hypotheses = need(cross_entropy(problem))
-    best = max_margin(problem, norm=norm)
+    best = hm.max_margin(problem, norm=norm)
     hypotheses.need(Hypothesis("labels separate", best.is_certified or best.is_feasible, best.status))
     rows = best.constraints.rows()
     inputs = np.array([best.constraints.label(j)[0] for j in range(len(rows))])
@@ -63,11 +56,11 @@ def gradient_bounds_margin(problem: Problem, *, norm: str = "l2", rng: int = 0) 
     for size in np.geomspace(0.1, LOGITS, POINTS):
         p = best.need().ravel() * chance.uniform() + chance.normal(size=rows.shape[1]) / best.p_norm
         p *= size / np.abs(rows @ p).max()
-        s = attention(problem, p)
+        s = hm.attention(problem, p)
         off_label = shares(problem)[inputs] * np.array([s[i][t] for i, t in zip(inputs, tokens, strict=True)])
-        below.append(float((rows @ p).min()) / norm_of(norm).value(p.reshape(problem.shape)))
+        below.append(float((rows @ p).min()) / hm.margin.norm(norm).value(p.reshape(problem.shape)))
         pull = (rows.T @ off_label).reshape(problem.shape)
-        above.append(norm_of(norm).dual.value(pull) / float(off_label.sum()))
+        above.append(hm.margin.norm(norm).dual.value(pull) / float(off_label.sum()))
     slack = min(high - max(below), min(above) - low) / high
     measured = {"margin": high, "best lower bound": max(below), "best upper bound": min(above)}
     return Outcome(hypotheses, slack + ROUNDING, measured)
@@ -76,13 +69,13 @@ def gradient_bounds_margin(problem: Problem, *, norm: str = "l2", rng: int = 0) 
 class Soft(NamedTuple):
     """Contexts of a problem: inputs that have the same keys, and the label tokens that follow them."""
 
-    decomposition: Decomposition
+    decomposition: hm.limits.Decomposition
     rows: np.ndarray  # a row for each next token of a context after its first: difference of keys
     log_odds: np.ndarray  # of the first against the other, one for each row
     entropy: float  # conditional entropy of the next token
 
 
-def soft_labels(problem: Problem) -> tuple[Conditions, Soft]:
+def soft_labels(problem: hm.Problem) -> tuple[Conditions, Soft]:
     """Return the conditions of D-THM-14 and the contexts."""
     entropy = cross_entropy(problem)
     need(entropy)
@@ -125,7 +118,7 @@ def soft_labels(problem: Problem) -> tuple[Conditions, Soft]:
     data="labels",
     label="derived",
 )
-def finite_logits(problem: Problem) -> Outcome:
+def finite_logits(problem: hm.Problem) -> Outcome:
     """Logits of the finite part against log-odds of the counts, and the infimum against the entropy."""
     hypotheses, soft = soft_labels(problem)
     finite, risk = soft.decomposition.p_fin, soft.decomposition.inf_risk
@@ -146,7 +139,7 @@ def finite_logits(problem: Problem) -> Outcome:
     data="labels",
     label="derived",
 )
-def diverging_direction(problem: Problem) -> Outcome:
+def diverging_direction(problem: hm.Problem) -> Outcome:
     """Check the optimality of that W by nonnegative least squares, and the direction of a flow."""
     hypotheses, soft = soft_labels(problem)
     found = soft.decomposition
@@ -157,9 +150,9 @@ def diverging_direction(problem: Problem) -> Outcome:
     others = rows[~bound] @ best
     tight = rows[~bound][others < 1 + 1e-6]
     _, residual = nnls(np.vstack([tight, soft.rows, -soft.rows]).T, best)
-    run = flow(problem, until_log_time=LATE)
+    run = hm.flow(problem, until_log_time=LATE)
     late = Hypothesis("the flow is late", bool(run.times[-1] > LATE - 1e-6) or None, run.event)
-    gap = cosine_distance(found.parts(run.p)[1], best)
+    gap = hm.cosine_distance(found.parts(run.p)[1], best)
     length = float(np.linalg.norm(best))
     measured = {
         "smallest margin": float(others.min()),

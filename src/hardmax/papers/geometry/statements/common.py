@@ -7,23 +7,17 @@ from typing import Any
 
 import numpy as np
 
-from hardmax.directions.neighbors import attracts
-from hardmax.dynamics.models import Model
-from hardmax.dynamics.optim import Optimizer
-from hardmax.dynamics.run import Run
+import hardmax as hm
 from hardmax.dynamics.train import train_quietly
-from hardmax.margin.att_svm import max_margin
-from hardmax.margin.solution import MaxMargin
 from hardmax.papers.checking.check import Hypothesis, need
 from hardmax.papers.checking.common import decreasing_loss, fixed_scores, one_selection
-from hardmax.problem import Problem
 
 ROUNDING = 1e-9  # what a sum of doubles may add to an identity
 
 
 def separable(
-    problem: Problem, norm: str, selection: Iterable[int] | None = None, given: tuple[Hypothesis, ...] = ()
-) -> MaxMargin:
+    problem: hm.Problem, norm: str, selection: Iterable[int] | None = None, given: tuple[Hypothesis, ...] = ()
+) -> hm.MaxMargin:
     """The max margin of a selection, the best tokens by default.
 
     If one of its conditions is not met, the test ends with this condition after ``given``.
@@ -32,7 +26,7 @@ def separable(
     hypotheses, tokens = one_selection(problem, selection)
     for met in (*hypotheses, decreasing_loss(problem)):
         need(*given, met)
-    best = max_margin(problem, tokens, norm=norm)
+    best = hm.max_margin(problem, tokens, norm=norm)
     if not best.is_certified:
         known = None if best.is_feasible is None or best.is_feasible else False
         need(*given, Hypothesis("selection separable", known, best.status))
@@ -40,13 +34,13 @@ def separable(
     return best
 
 
-def strong(problem: Problem, best: MaxMargin) -> Hypothesis:
+def strong(problem: hm.Problem, best: hm.MaxMargin) -> Hypothesis:
     """The hypothesis that the selection attracts in its norm; "weak" and "doubtful" leave it open."""
-    word = attracts(problem, best).written
+    word = hm.attracts(problem, best).written
     return Hypothesis("strong", word == "strong" if word in ("strong", "no") else None, word)
 
 
-def no_still_coordinate(best: MaxMargin) -> Hypothesis:
+def no_still_coordinate(best: hm.MaxMargin) -> Hypothesis:
     """The hypothesis that every coordinate feels the gradient in the limit; else it swings."""
     assert best.multipliers is not None
     pull = np.abs(best.constraints.rows().T @ best.multipliers)
@@ -54,22 +48,22 @@ def no_still_coordinate(best: MaxMargin) -> Hypothesis:
 
 
 def trained(
-    problem: Problem | Model,
-    step: Optimizer | tuple[Optimizer, Optimizer],
+    problem: hm.Problem | hm.dynamics.Model,
+    step: hm.optim.Optimizer | tuple[hm.optim.Optimizer, hm.optim.Optimizer],
     *,
     record: Any = (),
     **options: Any,
-) -> Run:
+) -> hm.Run:
     """`train` without its warning of a rate that is too large: what happens there is what is tested."""
     return train_quietly(problem, step, record=record, **options)
 
 
-def has_queries(problem: Problem) -> Hypothesis:
+def has_queries(problem: hm.Problem) -> Hypothesis:
     """The hypothesis that what is trained is a matrix."""
     return Hypothesis("inputs with queries", len(problem.shape) == 2, problem.shape)
 
 
-def chosen(run: Run) -> Hypothesis:
+def chosen(run: hm.Run) -> Hypothesis:
     """The hypothesis that a run came to select one token of every input; ``measured`` are these."""
     selection = run.selection if run.p.any() else None
     tokens = selection.tokens if selection is not None and selection.is_unique else None
@@ -77,7 +71,9 @@ def chosen(run: Run) -> Hypothesis:
     return Hypothesis("the run selects one token per input", tokens is not None, measured)
 
 
-def run_margin(problem: Problem, run: Run, norm: str, *given: Hypothesis) -> tuple[Hypothesis, MaxMargin]:
+def run_margin(
+    problem: hm.Problem, run: hm.Run, norm: str, *given: Hypothesis
+) -> tuple[Hypothesis, hm.MaxMargin]:
     """Return the hypothesis that a run selects one token per input, and the max margin of these tokens.
 
     If one of the conditions is not met, the test ends with it after ``given``.
@@ -87,14 +83,14 @@ def run_margin(problem: Problem, run: Run, norm: str, *given: Hypothesis) -> tup
     return one, separable(problem, norm, one.measured, given=given)
 
 
-def selects(run: Run, best: MaxMargin) -> Hypothesis:
+def selects(run: hm.Run, best: hm.MaxMargin) -> Hypothesis:
     """The hypothesis that a run came to select what the max margin is of."""
     found = chosen(run)
     same = bool(found.holds) and found.measured == tuple(best.selection or ())
     return Hypothesis("the run selects these tokens", same, found.measured)
 
 
-def row_margins(best: MaxMargin, points: np.ndarray) -> np.ndarray:
+def row_margins(best: hm.MaxMargin, points: np.ndarray) -> np.ndarray:
     """The least margin of the rows at every point."""
     least: np.ndarray = (np.atleast_2d(points) @ best.constraints.rows().T).min(axis=1)
     return least

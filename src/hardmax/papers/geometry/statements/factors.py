@@ -9,11 +9,9 @@ from typing import Any
 
 import numpy as np
 
+import hardmax as hm
 from hardmax._lib.expect import generator
-from hardmax.dynamics.optim import Adam, Normalized, Optimizer, Sign, Spectral
-from hardmax.dynamics.run import Run
 from hardmax.margin.norms.factored import factored_point
-from hardmax.margin.solution import MaxMargin
 from hardmax.papers.checking.check import Hypothesis, Outcome, Unmet, need, statement
 from hardmax.papers.checking.common import fixed_scores
 from hardmax.papers.geometry.statements.common import (
@@ -24,8 +22,6 @@ from hardmax.papers.geometry.statements.common import (
     strong,
     trained,
 )
-from hardmax.problem import Problem
-from hardmax.problem.selection import best_tokens
 
 DRAWS = 200
 ZERO = 1e-9  # singular values below this share of the largest are none
@@ -58,7 +54,7 @@ def sizes(K: np.ndarray, Q: np.ndarray) -> np.ndarray:
     errata=("D-ERR-8",),
 )
 def factored_norms(
-    problem: Problem, *, selection: Iterable[int] | None = None, factors: int | None = None, rng: int = 0
+    problem: hm.Problem, *, selection: Iterable[int] | None = None, factors: int | None = None, rng: int = 0
 ) -> Outcome:
     """For W the max margin in Frobenius norm: balanced factors attain the norms, random ones do not."""
     hypotheses = need(has_queries(problem))
@@ -96,7 +92,7 @@ def factored_norms(
     label="derived",
 )
 def factored_optimum(
-    problem: Problem, *, selection: Iterable[int] | None = None, rank: int = 1, rng: int = 0
+    problem: hm.Problem, *, selection: Iterable[int] | None = None, rank: int = 1, rng: int = 0
 ) -> Outcome:
     """A stationary point of that rank, by sequential quadratic programming, held against the optimum."""
     hypotheses = need(has_queries(problem))
@@ -119,7 +115,7 @@ def factored_optimum(
     return Outcome(hypotheses, (1 - share) / SOLVED - 1, found)
 
 
-def _stationary(best: MaxMargin, rank: int, rng: int) -> tuple[np.ndarray, np.ndarray] | None:
+def _stationary(best: hm.MaxMargin, rank: int, rng: int) -> tuple[np.ndarray, np.ndarray] | None:
     """The best of a few local minima of the factored problem; None if none was found that meets its rows."""
     from scipy.optimize import minimize
 
@@ -169,8 +165,12 @@ NORMS = {"joint": "nuclear", "block": "nuclear", "muon": "spectral"}
 
 
 def _trained(
-    problem: Problem, step: Optimizer | tuple[Optimizer, Optimizer], m: int, steps: int, rng: int
-) -> Run:
+    problem: hm.Problem,
+    step: hm.optim.Optimizer | tuple[hm.optim.Optimizer, hm.optim.Optimizer],
+    m: int,
+    steps: int,
+    rng: int,
+) -> hm.Run:
     """Factors of m columns, from a small random start."""
     draw = generator(rng)
     start = tuple(SMALL * draw.normal(size=(side, m)) for side in problem.shape)
@@ -193,12 +193,14 @@ def fallen(early: float, late: float) -> float:
     label="conjecture",
     errata=("D-ERR-8",),
 )
-def norm_of_factors(problem: Problem, *, rule: str = "joint", steps: int = 20_000, rng: int = 0) -> Outcome:
+def norm_of_factors(
+    problem: hm.Problem, *, rule: str = "joint", steps: int = 20_000, rng: int = 0
+) -> Outcome:
     """From small factors with falling steps: ``rule`` is joint, block or muon, whose steps take longer."""
     hypotheses = need(fixed_scores(problem), has_queries(problem))
-    one = Normalized(RATE, decay=0.5)
-    muon = Spectral(RATE, decay=0.5)
-    steps_of: dict[str, Optimizer | tuple[Optimizer, Optimizer]] = {
+    one = hm.optim.Normalized(RATE, decay=0.5)
+    muon = hm.optim.Spectral(RATE, decay=0.5)
+    steps_of: dict[str, hm.optim.Optimizer | tuple[hm.optim.Optimizer, hm.optim.Optimizer]] = {
         "joint": one,
         "block": (one, one),
         "muon": (muon, muon),
@@ -261,7 +263,7 @@ def projective_margin(matrices: np.ndarray, rows: np.ndarray) -> float | None:
     label="conjecture",
 )
 def signs_of_factors(
-    problem: Problem, *, rule: str = "sign", factors: int = 20, steps: int = 20_000, rng: int = 0
+    problem: hm.Problem, *, rule: str = "sign", factors: int = 20, steps: int = 20_000, rng: int = 0
 ) -> Outcome:
     """Falling steps from small factors, by ``rule`` sign or adam; norms by programs over all sign vectors.
 
@@ -270,7 +272,9 @@ def signs_of_factors(
     narrow = sum(problem.shape) <= WIDEST or None
     small = Hypothesis("rows and columns of W at most 10", narrow, problem.shape)
     hypotheses = need(fixed_scores(problem), has_queries(problem), small)
-    step = Sign(RATE, decay=0.5) if rule == "sign" else Adam(RATE, (0.9, 0.99), 0.0, decay=0.5)
+    step = (
+        hm.optim.Sign(RATE, decay=0.5) if rule == "sign" else hm.optim.Adam(RATE, (0.9, 0.99), 0.0, decay=0.5)
+    )
     run = _trained(problem, (step, step), factors, steps, rng)
     said, best = run_margin(problem, run, "l2", *hypotheses)
     matrices, rows = sign_matrices(problem.shape), best.constraints.rows()
@@ -285,6 +289,6 @@ def signs_of_factors(
     found = {"margin": most, "deficit after a tenth of the steps": early, "deficit": late}
     goes_on = Hypothesis("the run goes on", run.event is None, run.event)
     # which other selections attract in this norm is not known: one that scores best does in every norm
-    is_best = best_tokens(problem).sets == tuple((t,) for t in said.measured)
+    is_best = hm.best_tokens(problem).sets == tuple((t,) for t in said.measured)
     attracts = Hypothesis("the best tokens, one per input, are selected", is_best or None, said.measured)
     return Outcome((*hypotheses, said, attracts, goes_on), fallen(early, late), found)

@@ -4,15 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+import hardmax as hm
 from hardmax._lib.expect import generator
-from hardmax.directions.enumerate import selections
-from hardmax.directions.neighbors import attracts
-from hardmax.dynamics.optim import Normalized
-from hardmax.margin.norms import norm as norm_of
 from hardmax.papers.checking.check import Hypothesis, Outcome, need, printed, statement
 from hardmax.papers.checking.common import distinct_scores, fixed_scores
 from hardmax.papers.geometry.statements.common import ROUNDING, separable, trained
-from hardmax.problem import Problem
 
 MOST = 64  # selections whose words are compared
 FAR = 20.0  # gaps of the logits where a run starts
@@ -28,16 +24,16 @@ FALL = 0.7  # of the deficit: at the end it is at most this share of the largest
     label="derived",
     errata=("D-ERR-5",),
 )
-def attracting_selections(problem: Problem, *, norms: tuple[str, ...] = ("l1", "l2", "linf")) -> Outcome:
+def attracting_selections(problem: hm.Problem, *, norms: tuple[str, ...] = ("l1", "l2", "linf")) -> Outcome:
     """The words of every feasible selection, up to 64, in every norm; in l1 and linf by fractions."""
     hypotheses = need(
         fixed_scores(problem),
         Hypothesis("keys of several dimensions", problem.d > 1, problem.d),
-        Hypothesis("several norms", len({norm_of(each).name for each in norms}) > 1, norms),
+        Hypothesis("several norms", len({hm.margin.norm(each).name for each in norms}) > 1, norms),
     )
     found = {
-        each.selection: tuple(attracts(problem, each.selection, norm=norm).written for norm in norms)
-        for each in selections(problem, limit=MOST)
+        each.selection: tuple(hm.attracts(problem, each.selection, norm=norm).written for norm in norms)
+        for each in hm.selections(problem, limit=MOST)
     }
     apart = {tokens: said for tokens, said in found.items() if {"strong", "no"} <= set(said)}
     measured = {"selections": len(found), "attracting in some norms only": len(apart)}
@@ -54,7 +50,7 @@ def attracting_selections(problem: Problem, *, norms: tuple[str, ...] = ("l1", "
     label="conjecture",
 )
 def strong_attracts(
-    problem: Problem,
+    problem: hm.Problem,
     *,
     norm: str = "linf",
     selection: Iterable[int] | None = None,
@@ -63,16 +59,18 @@ def strong_attracts(
 ) -> Outcome:
     """From a point far out, a little off the max margin; step t moves no margin by more than 1/sqrt t."""
     best = separable(problem, norm, selection)
-    word = Hypothesis("strong", attracts(problem, best).written == "strong", attracts(problem, best).written)
+    word = Hypothesis(
+        "strong", hm.attracts(problem, best).written == "strong", hm.attracts(problem, best).written
+    )
     need(word)
     p = best.need()
     off = generator(rng).normal(size=p.shape)
-    start = FAR * (p + TILT * best.p_norm / norm_of(norm).value(off) * off)
+    start = FAR * (p + TILT * best.p_norm / hm.margin.norm(norm).value(off) * off)
     kept = bool((best.constraints.rows() @ start.ravel() > FAR / 2).all())
     inside = Hypothesis("the start is in the cone", kept or None, best.margin_gap(start))
-    dual = norm_of(norm).dual
+    dual = hm.margin.norm(norm).dual
     rate = 1 / max(dual.value(row) for row in best.constraints.rows())
-    run = trained(problem, Normalized(rate, norm=norm, decay=0.5), steps=steps, start=start)
+    run = trained(problem, hm.optim.Normalized(rate, norm=norm, decay=0.5), steps=steps, start=start)
     most, last = max(best.margin_gap(p) for p in run.points), run.margin_gap(best)
     end = run.selection
     told_apart = Hypothesis("the end selects one token per input", end.is_unique or None)
@@ -86,14 +84,14 @@ def strong_attracts(
 
 
 @printed("D-ERR-5")
-def one_bias_for_all(problem: Problem) -> Outcome:
+def one_bias_for_all(problem: hm.Problem) -> Outcome:
     """Test the printed sentence: a selection that attracts in l1 attracts in linf too, and vice versa."""
     hypotheses = need(
         distinct_scores(problem), Hypothesis("keys of several dimensions", problem.d > 1, problem.d)
     )
     apart = {}
-    for each in selections(problem, limit=16):
-        said = {attracts(problem, each.selection, norm=name).written for name in ("l1", "linf")}
+    for each in hm.selections(problem, limit=16):
+        said = {hm.attracts(problem, each.selection, norm=name).written for name in ("l1", "linf")}
         if said == {"strong", "no"}:
             apart[str(each.selection)] = sorted(said)
     return Outcome(hypotheses, (-1.0, "fractions") if apart else 1.0, {"apart": apart})

@@ -12,23 +12,11 @@ from typing import cast
 
 import numpy as np
 
-from hardmax._lib.arrays import cosine_distance
-from hardmax.dynamics.flow import flow
-from hardmax.dynamics.gradient import gradient
-from hardmax.dynamics.measures import attention
-from hardmax.dynamics.optim import GD, Normalized, Sign
-from hardmax.dynamics.run import Run
+import hardmax as hm
 from hardmax.limits.cycles import inside_components
-from hardmax.limits.decomposition import Decomposition, decompose
-from hardmax.margin.att_svm import max_margin
-from hardmax.margin.constraints import Constraints
-from hardmax.margin.norms import norm as norm_of
-from hardmax.margin.solution import MaxMargin
 from hardmax.papers.checking.check import Conditions, Hypothesis, Outcome, need, statement
 from hardmax.papers.checking.common import fixed_scores, unit_length
 from hardmax.papers.geometry.statements.common import ROUNDING, trained
-from hardmax.problem import Problem
-from hardmax.problem.selection import best_tokens
 
 MOST = 60  # rows that are tried one by one
 EARLY, LATE = 12.0, 20.0  # log t between which the growth of a flow is measured
@@ -37,17 +25,17 @@ GROWTH = 0.05  # measured over predicted growth, less one
 NEAR = 0.05  # of 1 - cos orthogonal to S, at the end
 
 
-def decomposed(problem: Problem) -> Decomposition:
+def decomposed(problem: hm.Problem) -> hm.limits.Decomposition:
     """The decomposition of the rows of the best tokens; the test ends if it has none."""
     need(fixed_scores(problem))
-    best = best_tokens(problem)
+    best = hm.best_tokens(problem)
     need(Hypothesis("one best token per input", best.is_unique, best.sets))
-    found = decompose(problem)
+    found = hm.decompose(problem)
     need(Hypothesis("a token competes", found.partition.constraints.count > 0, 0))
     return found
 
 
-def convex_and_mixed(problem: Problem) -> tuple[Conditions, Decomposition]:
+def convex_and_mixed(problem: hm.Problem) -> tuple[Conditions, hm.limits.Decomposition]:
     """The conditions of D-THM-12: log loss, one label token per input, rows bound and rows separable."""
     found = decomposed(problem)
     hypotheses = need(
@@ -75,7 +63,9 @@ def is_won(rows: np.ndarray, j: int) -> bool | None:
     return None if found.status != 0 else bool(-found.fun > 0.5)
 
 
-def _proved(rows: Sequence[Sequence[Fraction]], bound: Sequence[bool], found: Decomposition) -> bool | None:
+def _proved(
+    rows: Sequence[Sequence[Fraction]], bound: Sequence[bool], found: hm.limits.Decomposition
+) -> bool | None:
     """Whether both certificates hold in fractions: one p wins the others and ties these, which cancel."""
     p, weights = found.witness, list(found.circulation)
     if p is None:
@@ -100,7 +90,7 @@ def _proved(rows: Sequence[Sequence[Fraction]], bound: Sequence[bool], found: De
     label="derived",
     errata=("D-ERR-6",),
 )
-def partition_of_rows(problem: Problem) -> Outcome:
+def partition_of_rows(problem: hm.Problem) -> Outcome:
     """Check both certificates in fractions, and solve a linear program for each row, up to 60."""
     found = decomposed(problem)
     constraints = found.partition.constraints
@@ -126,7 +116,7 @@ def partition_of_rows(problem: Problem) -> Outcome:
     return Outcome((few, known), slack, told, found.circulation, paper_slack=paper_slack)
 
 
-def _differences(problem: Problem, found: Decomposition) -> list[list[Fraction]]:
+def _differences(problem: hm.Problem, found: hm.limits.Decomposition) -> list[list[Fraction]]:
     """The rows as differences of keys in fractions; as floats they are rounded."""
     keys = problem.split(problem.keys[problem.tokens])
     made = []
@@ -137,7 +127,7 @@ def _differences(problem: Problem, found: Decomposition) -> list[list[Fraction]]
     return made
 
 
-def log_growth(found: Decomposition, ratio: float) -> float:
+def log_growth(found: hm.limits.Decomposition, ratio: float) -> float:
     """Return by how much p grows orthogonally to S while t grows by a factor."""
     assert found.p_mm is not None
     return float(np.linalg.norm(found.p_mm)) * math.log(ratio)
@@ -152,12 +142,12 @@ def log_growth(found: Decomposition, ratio: float) -> float:
     data="labels",
     label="derived",
 )
-def finite_and_diverging(problem: Problem) -> Outcome:
+def finite_and_diverging(problem: hm.Problem) -> Outcome:
     """Gradient flow to log t = 20, and how it grew since log t = 12."""
     hypotheses, found = convex_and_mixed(problem)
     if found.p_fin is None or found.p_mm is None:
         return Outcome(hypotheses)
-    run = flow(problem, until_log_time=LATE)
+    run = hm.flow(problem, until_log_time=LATE)
     times = np.asarray(run.times)
     hypotheses.need(Hypothesis("the flow is late", bool(times[-1] > LATE - 1e-6) or None, run.event))
     at = int(np.abs(times - EARLY).argmin())
@@ -167,7 +157,7 @@ def finite_and_diverging(problem: Problem) -> Outcome:
     grown = float(np.linalg.norm(end) - np.linalg.norm(begin)) / log_growth(
         found, math.exp(times[-1] - times[at])
     )
-    gap = cosine_distance(end, found.p_mm)
+    gap = hm.cosine_distance(end, found.p_mm)
     told = {"off p_fin": off, "growth over |p_mm| log t": grown, "1 - cos to p_mm beside S": gap}
     slack = min(1 - off / SETTLED, 1 - abs(grown - 1) / GROWTH, 1 - gap / NEAR)
     return Outcome(hypotheses, slack, told)
@@ -183,20 +173,24 @@ def finite_and_diverging(problem: Problem) -> Outcome:
     label="derived",
     errata=("D-ERR-7",),
 )
-def normalized_on_bound_rows(problem: Problem, *, rate: float | None = None, steps: int = 10_000) -> Outcome:
+def normalized_on_bound_rows(
+    problem: hm.Problem, *, rate: float | None = None, steps: int = 10_000
+) -> Outcome:
     """The growth over the last decade of steps; the deficit of sign descent in linf is reported too."""
     hypotheses, found = convex_and_mixed(problem)
     if found.p_fin is None or found.p_mm is None:
         return Outcome(hypotheses)
     pace = 0.1 * unit_length(problem) if rate is None else rate
-    run = trained(problem, Normalized(pace), steps=steps, record=[steps // 10])
+    run = trained(problem, hm.optim.Normalized(pace), steps=steps, record=[steps // 10])
     end, begin = (float(np.linalg.norm(found.parts(run.points[k])[1])) for k in (-1, -2))
     grown = (end - begin) / log_growth(found, 10.0)
     swing = float(np.linalg.norm(found.parts(run.p)[0] - found.p_fin)) / pace
     told = {"growth over |p_mm| log 10": grown, "swing over the rate": swing, "|p|": run.p_norm}
     best = found.max_margin("linf")
     if best.is_certified:
-        told["deficit of sign descent in linf"] = trained(problem, Sign(pace), steps=steps).margin_gap(best)
+        told["deficit of sign descent in linf"] = trained(
+            problem, hm.optim.Sign(pace), steps=steps
+        ).margin_gap(best)
     arrived = Hypothesis("the part in S has arrived", swing < 3 or None, swing)
     swings = Hypothesis("it swings there", swing > ROUNDING, swing)  # at rest, as by symmetry, it does not
     return Outcome((*hypotheses, arrived, swings), 1 - abs(grown - 1) / (4 * GROWTH), told)
@@ -223,14 +217,14 @@ NONE = 1e-9  # of the largest multiplier
     hunt={"steps": 20000},
     label="conjecture",
 )
-def plain_steepest(problem: Problem, *, norm: str = "linf", steps: int = 100_000) -> Outcome:
+def plain_steepest(problem: hm.Problem, *, norm: str = "linf", steps: int = 100_000) -> Outcome:
     """The deficit after all steps and after a hundredth of them."""
     hypotheses, found = convex_and_mixed(problem)
     best = found.max_margin(norm)
     hypotheses.need(Hypothesis("max margin certified", best.is_certified or None, best.status))
-    dual = norm_of(norm).dual
+    dual = hm.margin.norm(norm).dual
     longest = max(dual.value(row) for row in found.partition.constraints.rows())
-    run = trained(problem, GD(longest**-2.0, norm=norm), steps=steps, record=[steps // 100])
+    run = trained(problem, hm.optim.GD(longest**-2.0, norm=norm), steps=steps, record=[steps // 100])
     early, late = (abs(best.margin_gap(run.points[k])) for k in (-2, -1))
     told = {"deficit after a hundredth of the steps": early, "deficit": late, "margin": best.margin}
     return Outcome(hypotheses, 1 - late / max(FALL * early, SMALL), told)
@@ -246,14 +240,14 @@ def plain_steepest(problem: Problem, *, norm: str = "linf", steps: int = 100_000
     data="labels",
     label="conjecture",
 )
-def survivors(problem: Problem) -> Outcome:
+def survivors(problem: hm.Problem) -> Outcome:
     """Gradient flow to log t = 30; survivors have attention above 1e-3, others below 1e-6, or it is early.
 
     It is early, too, where p orthogonal to S has not yet outgrown its offset: see `offset_beside`.
     """
     need(fixed_scores(problem))
-    run = flow(problem, until_log_time=SURVIVAL)
-    shares = attention(problem, run.p)
+    run = hm.flow(problem, until_log_time=SURVIVAL)
+    shares = hm.attention(problem, run.p)
     between = max((float(x) for each in shares for x in each if LOST < x < KEPT), default=0.0)
     settled = Hypothesis("no token is in between", between == 0 or None, between)
     sets = [np.flatnonzero(each >= KEPT) for each in shares]
@@ -264,7 +258,7 @@ def survivors(problem: Problem) -> Outcome:
     hypotheses = need(several, some_lost, settled)
     left, lost = kept_and_lost(problem, sets)
     tied = [row for own in left.split(left.keys[left.tokens]) for row in own[0] - own[1:]]
-    best = max_margin(Constraints.dense([row for row, _, _ in lost], E=tied))
+    best = hm.max_margin(hm.Constraints.dense([row for row, _, _ in lost], E=tied))
     hypotheses.need(Hypothesis("survivors separable from the others", best.is_certified or None, best.status))
     S = np.linalg.svd(np.array(tied).T, full_matrices=False)
     span = S[0][:, S[1] > 1e-9 * S[1][0]] if S[1][0] > 0 else S[0][:, :0]
@@ -272,17 +266,17 @@ def survivors(problem: Problem) -> Outcome:
     goal = best.need()
     offset, faint = offset_beside(left, lost, best, span, run)
     growth = run.times[-1] * goal
-    off, kept = cosine_distance(growth + offset, goal), float(1 + offset @ goal / (growth @ goal))
+    off, kept = hm.cosine_distance(growth + offset, goal), float(1 + offset @ goal / (growth @ goal))
     outgrown = (off < ALIGNED / 2 and kept > HALF and faint < FAINT) or None
     measured = {"expected 1 - cos": off, "share of the growth": kept, "pull of other rows": faint}
     hypotheses.need(Hypothesis("p beside S has outgrown its offset", outgrown, measured))
-    pull = gradient(left, run.p)
+    pull = hm.gradient(left, run.p)
     # in S, survivors balance what the lost tokens pull: at most multipliers times lengths, over t
     assert best.multipliers is not None
     most = float(best.multipliers[: len(lost)] @ np.linalg.norm([d for d, _, _ in lost], axis=1))
     balance = 2 * most * math.exp(-run.times[-1])
     rest = math.exp(pull.log_norm) if pull.direction.any() else 0.0
-    gap = cosine_distance(beside, goal)
+    gap = hm.cosine_distance(beside, goal)
     told = {"survivors": [s.tolist() for s in sets], "1 - cos beside S": gap, "gradient of survivors": rest}
     return Outcome(hypotheses, min(1 - gap / ALIGNED, 1 - rest / max(STILL, balance)), told)
 
@@ -290,10 +284,10 @@ def survivors(problem: Problem) -> Outcome:
 Lost = list[tuple[np.ndarray, int, float]]  # a row, its input and the score of the token that it leaves
 
 
-def kept_and_lost(problem: Problem, sets: Sequence[np.ndarray]) -> tuple[Problem, Lost]:
+def kept_and_lost(problem: hm.Problem, sets: Sequence[np.ndarray]) -> tuple[hm.Problem, Lost]:
     """The problem of the survivors, and the rows from the first of them to the others of its input."""
     keys, scores = (problem.split(x) for x in (problem.keys[problem.tokens], problem.scores))
-    left = Problem(
+    left = hm.Problem(
         [own[s] for own, s in zip(keys, sets, strict=True)],
         [own[s] for own, s in zip(scores, sets, strict=True)],
         problem.loss,
@@ -308,7 +302,7 @@ def kept_and_lost(problem: Problem, sets: Sequence[np.ndarray]) -> tuple[Problem
 
 
 def offset_beside(
-    left: Problem, lost: Lost, best: MaxMargin, span: np.ndarray, run: Run
+    left: hm.Problem, lost: Lost, best: hm.MaxMargin, span: np.ndarray, run: hm.Run
 ) -> tuple[np.ndarray, float]:
     """Return w of p = p_mm log t + w orthogonal to S, as p in S sets it, and the pull of other rows.
 
@@ -320,7 +314,7 @@ def offset_beside(
     """
     assert best.multipliers is not None
     inside = span @ (span.T @ run.p)
-    shares, logits = attention(left, inside), left.split(left.keys[left.tokens] @ inside)
+    shares, logits = hm.attention(left, inside), left.split(left.keys[left.tokens] @ inside)
     predicted = np.array([s @ own for s, own in zip(shares, left.split(left.scores), strict=True)])
     slopes = left.loss.log_slopes(predicted)
     with np.errstate(divide="ignore"):  # a token that scores what is predicted pulls nowhere

@@ -11,15 +11,8 @@ from fractions import Fraction
 
 import numpy as np
 
+import hardmax as hm
 from hardmax._lib.expect import generator
-from hardmax.dynamics.flow import flow
-from hardmax.dynamics.gradient import gradient
-from hardmax.dynamics.laws import adam_growth, adam_waiting, critical_rate, freezing_rate, runaway_rate
-from hardmax.dynamics.optim import Adam, Coordinate, Mirror, Momentum, Normalized, Sign
-from hardmax.dynamics.run import Run
-from hardmax.margin.att_svm import max_margin
-from hardmax.margin.norms import norm as norm_of
-from hardmax.margin.solution import MaxMargin
 from hardmax.papers.checking.balls import BallProblem, has_balls
 from hardmax.papers.checking.check import Hypothesis, Outcome, need, printed, statement
 from hardmax.papers.checking.common import distinct_scores, fixed_scores, late_radius, second_gap, unit_length
@@ -35,8 +28,6 @@ from hardmax.papers.geometry.statements.common import (
     strong,
     trained,
 )
-from hardmax.problem import Problem
-from hardmax.problem.selection import best_tokens
 
 NEAR = 0.02  # how far below and above a threshold the rate is taken
 FAR = 100.0  # gaps of the logits where late runs start
@@ -48,7 +39,7 @@ MOVES = 60  # of coordinate descent, each decided in balls
 CLOSE = 0.01  # how near a deficit is to that of the drift
 
 
-def two_tokens(problem: Problem) -> Hypothesis:
+def two_tokens(problem: hm.Problem) -> Hypothesis:
     """The hypothesis that every input has two tokens."""
     return Hypothesis("two tokens per input", bool((problem.sizes == 2).all()), problem.sizes.tolist())
 
@@ -61,28 +52,30 @@ def two_tokens(problem: Problem) -> Hypothesis:
     label="derived",
 )
 def certificate_of_a_run(
-    problem: Problem, *, power: float = 2.0, rate: float | None = None, steps: int = 2000
+    problem: hm.Problem, *, power: float = 2.0, rate: float | None = None, steps: int = 2000
 ) -> Outcome:
     """Normalized mirror descent; the weights of a run that selects the better of two tokens are positive."""
     need(fixed_scores(problem))
-    rule = Mirror(unit_length(problem) if rate is None else rate, power)
+    rule = hm.optim.Mirror(unit_length(problem) if rate is None else rate, power)
     run = trained(problem, rule, steps=steps)
     one, best = run_margin(problem, run, rule.norm)
-    proved, ball = run.margin_bounds(), norm_of(best.norm)
+    proved, ball = run.margin_bounds(), hm.margin.norm(best.norm)
     rows, y = proved.constraints.rows(), np.asarray(proved.multipliers)
     y, size, margins = y / y.sum(), ball.value(run.p), rows @ run.p.ravel()
     low, high = float(margins.min()) / size, ball.dual.value(rows.T @ y)
     inside = min(best.margin / low - 1 if low > 0 else math.inf, high / best.margin - 1) + ROUNDING
     gap, predicted = high - low, float(y @ (margins - margins.min())) / size
     found = {"margin": best.margin, "interval": (low, high), "gap": gap, "mean slack over norm": predicted}
-    best_of_two = two_tokens(problem).holds and best_tokens(problem).sets == tuple((t,) for t in one.measured)
+    best_of_two = two_tokens(problem).holds and hm.best_tokens(problem).sets == tuple(
+        (t,) for t in one.measured
+    )
     if not best_of_two:  # negative weights were left out: only the interval is claimed
         return Outcome((one,), inside, found, vacuous=low <= 0)
     exact = 1 - abs(gap - predicted) / (ROUNDING * high)
     return Outcome((one,), min(inside, exact), {**found, "identity": True})
 
 
-def swing(run: Run) -> float:
+def swing(run: hm.Run) -> float:
     """Return how far the last steps turn back and forth."""
     points = np.asarray(run.points)[-5:]
     return float(np.abs(np.diff(points, 2, axis=0)).max())
@@ -97,26 +90,28 @@ def swing(run: Run) -> float:
     label="derived",
 )
 def steepest_threshold(
-    problem: Problem, *, norm: str = "l3", selection: Iterable[int] | None = None, steps: int = 2500
+    problem: hm.Problem, *, norm: str = "l3", selection: Iterable[int] | None = None, steps: int = 2500
 ) -> Outcome:
     """A run far out near p_mm settles at half the threshold, then is kicked and goes on below and above.
 
     Some directions are slow to settle, and before that the threshold is another: then more steps are taken.
     """
-    ball = norm_of(norm)
+    ball = hm.margin.norm(norm)
     smooth = Hypothesis("a norm without corners", ball.strictly_convex and not ball.of_matrix, norm)
     need(smooth)
     best = separable(problem, norm, selection)
     hypotheses = need(strong(problem, best))
-    eta = critical_rate(best)
+    eta = hm.limits.critical_rate(best)
     hypotheses.need(Hypothesis("regular, with several support rows", bool(math.isfinite(eta)), eta))
     for many in (steps, 10 * steps, 100 * steps):
-        at_rest = trained(problem, Normalized(eta / 2, norm=norm), steps=many, start=FAR * best.need())
+        at_rest = trained(
+            problem, hm.optim.Normalized(eta / 2, norm=norm), steps=many, start=FAR * best.need()
+        )
         kicked = at_rest.p + KICK * eta * generator(0).normal(size=problem.d)
         runs = [
             trained(
                 problem,
-                Normalized(factor * eta, norm=norm),
+                hm.optim.Normalized(factor * eta, norm=norm),
                 steps=many,
                 start=kicked,
                 record=range(many - 6, many + 1),
@@ -155,14 +150,16 @@ def drift(moves: np.ndarray, length: int) -> list[Fraction]:
     label="derived",
     errata=("D-ERR-1", "D-ERR-2"),
 )
-def constant_steps(problem: Problem, *, rule: str = "sign", rate: float = 0.1, steps: int = 2000) -> Outcome:
+def constant_steps(
+    problem: hm.Problem, *, rule: str = "sign", rate: float = 0.1, steps: int = 2000
+) -> Outcome:
     """The period of the late moves, their mean in fractions of the rate, and the run ten times as long.
 
     The rows of least margin under the mean all grow alike, so that the gradient repeats up to a factor, but
     for rows that fall behind exponentially: the moves go on if each has more room than those rows weigh.
     """
     need(fixed_scores(problem))
-    step = Sign(rate) if rule == "sign" else Coordinate(rate)
+    step = hm.optim.Sign(rate) if rule == "sign" else hm.optim.Coordinate(rate)
     run = trained(problem, step, steps=steps, record=range(max(steps - SEEN, 0), steps + 1))
     _, best = run_margin(problem, run, step.norm)
     if run.event == "cycle":
@@ -188,12 +185,12 @@ def constant_steps(problem: Problem, *, rule: str = "sign", rate: float = 0.1, s
 
 
 def _room(
-    problem: Problem, run: Run, best: MaxMargin, along: np.ndarray, moves: np.ndarray
+    problem: hm.Problem, run: hm.Run, best: hm.MaxMargin, along: np.ndarray, moves: np.ndarray
 ) -> tuple[float, float]:
     """The least share of the gradient by which a move of the period is decided; what lagging rows weigh."""
     room = math.inf
     for p, move in zip(np.asarray(run.points)[-len(moves) - 1 : -1], moves, strict=True):
-        sizes = np.abs(gradient(problem, p).direction)
+        sizes = np.abs(hm.gradient(problem, p).direction)
         if best.norm == "linf":
             room = min(room, float(sizes[move != 0].min() / sizes.max()))
         else:
@@ -206,11 +203,11 @@ def _room(
     return room, float(np.exp(-gaps.min())) * len(rows) * 10 if gaps.size else 0.0
 
 
-def visit(problem: Problem, i: int, norm: str) -> np.ndarray:
+def visit(problem: hm.Problem, i: int, norm: str) -> np.ndarray:
     """Return the step of input i alone: along its better key minus the other one."""
     keys, scores = (problem.split(x)[i] for x in (problem.keys[problem.tokens], problem.scores))
     better = int(np.argmax(scores))
-    return norm_of(norm).step(keys[better] - keys[1 - better])
+    return hm.margin.norm(norm).step(keys[better] - keys[1 - better])
 
 
 @statement(
@@ -222,36 +219,36 @@ def visit(problem: Problem, i: int, norm: str) -> np.ndarray:
     errata=("D-ERR-3",),
 )
 def one_input_at_a_time(
-    problem: Problem, *, norm: str = "l2", rate: float | None = None, rounds: int = 50
+    problem: hm.Problem, *, norm: str = "l2", rate: float | None = None, rounds: int = 50
 ) -> Outcome:
     """A run in batches of one against the sum; its deficit for the best tokens is reported too."""
     need(fixed_scores(problem))
     hypotheses = need(two_tokens(problem), distinct_scores(problem))
     pace = unit_length(problem) if rate is None else rate
-    run = trained(problem, Normalized(pace, norm=norm), steps=rounds * problem.n, batch=1)
+    run = trained(problem, hm.optim.Normalized(pace, norm=norm), steps=rounds * problem.n, batch=1)
     went = Hypothesis("the run took all its steps", run.event is None or None, run.event)
     target = pace * rounds * np.sum([visit(problem, i, norm) for i in range(problem.n)], axis=0)
     size = pace * rounds * problem.n
-    off = float(norm_of(norm).value(run.p - target)) / size
+    off = float(hm.margin.norm(norm).value(run.p - target)) / size
     found = {"off, over the length of the way": off}
-    best = max_margin(problem, norm=norm)
+    best = hm.max_margin(problem, norm=norm)
     if best.is_certified and run.p.any() and best.p_norm:
         found["deficit"] = run.margin_gap(best)
     return Outcome((*hypotheses, went), 1 - off / ROUNDING, found)
 
 
 @printed("D-ERR-2")
-def coordinate_descent_grows(problem: Problem) -> Outcome:
+def coordinate_descent_grows(problem: hm.Problem) -> Outcome:
     """Test the printed sentence: if the best tokens separate, coordinate descent by steps of 1 diverges.
 
     Its points are whole numbers. Each move is decided in balls, so that a point that comes again proves that
     the same moves come forever.
     """
-    best = best_tokens(problem)
+    best = hm.best_tokens(problem)
     hypotheses = need(
         distinct_scores(problem),
         Hypothesis("rivals in some input", bool((problem.sizes > 1).any())),
-        Hypothesis("separable", best.is_unique and max_margin(problem, best.tokens).is_feasible),
+        Hypothesis("separable", best.is_unique and hm.max_margin(problem, best.tokens).is_feasible),
         Hypothesis("a loss with balls", has_balls(problem)),
     )
 
@@ -298,7 +295,7 @@ GROWN = 1e-6  # least relative growth of p meanwhile
     errata=("D-ERR-4",),
 )
 def frozen_momentum(
-    problem: Problem,
+    problem: hm.Problem,
     *,
     norm: str = "l2",
     beta: float = 0.9,
@@ -311,10 +308,10 @@ def frozen_momentum(
     keep it down: what is frozen only for now leaves the claim open. So what can fail is the first half.
     """
     best = separable(problem, norm, selection)
-    threshold = freezing_rate(best, beta)
+    threshold = hm.limits.freezing_rate(best, beta)
     hypotheses = need(Hypothesis("beta > 0", math.isfinite(threshold), beta))
     slow, fast = (
-        trained(problem, Momentum(factor * threshold, beta, norm), steps=steps, record=[steps - 1])
+        trained(problem, hm.optim.Momentum(factor * threshold, beta, norm), steps=steps, record=[steps - 1])
         for factor in (BELOW, ABOVE)
     )
     hypotheses.need(*(selects(run, best) for run in (slow, fast)))
@@ -333,13 +330,13 @@ def frozen_momentum(
     return Outcome(hypotheses, reached - 1 if settled else None, found)
 
 
-def reach(run: Run, best: MaxMargin, beta: float) -> float:
+def reach(run: hm.Run, best: hm.MaxMargin, beta: float) -> float:
     """Return how much the last move shrinks the gradient in a step, in units of what the mean shrinks by."""
     move = np.asarray(run.points)[-1] - np.asarray(run.points)[-2]
     return float(row_margins(best, move)[0]) / -math.log(beta)
 
 
-def frozen(run: Run, best: MaxMargin, beta: float) -> bool:
+def frozen(run: hm.Run, best: hm.MaxMargin, beta: float) -> bool:
     """Whether the gradient has no say any more, and never will: above 1 the reach is absorbing."""
     return run.event == "frozen momentum" and reach(run, best, beta) > 1
 
@@ -355,27 +352,27 @@ def frozen(run: Run, best: MaxMargin, beta: float) -> bool:
     errata=("D-ERR-3",),
 )
 def adam_grows(
-    problem: Problem, *, rate: float = 0.001, betas: tuple[float, float] = (0.9, 0.99), steps: int = 30_000
+    problem: hm.Problem, *, rate: float = 0.001, betas: tuple[float, float] = (0.9, 0.99), steps: int = 30_000
 ) -> Outcome:
     """The growth in the last tenth of a run, once it is three waiting times old."""
     slow = Hypothesis("beta1^2 < beta2", betas[0] ** 2 < betas[1], betas)
     need(fixed_scores(problem), slow)
     record = [steps // 2, steps * 6 // 10, steps * 9 // 10]
-    run = trained(problem, Adam(rate, betas, eps=0.0), steps=steps, record=record)
+    run = trained(problem, hm.optim.Adam(rate, betas, eps=0.0), steps=steps, record=record)
     _, best = run_margin(problem, run, "linf", slow)
     hypotheses = need(slow, strong(problem, best), no_still_coordinate(best))
-    waiting = adam_waiting(rate, best.margin, betas)
+    waiting = hm.limits.adam_waiting(rate, best.margin, betas)
     waited = Hypothesis("the run is three waiting times old", steps >= 3 * waiting, waiting)
     margins = row_margins(best, np.asarray(run.points))
     early, late = (growth(run, margins, at) for at in (2, -1))
     steady = Hypothesis("steady growth", abs(early - late) < STEADY * abs(late) or None, (early, late))
     hypotheses.need(waited, steady)
-    law = adam_growth(rate, best.margin, betas)
+    law = hm.limits.adam_growth(rate, best.margin, betas)
     found = {"measured growth": late, "predicted": law, "deficit": run.margin_gap(best)}
     return Outcome(hypotheses, 1 - abs(late / law - 1) / LAW, found)
 
 
-def growth(run: Run, margins: np.ndarray, at: int) -> float:
+def growth(run: hm.Run, margins: np.ndarray, at: int) -> float:
     """Return the growth of the least margin per step up to a snapshot, from the one before."""
     return float((margins[at] - margins[at - 1]) / (run.times[at] - run.times[at - 1]))
 
@@ -391,7 +388,7 @@ def growth(run: Run, margins: np.ndarray, at: int) -> float:
     errata=("D-ERR-3",),
 )
 def adam_runs_away(
-    problem: Problem,
+    problem: hm.Problem,
     *,
     betas: tuple[float, float] = (0.9, 0.5),
     selection: Iterable[int] | None = None,
@@ -403,7 +400,7 @@ def adam_runs_away(
     happens there is reported too.
     """
     best = separable(problem, "linf", selection)
-    limit = runaway_rate(best.margin, betas)
+    limit = hm.limits.runaway_rate(best.margin, betas)
     pole = Hypothesis("beta1^2 >= beta2", math.isfinite(limit), betas)
     hypotheses = need(pole, strong(problem, best), no_still_coordinate(best))
     # other rows weigh nothing from here on, however small their gap and however large their scores
@@ -411,11 +408,11 @@ def adam_runs_away(
     hypotheses.need(Hypothesis("late within reach", from_here <= FARTHEST or None, from_here))
     ahead = from_here * best.need()
     # tight rows whose score gaps are far from balanced turn a coordinate back at first, and fall faster so
-    down = gradient(problem, ahead).direction
+    down = hm.gradient(problem, ahead).direction
     onward = bool((down * ahead > 0).all()) or None
     hypotheses.need(Hypothesis("descent goes on along it", onward, down.tolist()))
     below, above, whole = (
-        trained(problem, Adam(factor * limit, betas, eps=0.0), steps=steps, start=start)
+        trained(problem, hm.optim.Adam(factor * limit, betas, eps=0.0), steps=steps, start=start)
         for factor, start in ((1 - NEAR, ahead), (1 + NEAR, ahead), (1 - NEAR, None))
     )
     hypotheses.need(selects(below, best))
@@ -442,18 +439,18 @@ def adam_runs_away(
     errata=("D-ERR-3",),
 )
 def adam_with_epsilon(
-    problem: Problem, *, rate: float = 0.01, epsilon: float = 1e-3, steps: int = 20_000
+    problem: hm.Problem, *, rate: float = 0.01, epsilon: float = 1e-3, steps: int = 20_000
 ) -> Outcome:
     """Adam until the gradient is below epsilon, then gradient flow, which a heavy ball follows."""
     positive = Hypothesis("epsilon > 0", epsilon > 0, epsilon)
     need(fixed_scores(problem), positive)
-    run = trained(problem, Adam(rate, (0.9, 0.99), eps=epsilon), steps=steps)
+    run = trained(problem, hm.optim.Adam(rate, (0.9, 0.99), eps=epsilon), steps=steps)
     one, best = run_margin(problem, run, "l2", positive)
-    size = math.exp(gradient(problem, run.p).log_norm)
+    size = math.exp(hm.gradient(problem, run.p).log_norm)
     small = Hypothesis("the gradient is below epsilon", size < epsilon or None, size)
     hypotheses = need(positive, small, strong(problem, best))
-    late = flow(problem, start=run.p, until_log_time=LATE)
-    other = max_margin(problem, one.measured, norm="linf")
+    late = hm.flow(problem, start=run.p, until_log_time=LATE)
+    other = hm.max_margin(problem, one.measured, norm="linf")
     first, last = run.margin_gap(best), late.margin_gap(best)
     found = {"l2 deficit after Adam": first, "l2 deficit late": last}
     if other.is_certified:

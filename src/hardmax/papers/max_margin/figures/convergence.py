@@ -13,18 +13,13 @@ from hardmax.papers.figures.figure import Axes, Canvas, Findings, Setting, recip
 from hardmax.papers.figures.tables import Table, Tables, part, stacked
 from hardmax.papers.max_margin.figures import plane
 
+BOTH = {"global": RED, "local": BLUE}
 HEIGHTS = (1.0, 0.5, 0.0, -0.5, -1.0, -1.5)  # starts (0, y), and (x, 0) for B-FIG-1c
 LATE = 5000  # steps after which no start near a boundary still hesitates
 
 # The separatrix of B-FIG-1b is y = x/10 + log(90/111) far out (B-ERR-21).
 SLOPE = 0.1
 LINE = SLOPE * 10 + float(np.log(90 / 111))  # at x = 10
-
-
-def _lifted(problem: hm.Problem) -> hm.Problem:
-    """The paper's form of one input: the score as a third coordinate that W hides and the head reads."""
-    tokens = np.column_stack([problem.keys[problem.tokens], problem.scores])
-    return hm.Problem.from_tokens([tokens], [1], readout=[0.0, 0.0, 1.0], W=np.diag([1.0, 1.0, 0.0]))
 
 
 def draw_1a(tables: Tables, canvas: Canvas) -> None:
@@ -78,17 +73,17 @@ def fig_1a(setting: Setting) -> Findings:
     """Six starts on the data of B-FIG-1a; the cosine need not rise at once (B-ERR-12)."""
     problem = hm.data.example("B-FIG-1a")
     best = hm.max_margin(problem, [0])
-    local = [found.selection for found in hm.attractors(problem)]
+    local = [attractor.selection for attractor in hm.attractors(problem)]
     paths = plane.train(problem, [(0.0, y) for y in HEIGHTS])
     ends = plane.ends_table(paths, [best] * len(paths))
     setting.progress(0.5)
     by_run = {run: 1 - path.cosine_distances(best) for run, path in paths.items()}
-    cosines = stacked(
-        {"run": run, "step": np.arange(len(each)), "cosine": each} for run, each in by_run.items()
-    )
     dips = {run: int(np.argmin(by_run[run])) for run in ("(0, 1)", "(0, 0.5)")}
     after = [np.diff(by_run[run][dips.get(run, 1) :]).min() for run in paths]
-    plain = hm.train(_lifted(problem), hm.optim.GD("1/L_p"), steps=20_000, start=[0.0, 1.0, 0.0])
+    # the paper's form of one input: the score as a third coordinate that W hides and the head reads
+    tokens = np.column_stack([problem.keys[problem.tokens], problem.scores])
+    lifted = hm.Problem.from_tokens([tokens], [1], readout=[0.0, 0.0, 1.0], W=np.diag([1.0, 1.0, 0.0]))
+    plain = hm.train(lifted, hm.optim.GD("1/L_p"), steps=20_000, start=[0.0, 1.0, 0.0])
     claims = {
         "p-mm": best.need(),
         "neighbour": (best.support == ((0, 2),), best.support),
@@ -103,13 +98,10 @@ def fig_1a(setting: Setting) -> Findings:
         "rises-after": after,
         "dip-plain": 1 - hm.cosine_distance(plain.p[:2], best),
     }
-    tables = {
-        "tokens": plane.tokens_table(problem),
-        "paths": plane.paths_table(paths),
-        "ends": ends,
-        "cosines": cosines,
-        "directions": plane.directions_table({"p_mm": best.need()}),
-    }
+    tables = plane.plane_tables(problem, paths, ends, {"p_mm": best.need()})
+    tables["cosines"] = stacked(
+        {"run": run, "step": np.arange(len(cosine)), "cosine": cosine} for run, cosine in by_run.items()
+    )
     notes = (
         "From (0, 1) and (0, 0.5) the cosine first falls, then rises for good (B-ERR-12).",
         "Keys and p are drawn in one plane; the first 200 of 1,000 steps, with an arrow every 10.",
@@ -120,13 +112,9 @@ def fig_1a(setting: Setting) -> Findings:
 def draw_1b(tables: Tables, canvas: Canvas) -> None:
     """Tokens, trajectories to two directions, and the boundary between the two basins."""
     panel = canvas.subplots()
-    plane.frame(panel, (-2.4, 6.6), (-2.6, 4.6))
+    plane.draw_plane(panel, tables, ((-2.4, 6.6), (-2.6, 4.6)), BOTH)
     edge = tables["boundary"]
     panel.plot(edge["x"], edge["y"], color=INK, linestyle=(0, (1, 1.6)), linewidth=1.0, zorder=2)
-    plane.draw_ray(panel, plane.vector_of(tables["directions"], "global"), RED)
-    plane.draw_ray(panel, plane.vector_of(tables["directions"], "local"), BLUE)
-    plane.draw_paths(panel, tables["paths"])
-    plane.draw_tokens(panel, tables["tokens"])
     places = ((-0.25, 0.0, "right"), (0.2, 0.25, "left"), (-0.25, 0.25, "right"))
     _score_labels(panel, tables["tokens"], places)
     panel.text(-0.5, 4.2, "$p^{mm}$ of\n(−0.1, 1)", color=RED, ha="right", va="top")
@@ -134,7 +122,6 @@ def draw_1b(tables: Tables, canvas: Canvas) -> None:
     look: dict[str, Any] = {"fontsize": 7, "ha": "left", "color": INK}
     look["arrowprops"] = {"arrowstyle": "-", "linewidth": 0.5, "color": INK}
     panel.annotate("boundary of\nthe basins", (4.2, 0.19), (4.3, 1.0), **look)
-    plane.label_axes(panel)
 
 
 @recipe(
@@ -160,23 +147,24 @@ def draw_1b(tables: Tables, canvas: Canvas) -> None:
 def fig_1b(setting: Setting) -> Findings:
     """Six starts on the data of B-FIG-1b, and the boundary between the two basins."""
     problem = hm.data.example("B-FIG-1b")
-    found = {each.selection: each for each in hm.selections(problem)}
+    feasible = {each.selection: each for each in hm.selections(problem)}
     paths = plane.train(problem, [(0.0, y) for y in HEIGHTS])
     ends = plane.ends_table(paths, [hm.max_margin(problem, path.selection) for path in paths.values()])
     columns = np.linspace(-2.4, 6.6, 28)
     boundary = []
+    late = partial(plane.goes_to_best, problem, steps=LATE)
     for x in columns:
-        boundary.append(plane.bisect(partial(plane.goes_to_best, problem, x, steps=LATE), -6.0, 4.0, 1e-3))
+        boundary.append(plane.bisect(partial(late, x), -6.0, 4.0, 1e-3))
         setting.progress(0.8 * len(boundary) / len(columns))
-    at_axis = plane.bisect(partial(plane.goes_to_best, problem, 0.0, steps=LATE), -1.0, -0.5, 1e-6)
+    at_axis = plane.bisect(partial(late, 0.0), -1.0, -0.5, 1e-6)
     at_axis_early = plane.bisect(partial(plane.goes_to_best, problem, 0.0), -1.0, -0.5, 1e-6)
     separatrix = hm.limits.basin_boundary(problem, [10.0, LINE - 0.01], [10.0, LINE + 0.012], tolerance=5e-4)
     along = hm.directions.directional_margin(problem, [1.0, SLOPE])
     upper, lower = ends["selected"] == "0", ends["selected"] == "1"
-    attract = [found[(t,)].attracts.verdict for t in range(3)]
+    attract = [feasible[(t,)].attracts.verdict for t in range(3)]
     claims = {
         "selections": (attract == [True, True, False], attract),
-        "p-mm-local": [found[(t,)].max_margin.need() for t in (1, 2)],
+        "p-mm-local": [feasible[(t,)].max_margin.need() for t in (1, 2)],
         "tokens": (ends["selected"].tolist() == ["0"] * 4 + ["1"] * 2, ends["selected"].tolist()),
         "cosine-global": ends["cosine_1000"][upper],
         "cosine-local": ends["cosine_1000"][lower],
@@ -184,15 +172,9 @@ def fig_1b(setting: Setting) -> Findings:
         "separatrix": separatrix[1],
         "separatrix-direction": (not along.neighbor_optimal, along.neighbors),
     }
-    tables = {
-        "tokens": plane.tokens_table(problem),
-        "paths": plane.paths_table(paths),
-        "ends": ends,
-        "directions": plane.directions_table(
-            {"global": found[(0,)].direction, "local": found[(1,)].direction}
-        ),
-        "boundary": {"x": columns, "y": np.array(boundary)},
-    }
+    directions = {"global": feasible[(0,)].direction, "local": feasible[(1,)].direction}
+    tables = plane.plane_tables(problem, paths, ends, directions)
+    tables["boundary"] = {"x": columns, "y": np.array(boundary)}
     notes = (
         f"Near the boundary a start takes long to decide: after {plane.STEPS:,} steps it seems to lie at "
         f"{at_axis_early:.5f}, after {LATE:,} at {at_axis:.5f}.",
@@ -204,22 +186,18 @@ def fig_1b(setting: Setting) -> Findings:
 def draw_1c(tables: Tables, canvas: Canvas) -> None:
     """The tokens of three inputs, trajectories, the max-margin ray and the separators of tight inputs."""
     panel = canvas.subplots()
-    plane.frame(panel, (-2.0, 4.6), (-1.5, 2.1))
+    plane.draw_plane(panel, tables, ((-2.0, 4.6), (-1.5, 2.1)), {"p_mm": RED}, size=3.6)
     direction = plane.vector_of(tables["directions"], "p_mm")
-    plane.draw_ray(panel, direction, RED)
     across = np.array([-direction[1], direction[0]])
     for i, x, y in zip(*(tables["separators"][name] for name in ("input", "x", "y")), strict=True):
         end = (x + across[0], y + across[1])
         look: dict[str, Any] = {"color": plane.INPUTS[i][0], "linestyle": (0, (1, 1.4)), "linewidth": 1.2}
         panel.axline((x, y), end, **look, zorder=2)
-    plane.draw_paths(panel, tables["paths"])
-    plane.draw_tokens(panel, tables["tokens"], size=3.6)
     for i, (color, marker) in enumerate(plane.INPUTS):
         panel.plot([], [], marker, color=color, markersize=3.6, label=f"input {i}")
     panel.plot([], [], "o", color=GRAY, markerfacecolor="white", markersize=3.6, label="not the best token")
     panel.legend(loc="upper right", ncols=2, columnspacing=0.8, handlelength=0.8)
     panel.text(4.5, 0.55, "$p^{mm}$", color=RED, ha="right")
-    plane.label_axes(panel)
 
 
 @recipe(
@@ -243,8 +221,8 @@ def fig_1c(setting: Setting) -> Findings:
     """Six starts on the data of B-FIG-1c, whose best tokens are the only locally optimal selection."""
     problem = hm.data.example("B-FIG-1c")
     best = hm.max_margin(problem, [0, 0, 0])
-    found = list(hm.selections(problem))
-    local = [each.selection for each in found if each.attracts.verdict]
+    feasible = list(hm.selections(problem))
+    local = [each.selection for each in feasible if each.attracts.verdict]
     setting.progress(0.3)
     paths = plane.train(problem, [(x, 0.0) for x in HEIGHTS])
     ends = plane.ends_table(paths, [best] * len(paths))
@@ -254,19 +232,14 @@ def fig_1c(setting: Setting) -> Findings:
         "p-mm": best.need(),
         "objective": 0.5 * best.p_norm**2,
         "neighbours": (best.support == ((0, 6), (1, 5)), best.support),
-        "feasible": len(found),
+        "feasible": len(feasible),
         "only-local": (local == [(0, 0, 0)], local),
         "cosine-200": ends["cosine_200"],
         "cosine-1000": ends["cosine_1000"],
         "tokens": (set(ends["selected"].tolist()) == {"0 0 0"}, np.unique(ends["selected"]).tolist()),
     }
-    tables = {
-        "tokens": plane.tokens_table(problem),
-        "paths": plane.paths_table(paths),
-        "ends": ends,
-        "directions": plane.directions_table({"p_mm": best.need()}),
-        "separators": {"input": pairs[:, 0].astype(int), "x": pairs[:, 1], "y": pairs[:, 2]},
-    }
+    tables = plane.plane_tables(problem, paths, ends, {"p_mm": best.need()})
+    tables["separators"] = {"input": pairs[:, 0].astype(int), "x": pairs[:, 1], "y": pairs[:, 2]}
     notes = (
         "Dotted: perpendicular to p_mm, half way between a best token and its neighbor, for the two inputs "
         "that have one.",
@@ -290,17 +263,12 @@ WINDOW = ((-2.0, 6.0), (-3.0, 4.6))
 def draw_8(tables: Tables, canvas: Canvas) -> None:
     """Tokens, eight trajectories, the two directions, and from where normalized descent goes to which."""
     panel = canvas.subplots()
-    plane.frame(panel, *WINDOW)
+    plane.draw_plane(panel, tables, WINDOW, BOTH, "#777777")
     edge = tables["boundary"]
     for side, color in zip(WINDOW[0], ("#FBEBE0", "#E3EEF6"), strict=True):
         panel.fill_betweenx(edge["y"], edge["x"], side, color=color, linewidth=0, zorder=-1)
-    plane.draw_ray(panel, plane.vector_of(tables["directions"], "global"), RED)
-    plane.draw_ray(panel, plane.vector_of(tables["directions"], "local"), BLUE)
-    plane.draw_paths(panel, tables["paths"], "#777777")
-    plane.draw_tokens(panel, tables["tokens"])
     panel.text(1.5, 4.1, "GMM", color=RED)
     panel.text(5.9, -0.2, "LMM", color=BLUE, ha="right", va="top")
-    plane.label_axes(panel)
 
 
 @recipe(
@@ -326,26 +294,24 @@ def draw_8(tables: Tables, canvas: Canvas) -> None:
 def fig_8(setting: Setting) -> Findings:
     """Eight starts, normalized and plain; at the local one, input 1 keeps its worse token, unrivalled."""
     problem = hm.data.example("B-FIG-8")
-    found = {each.selection: each for each in hm.selections(problem)}
-    best, local = (found[tokens].max_margin for tokens in ((0, 0), (0, 1)))
-    paths = plane.train(problem, (*TO_GLOBAL, *TO_LOCAL))
+    feasible = {each.selection: each for each in hm.selections(problem)}
+    best, local = (feasible[tokens].max_margin for tokens in ((0, 0), (0, 1)))
+    starts = (*TO_GLOBAL, *TO_LOCAL)
+    paths = plane.train(problem, starts)
     targets = [best] * len(TO_GLOBAL) + [local] * len(TO_LOCAL)
     ends = dict(plane.ends_table(paths, targets))
-    plain = [
-        1 - hm.train(problem, hm.optim.GD(1.0), steps=5000, start=start).cosine_distance(target)
-        for start, target in zip((*TO_GLOBAL, *TO_LOCAL), targets, strict=True)
-    ]
-    ends["cosine_plain_5000"] = np.array(plain)
+    plain = (hm.train(problem, hm.optim.GD(1.0), steps=5000, start=start) for start in starts)
+    ends["cosine_plain_5000"] = np.array(
+        [1 - path.cosine_distance(q) for path, q in zip(plain, targets, strict=True)]
+    )
     up, right = slice(None, len(TO_GLOBAL)), slice(len(TO_GLOBAL), None)
     neighbors = hm.neighbors(problem, local).pairs
     one_other = hm.directions.assumptions.assumption_b(problem).holds
-    optimal = {tokens: each.attracts.verdict for tokens, each in found.items()}
+    optimal = sorted((tokens, each.attracts.verdict) for tokens, each in feasible.items())
+    attract = [((0, 0), True), ((0, 1), True), ((1, 0), False), ((1, 1), False)]
     claims = {
         "p-mm": [best.need(), local.need()],
-        "locally-optimal": (
-            optimal == {(0, 0): True, (0, 1): True, (1, 0): False, (1, 1): False},
-            sorted(optimal.items()),
-        ),
+        "locally-optimal": (optimal == attract, optimal),
         "no-neighbour": (neighbors == ((0, 1),), neighbors),
         "assumption-b": (one_other, one_other),
         "tokens": (ends["selected"].tolist() == ["0 0"] * 4 + ["0 1"] * 4, ends["selected"].tolist()),
@@ -354,13 +320,14 @@ def fig_8(setting: Setting) -> Findings:
         "plain-global": ends["cosine_plain_5000"][up],
         "plain-local": ends["cosine_plain_5000"][right],
     }
-    tables = {
-        "tokens": plane.tokens_table(problem),
-        "paths": plane.paths_table(paths),
-        "ends": ends,
-        "directions": plane.directions_table({"global": best.need(), "local": local.need()}),
-        "boundary": _boundary(problem, setting),
-    }
+    # where, on horizontal lines, starts that go to the best tokens give way to those that do not
+    heights = np.linspace(*WINDOW[1], 77 if setting.scale == "paper" else 39)
+    boundary = []
+    for y in heights.tolist():
+        boundary.append(plane.bisect(lambda x, y=y: not plane.goes_to_best(problem, x, y), -4.0, 12.0, 2e-3))
+        setting.progress(len(boundary) / len(heights))
+    tables = plane.plane_tables(problem, paths, ends, {"global": best.need(), "local": local.need()})
+    tables["boundary"] = {"x": np.array(boundary), "y": heights}
     notes = (
         "The coordinates are ours: the paper gives none.",
         f"Shaded: where normalized descent of rate {plane.RATE} goes from there, judged after "
@@ -369,17 +336,3 @@ def fig_8(setting: Setting) -> Findings:
         "neighbor keeps a worse one (B-ERR-08).",
     )
     return Findings(tables, claims, notes)
-
-
-def _boundary(problem: hm.Problem, setting: Setting) -> Table:
-    """Where, on horizontal lines, starts that go to the best tokens give way to those that do not."""
-    heights = np.linspace(*WINDOW[1], 77 if setting.scale == "paper" else 39)
-    crossings = []
-    for y in heights.tolist():
-        crossings.append(_crossing(problem, y))
-        setting.progress(len(crossings) / len(heights))
-    return {"x": np.array(crossings), "y": heights}
-
-
-def _crossing(problem: hm.Problem, y: float) -> float:
-    return plane.bisect(lambda x: not plane.goes_to_best(problem, x, y), -4.0, 12.0, 2e-3)

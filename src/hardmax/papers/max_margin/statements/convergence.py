@@ -8,35 +8,15 @@ from typing import Any
 import numpy as np
 from flint import arb, fmpq, fmpq_mat
 
-from hardmax._lib.arrays import cosine_distance
+import hardmax as hm
 from hardmax._lib.expect import generator
-from hardmax.directions.enumerate import attractors
-from hardmax.directions.neighbors import attracts
 from hardmax.directions.position import general_position
-from hardmax.dynamics.flow import flow
-from hardmax.dynamics.laws import critical_rate
-from hardmax.dynamics.optim import Normalized
-from hardmax.dynamics.run import Run
-from hardmax.dynamics.train import train
-from hardmax.margin.att_svm import max_margin
-from hardmax.margin.solution import MaxMargin
+from hardmax.papers.checking import common
 from hardmax.papers.checking.balls import BallProblem, has_balls, stationary_near
 from hardmax.papers.checking.check import Hypothesis, Outcome, printed, statement, unmet, unsaid
-from hardmax.papers.checking.common import (
-    decreasing_loss,
-    distinct_scores,
-    late_radius,
-    later,
-    longest_difference,
-    second_gap,
-    separable_best,
-    unit_length,
-)
 from hardmax.papers.checking.enclosure import PROOF, selected
 from hardmax.papers.checking.proof import at_precision, balls, length, vector
 from hardmax.papers.max_margin.statements.lemmas import best_direction, equal_losers
-from hardmax.problem import Problem
-from hardmax.problem.selection import best_tokens, selected_tokens
 
 FAR = 1e4  # the flow runs at least to this many times the norm of p_mm
 FARTHEST = 1e13  # margins: beyond, the rounding of p itself hides what is left of the limit
@@ -54,32 +34,32 @@ GROWTH = 0.02  # relative error allowed in d|p| / d log t = |p_mm|
     kind="limit",
     errata=("B-ERR-01", "B-ERR-12", "B-ERR-14"),
 )
-def global_convergence(problem: Problem, *, start: Any = None) -> Outcome:
+def global_convergence(problem: hm.Problem, *, start: Any = None) -> Outcome:
     """Gradient flow, which stands in for the many small steps of plain descent: late rate and limit.
 
     A flow that stops before it is late, for whatever reason, refutes nothing.
     """
-    separable, best = separable_best(problem)
-    hypotheses = (decreasing_loss(problem), equal_losers(problem), separable)
+    separable, best = common.separable_best(problem)
+    hypotheses = (common.decreasing_loss(problem), equal_losers(problem), separable)
     if unmet([h for h in hypotheses if h.erratum is None]):
         return Outcome(hypotheses)
     if best is not None and best.is_feasible and best.direction is None:
         return unsaid(hypotheses)
     if best is None or best.direction is None:
         return _trapped(problem, start, hypotheses)
-    where = flow(problem, start=start, until_norm=FAR * best.p_norm)
+    where = hm.flow(problem, start=start, until_norm=FAR * best.p_norm)
     found: dict[str, Any] = {"norm": where.p_norm, "event": where.event}
     chosen = where.selection
     if where.event is not None or not chosen.is_unique:
         return Outcome(hypotheses, None, found)
-    limit = max_margin(problem, chosen.tokens)
+    limit = hm.max_margin(problem, chosen.tokens)
     if limit.direction is None:
         return Outcome(hypotheses, None, found)
-    late = max(late_radius(problem, min(limit.margin, second_gap(limit))), FAR * limit.p_norm)
+    late = max(common.late_radius(problem, min(limit.margin, common.second_gap(limit))), FAR * limit.p_norm)
     slack, path = None, where
-    for radius in later(late, FARTHEST * limit.p_norm):
+    for radius in common.later(late, FARTHEST * limit.p_norm):
         if path.p_norm < radius:  # from the start again: the rate is over one clock
-            path = flow(problem, start=start, until_norm=radius)
+            path = hm.flow(problem, start=start, until_norm=radius)
         found = {"norm": path.p_norm, "event": path.event, "late from": late, "selected": chosen.tokens}
         if path.event is not None or path.p_norm < 0.999 * radius or path.selection.sets != chosen.sets:
             return Outcome(hypotheses, None, found)
@@ -95,18 +75,18 @@ def global_convergence(problem: Problem, *, start: Any = None) -> Outcome:
         return Outcome(hypotheses, None, found)
     # with one input another limit is proved where all attention goes to a token that this one does not select
     other = selected(problem, np.zeros(problem.d) if start is None else start) if slack < 0 else None
-    is_other = other is not None and other not in selected_tokens(problem, best.need()).sets[0]
+    is_other = other is not None and other not in hm.selected_tokens(problem, best.need()).sets[0]
     settled = slack, PROOF if is_other else None
     return Outcome(hypotheses, settled, found, path.p if slack < 0 else None, paper_slack=settled)
 
 
-def _trapped(problem: Problem, start: Any, hypotheses: tuple[Hypothesis, ...]) -> Outcome:
+def _trapped(problem: hm.Problem, start: Any, hypotheses: tuple[Hypothesis, ...]) -> Outcome:
     """The paper's wording, for any start, without separable tokens: from a stationary point p never moves."""
-    path = flow(problem, start=start, until_norm=FAR * unit_length(problem))
+    path = hm.flow(problem, start=start, until_norm=FAR * common.unit_length(problem))
     found: dict[str, Any] = {"norm": path.p_norm, "event": path.event}
     if path.event is None:
         return Outcome(hypotheses, measured=found)
-    proof = stationary_near(problem, path.p, 1e-6 * unit_length(problem))
+    proof = stationary_near(problem, path.p, 1e-6 * common.unit_length(problem))
     return Outcome(hypotheses, measured=found, witness=path.p, paper_slack=(-1.0, proof))
 
 
@@ -122,15 +102,17 @@ def _trapped(problem: Problem, start: Any, hypotheses: tuple[Hypothesis, ...]) -
     errata=("B-ERR-12",),
 )
 def correlation_rises(
-    problem: Problem, *, start: Any = None, steps: int = 1000, rate: float = 0.1
+    problem: hm.Problem, *, start: Any = None, steps: int = 1000, rate: float = 0.1
 ) -> Outcome:
     """Find the last fall of the cosine; the transient may take a tenth of the steps."""
     one = Hypothesis("n = 1", problem.n == 1, problem.n)
     hypotheses, best, _ = best_direction(problem, one, equal_losers(problem))
-    swings = critical_rate(best)  # beyond it p swings about the limit forever (B-NEW-3); nan: not known
+    swings = hm.limits.critical_rate(
+        best
+    )  # beyond it p swings about the limit forever (B-NEW-3); nan: not known
     known = None if np.isnan(swings) else rate < swings
     hypotheses.append(Hypothesis("rate below the critical one", known, swings, "B-ERR-12"))
-    path = train(problem, Normalized(rate), steps=steps, start=start, record=1)
+    path = hm.train(problem, hm.optim.Normalized(rate), steps=steps, start=start, record=1)
     gaps = path.cosine_distances(best)
     rises = np.diff(gaps) > 1e-15
     last = int(np.flatnonzero(rises)[-1]) + 1 if rises.any() else 0
@@ -150,9 +132,9 @@ def correlation_rises(
     return Outcome(hypotheses, slack, found, witness, paper_slack=(as_printed, proof))
 
 
-def _falls(problem: Problem, path: Run, best: MaxMargin, rate: float, last: int) -> str | None:
+def _falls(problem: hm.Problem, path: hm.Run, best: hm.MaxMargin, rate: float, last: int) -> str | None:
     """Prove that the cosine falls at some early step: descend in balls, against p_mm in fractions."""
-    exact = max_margin(problem, best.selection, exact=True).exact
+    exact = hm.max_margin(problem, best.selection, exact=True).exact
     if exact is None or exact.p is None or not has_balls(problem):
         return None
     target = exact.p
@@ -187,7 +169,7 @@ def _falls(problem: Problem, path: Run, best: MaxMargin, rate: float, last: int)
     errata=("B-ERR-21",),
 )
 def only_local_optima_attract(
-    problem: Problem, *, rng: int = 0, count: int = 8, radius: float | None = None
+    problem: hm.Problem, *, rng: int = 0, count: int = 8, radius: float | None = None
 ) -> Outcome:
     """Flow from random starts until it is late for the selection that it makes.
 
@@ -196,11 +178,11 @@ def only_local_optima_attract(
     """
     position = general_position(problem, limit=10_000, rng=0)
     hypotheses = (
-        decreasing_loss(problem),
-        distinct_scores(problem, "B-ERR-21"),
+        common.decreasing_loss(problem),
+        common.distinct_scores(problem, "B-ERR-21"),
         Hypothesis("general position", position.holds, position.witness, "B-ERR-21"),
     )
-    longest = longest_difference(problem)
+    longest = common.longest_difference(problem)
     if unmet(hypotheses[:1]) or longest == 0:
         return unsaid(hypotheses)
     size = 3.0 / longest if radius is None else radius
@@ -210,34 +192,34 @@ def only_local_optima_attract(
         ends.append(end)
         rooms += [room] if room is not None else []
     proof = _every_start_is_false(problem)
-    found = {"ends": ends, "best tokens": best_tokens(problem).sets}
+    found = {"ends": ends, "best tokens": hm.best_tokens(problem).sets}
     slack = min(rooms, default=1.0)
     printed = (-1.0, proof) if proof else slack
     return Outcome(hypotheses, slack, found, vacuous=not rooms, paper_slack=printed)
 
 
-def _where_to(problem: Problem, start: np.ndarray) -> tuple[dict[str, Any], float | None]:
+def _where_to(problem: hm.Problem, start: np.ndarray) -> tuple[dict[str, Any], float | None]:
     """Return the end of a flow, and how well it agrees with the conjecture; None where it says nothing."""
-    longest = longest_difference(problem)
-    path = flow(problem, start=start, until_norm=FAR / longest)
+    longest = common.longest_difference(problem)
+    path = hm.flow(problem, start=start, until_norm=FAR / longest)
     chosen = path.selection
     if path.event is not None or not chosen.is_unique:
         return {"event": path.event or "tie", "norm": path.p_norm}, None
-    best = max_margin(problem, chosen.tokens)
+    best = hm.max_margin(problem, chosen.tokens)
     if best.direction is None:
         return {"selected": chosen.tokens, "norm": path.p_norm}, None
-    late = max(10 * late_radius(problem, min(best.margin, second_gap(best))), FAR * best.p_norm)
+    late = max(10 * common.late_radius(problem, min(best.margin, common.second_gap(best))), FAR * best.p_norm)
     if path.p_norm < late <= FARTHEST * best.p_norm:
-        path = flow(problem, start=path.p, until_norm=late)
+        path = hm.flow(problem, start=path.p, until_norm=late)
     if path.event is not None or path.p_norm < 0.999 * late or path.selection.sets != chosen.sets:
         return {"event": path.event or "not late", "norm": path.p_norm}, None
-    gap = cosine_distance(path.p, best)
-    local = attracts(problem, best).verdict
+    gap = hm.cosine_distance(path.p, best)
+    local = hm.attracts(problem, best).verdict
     end = {"selected": chosen.tokens, "1 - cos": gap, "locally optimal": local}
     return end, None if local is None else 1 - gap / ALIGNED if local else -1.0
 
 
-def _every_start_is_false(problem: Problem) -> str | None:
+def _every_start_is_false(problem: hm.Problem) -> str | None:
     """The proof that some start tends to no locally optimal direction, for one input of independent tokens.
 
     The start that it speaks of exists; it is not named. Basins are open, because Theorem 3's cones are and
@@ -245,7 +227,7 @@ def _every_start_is_false(problem: Problem) -> str | None:
     """
     if problem.n > 1 or not _no_stationary_point(problem):
         return None
-    attract = list(itertools.islice((x for x in attractors(problem) if x.direction is not None), 2))
+    attract = list(itertools.islice((x for x in hm.attractors(problem) if x.direction is not None), 2))
     if len(attract) < 2:
         return None
     return (
@@ -254,7 +236,7 @@ def _every_start_is_false(problem: Problem) -> str | None:
     )
 
 
-def _no_stationary_point(problem: Problem) -> bool:
+def _no_stationary_point(problem: hm.Problem) -> bool:
     """Whether one input's keys are affinely independent, exactly, and its scores not all equal.
 
     The gradient then vanishes nowhere.
@@ -267,14 +249,14 @@ def _no_stationary_point(problem: Problem) -> bool:
 
 
 @printed("B-ERR-14")
-def no_critical_point(problem: Problem) -> Outcome:
+def no_critical_point(problem: hm.Problem) -> Outcome:
     """Test the printed sentence: the risk has no finite critical point."""
     some = Hypothesis("scores differ in some input", bool(np.ptp(problem.scores) > 0))
     if unmet([some]):
         return Outcome((some,))
-    path = flow(problem, until_norm=1e3 * unit_length(problem))
+    path = hm.flow(problem, until_norm=1e3 * common.unit_length(problem))
     found = {"norm": path.p_norm}
     if path.event != "stationary point":
         return Outcome((some,), 1 / (1 + 1 / max(path.p_norm, 1e-9)), found | {"event": path.event})
-    proof = stationary_near(problem, path.p, 1e-6 * unit_length(problem))
+    proof = stationary_near(problem, path.p, 1e-6 * common.unit_length(problem))
     return Outcome((some,), (-1.0, proof), found, path.p)

@@ -7,19 +7,19 @@ from collections.abc import Iterable
 
 import numpy as np
 
+import hardmax as hm
 from hardmax.directions.critical import LIMIT, CriticalDirections, critical_directions
 from hardmax.limits.field import DescentField, degree
 from hardmax.limits.stationary import stationary_points
 from hardmax.papers.checking.check import Hypothesis, Outcome, need, statement
 from hardmax.papers.checking.common import decreasing_loss, fixed_scores, late_radius
-from hardmax.problem import Problem
 
 DIGITS = 1e-3  # largest rounding error of a logit on the late sphere
 PROOF = "infinity in fractions; the degree beyond a radius that bounds every stationary point"
 MISSING = "a stationary point is missing"
 
 
-def empty_beyond(problem: Problem, found: CriticalDirections) -> float:
+def empty_beyond(problem: hm.Problem, found: CriticalDirections) -> float:
     """A radius beyond which there is no stationary point, from the gaps at infinity.
 
     Every direction is a positive combination of at most r corners, so one of them has a share of 1/r or more,
@@ -47,7 +47,7 @@ def morse_quotient(indices: Iterable[int]) -> list[int]:
     "1; the sum of x^index and x^(m_-) is 1 + (1 + x) Q(x), and no coefficient of Q is negative.",
     label="derived",
 )
-def index_theorem(problem: Problem, *, limit: int = LIMIT) -> Outcome:
+def index_theorem(problem: hm.Problem, *, limit: int = LIMIT) -> Outcome:
     """Infinity in fractions, against the degree of the gradient on a late circle or sphere.
 
     On the line and in the plane finite stationary points are listed too, for Morse's inequality.

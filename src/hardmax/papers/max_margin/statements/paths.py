@@ -11,32 +11,17 @@ from typing import Any
 
 import numpy as np
 
-from hardmax.dynamics.optim import Normalized
-from hardmax.dynamics.train import train
-from hardmax.limits import LateComparison, late_residual, regularization_path
-from hardmax.limits.late import path_offset
-from hardmax.margin.att_svm import max_margin
-from hardmax.margin.solution import MaxMargin
+import hardmax as hm
+from hardmax.papers.checking import common
 from hardmax.papers.checking.check import Hypothesis, Outcome, statement, unmet, unsaid
-from hardmax.papers.checking.common import (
-    decreasing_loss,
-    late_radius,
-    later,
-    log_spread,
-    one_selection,
-    second_gap,
-    separable_best,
-    strict_best,
-)
 from hardmax.papers.max_margin.statements.lemmas import best_direction
 from hardmax.papers.max_margin.statements.local import local_hypotheses
-from hardmax.problem import Problem
 
 FLOOR = 1e-9  # radians: what a path of doubles resolves
 FARTHEST = 1e5  # margins: ten times as far is what a path can be followed to
 
 
-def path_bound(problem: Problem, best: MaxMargin, R: float) -> float:
+def path_bound(problem: hm.Problem, best: hm.MaxMargin, R: float) -> float:
     """Return the bound c/(R margin) of Theorem 1 on 1 - cos(p(R), p_mm), for every R beyond c/margin.
 
     c is the log of n T (T - 1) times the ratios of score gaps and of slopes.
@@ -45,7 +30,7 @@ def path_bound(problem: Problem, best: MaxMargin, R: float) -> float:
     e^(-R margin). So the best p has m >= R margin - c, and p.p_mm >= m |p_mm|^2 because p/m is feasible.
     """
     T = int(problem.sizes.max())
-    c = math.log(problem.n * T * max(T - 1, 1)) + log_spread(problem)
+    c = math.log(problem.n * T * max(T - 1, 1)) + common.log_spread(problem)
     return c / (R * best.margin)
 
 
@@ -57,10 +42,10 @@ def path_bound(problem: Problem, best: MaxMargin, R: float) -> float:
     kind="limit",
     errata=("B-ERR-01", "B-ERR-07"),
 )
-def global_path(problem: Problem) -> Outcome:
+def global_path(problem: hm.Problem) -> Outcome:
     """The angle when it is late and at ten times that radius: within the explicit bound, and halved."""
-    separable, best = separable_best(problem)
-    hypotheses = (decreasing_loss(problem), strict_best(problem), separable)
+    separable, best = common.separable_best(problem)
+    hypotheses = (common.decreasing_loss(problem), common.strict_best(problem), separable)
     if unmet([h for h in hypotheses if h.erratum is None]):
         return Outcome(hypotheses)
     if best is None or best.direction is None:
@@ -68,12 +53,12 @@ def global_path(problem: Problem) -> Outcome:
             return unsaid(hypotheses)
         farkas = "Farkas vector: no p separates the best tokens, so there is no p_mm to tend to"
         return Outcome(hypotheses, paper_slack=(-1.0, farkas))
-    late = late_radius(problem, min(best.margin, second_gap(best)))
+    late = common.late_radius(problem, min(best.margin, common.second_gap(best)))
     within = path_bound(problem, best, late)
     found: dict[str, Any] = {"late from": late, "explicit bound on 1 - cos there": within}
     slack, inside = None, math.inf
-    for radius in later(late, FARTHEST / best.margin):
-        path = regularization_path(problem, [radius, 10 * radius])
+    for radius in common.later(late, FARTHEST / best.margin):
+        path = hm.limits.regularization_path(problem, [radius, 10 * radius])
         if not path.is_reliable.all() or path.interior.any():
             break
         near, nearer = path.angle(best).tolist()
@@ -95,24 +80,26 @@ def global_path(problem: Problem) -> Outcome:
     kind="limit",
     label="derived",
 )
-def first_order_path(problem: Problem) -> Outcome:
+def first_order_path(problem: hm.Problem) -> Outcome:
     """The residual when it is late and at ten times that radius: it must fall like 1/R.
 
     Where terms in 1/R^2 still weigh, as where a row is ten times as long as p_mm asks, it is looked at again
     ten times as far out.
     """
-    hypotheses, best, along = best_direction(problem, decreasing_loss(problem), strict_best(problem))
+    hypotheses, best, along = best_direction(
+        problem, common.decreasing_loss(problem), common.strict_best(problem)
+    )
     independent = "independent support, positive multipliers"
     try:
-        w = path_offset(problem, best)
+        w = hm.limits.path_offset(problem, best)
     except ValueError as reason:
         return Outcome((*hypotheses, Hypothesis(independent, False, str(reason))))
     hypotheses.append(Hypothesis(independent, True, len(best.support)))
-    late = late_radius(problem, min(best.margin, second_gap(best)))
+    late = common.late_radius(problem, min(best.margin, common.second_gap(best)))
     slack, found = None, {"late from": late, "|w|": float(np.linalg.norm(w)), "w": w}
     rounding = 1e-9 * 10 * late
-    for radius in later(late, FARTHEST / best.margin):
-        path = regularization_path(problem, [radius, 10 * radius])
+    for radius in common.later(late, FARTHEST / best.margin):
+        path = hm.limits.regularization_path(problem, [radius, 10 * radius])
         if not path.is_reliable.all():
             break
         near, nearer = (
@@ -142,27 +129,31 @@ ROUNDING = 1e-26  # of 1 - cos: where w is zero that is all there is to see
     kind="limit",
     label="derived",
 )
-def late_descent(problem: Problem, *, selection: Iterable[int] | None = None) -> Outcome:
+def late_descent(problem: hm.Problem, *, selection: Iterable[int] | None = None) -> Outcome:
     """Two descents that start far out near p_mm, with a step 3 % below the threshold and 3 % above it."""
-    hypotheses, tokens = one_selection(problem, selection)
-    best = max_margin(problem, tokens)
+    hypotheses, tokens = common.one_selection(problem, selection)
+    best = hm.max_margin(problem, tokens)
     hypotheses.need(*local_hypotheses(problem, best))
-    late = late_residual(problem, best)
+    late = hm.limits.late_residual(problem, best)
     hypotheses.need(Hypothesis("the residual has a limit", late.w is not None, late.status))
     assert best.direction is not None
     assert late.w is not None
     eta = late.eta_c
     hypotheses.need(Hypothesis("several support rows", math.isfinite(eta), len(late.curvatures) + 1))
     # the residual is reached from a point off it along every direction in which it can move
-    radius = max(100 * best.p_norm, late_radius(problem, min(best.margin, second_gap(best))))
+    radius = max(100 * best.p_norm, common.late_radius(problem, min(best.margin, common.second_gap(best))))
     off = OFF * best.p_norm
     start = radius * best.direction + late.w + off * late.span.sum(axis=1)
     seen = min(eta, off) / (float(np.linalg.norm(start)) + STEPS * eta)
     hypotheses.need(Hypothesis("a swing can be seen beside |p|", seen >= RESOLVED or None, seen))
 
-    def run(factor: float) -> LateComparison:
-        path = train(
-            problem, Normalized(factor * eta), steps=STEPS, start=start, record=range(STEPS - 10, STEPS + 1)
+    def run(factor: float) -> hm.limits.LateComparison:
+        path = hm.train(
+            problem,
+            hm.optim.Normalized(factor * eta),
+            steps=STEPS,
+            start=start,
+            record=range(STEPS - 10, STEPS + 1),
         )
         return late.compare(path)
 

@@ -11,34 +11,15 @@ from typing import Any
 import numpy as np
 from flint import arb
 
-from hardmax._lib.arrays import cosine_distance
+import hardmax as hm
 from hardmax._lib.expect import generator
 from hardmax.directions.assumptions import assumption_d
-from hardmax.directions.neighbors import neighbors, score_gap
-from hardmax.dynamics.gradient import gradient
-from hardmax.dynamics.measures import excess_loss
-from hardmax.dynamics.optim import Normalized
-from hardmax.dynamics.train import train
-from hardmax.limits import regularization_path
-from hardmax.margin.att_svm import best_max_margins, max_margin, set_max_margin
+from hardmax.margin.att_svm import best_max_margins
+from hardmax.papers.checking import common
 from hardmax.papers.checking.balls import BallProblem, settle
 from hardmax.papers.checking.check import Conditions, Hypothesis, Outcome, need, printed, statement, unsaid
-from hardmax.papers.checking.common import (
-    ROUNDING,
-    decreasing_loss,
-    late_radius,
-    log_lost,
-    nothing_outside,
-    second_gap,
-    unit_directions,
-    unit_length,
-    with_copies,
-)
 from hardmax.papers.checking.proof import RATIONAL, balls, least
 from hardmax.papers.max_margin.statements.paths import FARTHEST, FLOOR
-from hardmax.problem import Problem
-from hardmax.problem.losses import LossFunction
-from hardmax.problem.selection import Selection, best_tokens
 
 Sets = Sequence[Sequence[int]]
 DECADES = 4  # in which an approach is looked for
@@ -54,25 +35,32 @@ DELTA = 0.5  # the Delta of Assumption D at which the order of risks is tested
     errata=("B-ERR-07",),
 )
 def excess_follows_lost_attention(
-    problem: Problem, *, sets: Iterable[Iterable[int]] | None = None, rng: int = 0, draws: int = 400
+    problem: hm.Problem, *, sets: Iterable[Iterable[int]] | None = None, rng: int = 0, draws: int = 400
 ) -> Outcome:
     """Sample p over three decades: the two bounds, then the order of risks over all pairs that qualify."""
-    inside = with_copies(problem, best_tokens(problem).sets if sets is None else sets)
-    if nothing_outside(problem, inside):
+    inside = common.with_copies(problem, hm.best_tokens(problem).sets if sets is None else sets)
+    if common.nothing_outside(problem, inside):
         return unsaid(())
-    found = assumption_d(problem, Selection(tuple(inside)))
+    found = assumption_d(problem, hm.Selection(tuple(inside)))
     hypotheses = need(Hypothesis("scores of the sets equal, positive and best", found.holds, found.witness))
     chance = generator(rng)
     chosen = [s[0] for s in inside]
     points = []
-    solved = set_max_margin(problem, inside)
-    unit = unit_length(problem)
+    solved = hm.margin.set_max_margin(problem, inside)
+    unit = common.unit_length(problem)
     for scale in np.geomspace(0.1 * unit, 1e2 * unit, draws):
-        q = unit_directions(problem.d, 1, chance)[0] if problem.d > 2 else chance.normal(size=problem.d)
+        q = (
+            common.unit_directions(problem.d, 1, chance)[0]
+            if problem.d > 2
+            else chance.normal(size=problem.d)
+        )
         if solved.solutions and chance.random() < 0.5:  # half of them where little attention is lost
             q = solved.minimizers[0] / solved.p_norm + 0.3 * q
         points.append(scale * q)
-    logs = [(float(log_lost(problem, p, inside).max()), excess_loss(problem, p, chosen).log) for p in points]
+    logs = [
+        (float(common.log_lost(problem, p, inside).max()), hm.dynamics.excess_loss(problem, p, chosen).log)
+        for p in points
+    ]
     ratios = np.array([excess - lost for lost, excess in logs])
     low, high = math.log(found.C_minus), math.log(found.C_plus)
     worst = points[int(np.argmin(np.minimum(ratios - low, high - ratios)))]
@@ -86,9 +74,9 @@ def excess_follows_lost_attention(
 
     def again(exact: BallProblem) -> Any:
         ratio = exact.excess(balls(worst), chosen).log() - exact.most_lost(balls(worst), inside)
-        return least([ratio - low, high - ratio]) + ROUNDING
+        return least([ratio - low, high - ratio]) + common.ROUNDING
 
-    slack = settle(problem, room + ROUNDING, again)
+    slack = settle(problem, room + common.ROUNDING, again)
     if wrong and not slack[1]:
         slack = settle(problem, -1.0, lambda exact: _risk_order(exact, *wrong[0], inside, limit))
     measured = {
@@ -109,13 +97,13 @@ def _risk_order(exact: BallProblem, p: np.ndarray, q: np.ndarray, inside: Sets, 
     return exact.risk(two) - exact.risk(one)
 
 
-def lifted(problem: Problem) -> Problem:
+def lifted(problem: hm.Problem) -> hm.Problem:
     """Return the problem with the scores of each input shifted to be positive; no statement depends on it."""
     shift = 1.0 - np.minimum.reduceat(problem.scores, problem.offsets[:-1])
     scores = problem.scores + np.repeat(shift, problem.sizes)
     # The log loss is one of labels alone; the statements need a decreasing loss and then only scores.
     loss = problem.loss if problem.readout.in_log is None else "logistic"
-    return Problem(problem.split(problem.keys[problem.tokens]), problem.split(scores), loss)
+    return hm.Problem(problem.split(problem.keys[problem.tokens]), problem.split(scores), loss)
 
 
 @statement(
@@ -126,30 +114,30 @@ def lifted(problem: Problem) -> Problem:
     kind="limit",
     errata=("B-ERR-07", "B-ERR-15"),
 )
-def path_reaches_set(problem: Problem, *, sets: Iterable[Iterable[int]] | None = None) -> Outcome:
+def path_reaches_set(problem: hm.Problem, *, sets: Iterable[Iterable[int]] | None = None) -> Outcome:
     """Distance of p(R)/(R Xi) to the set once it is late and at ten times the radius: half is left.
 
     A tight row without a multiplier makes the way slow, as log R/R from a start that scores set: what is not
     halved is looked at in later decades.
     """
-    inside = with_copies(problem, best_tokens(problem).sets if sets is None else sets)
-    if nothing_outside(problem, inside):
+    inside = common.with_copies(problem, hm.best_tokens(problem).sets if sets is None else sets)
+    if common.nothing_outside(problem, inside):
         return unsaid(())
-    solved = set_max_margin(problem, inside)
-    dominate = assumption_d(lifted(problem), Selection(tuple(inside)))
+    solved = hm.margin.set_max_margin(problem, inside)
+    dominate = assumption_d(lifted(problem), hm.Selection(tuple(inside)))
     hypotheses = need(
-        decreasing_loss(problem),
+        common.decreasing_loss(problem),
         Hypothesis("scores of the sets equal and best", dominate.holds, dominate.witness),
         Hypothesis("ATT-SVM' feasible", bool(solved.solutions), solved.margin),
     )
-    resolved = min(solved.margin, *(second_gap(best) for best in solved.solutions))
-    late = late_radius(problem, resolved)
+    resolved = min(solved.margin, *(common.second_gap(best) for best in solved.solutions))
+    late = common.late_radius(problem, resolved)
     found: dict[str, Any] = {"late from": late, "minimisers": len(solved.minimizers)}
     if late * solved.margin > FARTHEST:
         return Outcome(hypotheses, None, found)
     goals = np.array([p / solved.p_norm for p in solved.minimizers])
     for _ in range(DECADES):
-        path = regularization_path(problem, [late, 10 * late])
+        path = hm.limits.regularization_path(problem, [late, 10 * late])
         near, nearer = (float(np.linalg.norm(goals - q, axis=1).min()) for q in path.directions)
         found |= {"distances": [near, nearer], "agreeing starts": path.agreeing.tolist(), "radius": late}
         slack = 1 - nearer / max(0.5 * near, FLOOR)  # the law is 1/R or (log R)/R
@@ -166,10 +154,10 @@ SHAPES: dict[str, tuple[Scalars, Scalars]] = {
 }
 
 
-def composed_loss(loss: LossFunction, shape: str) -> LossFunction:
+def composed_loss(loss: hm.LossFunction, shape: str) -> hm.LossFunction:
     """Return l after phi as a separate loss."""
     phi, slope = SHAPES[shape]
-    return LossFunction(
+    return hm.LossFunction(
         f"{loss.name} of {shape}",
         value=lambda u: loss.value(phi(u)),
         log_slope=lambda u: loss.log_slope(float(phi(np.array(u)))) + math.log(float(slope(np.array(u)))),
@@ -185,7 +173,9 @@ def composed_loss(loss: LossFunction, shape: str) -> LossFunction:
     hunt={"draws": 10},
     label="derived",
 )
-def odd_head_is_linear(problem: Problem, *, shape: str = "tanh", rng: int = 0, draws: int = 100) -> Outcome:
+def odd_head_is_linear(
+    problem: hm.Problem, *, shape: str = "tanh", rng: int = 0, draws: int = 100
+) -> Outcome:
     """Compare the two gradients, direction and log of the length, at random p."""
     head = problem.readout.linear
     phi, slope = SHAPES[shape]
@@ -203,7 +193,7 @@ def odd_head_is_linear(problem: Problem, *, shape: str = "tanh", rng: int = 0, d
     falls = bool((slope(np.array(ends)) > 0).all()) and bent.decreases(*ends)
     hypotheses.need(Hypothesis("l after phi decreases in floats", falls or None, ends))
     keys, values = (problem.split(x[problem.tokens]) for x in (problem.keys, head.values))
-    nonlinear = Problem.from_psi(
+    nonlinear = hm.Problem.from_psi(
         keys,
         values,
         head.labels,
@@ -213,10 +203,10 @@ def odd_head_is_linear(problem: Problem, *, shape: str = "tanh", rng: int = 0, d
     )
     reduced = problem._with(readout=replace(head, loss=bent))
     chance, worst, witness = generator(rng), 0.0, None
-    unit = unit_length(problem)
+    unit = common.unit_length(problem)
     for scale in np.geomspace(1e-1 * unit, 1e2 * unit, draws):
         p = scale * chance.normal(size=problem.d)
-        one, two = gradient(nonlinear, p), gradient(reduced, p)
+        one, two = hm.gradient(nonlinear, p), hm.gradient(reduced, p)
         apart = max(float(np.abs(one.direction - two.direction).max()), abs(one.log_norm - two.log_norm))
         if apart > worst:
             worst, witness = apart, p
@@ -229,7 +219,7 @@ SATURATED = 1e-5
 
 
 def joined_sets(
-    problem: Problem, tokens: tuple[int, ...], near: tuple[tuple[int, ...], ...]
+    problem: hm.Problem, tokens: tuple[int, ...], near: tuple[tuple[int, ...], ...]
 ) -> list[list[int]]:
     """Each selected token with those of its neighbors that score at least as high."""
     scores = problem.split(problem.scores)
@@ -248,20 +238,20 @@ def joined_sets(
     label="measured",
     errata=("B-ERR-11",),
 )
-def set_proxy_is_closer(problem: Problem, *, steps: int = 1000, rate: float = 1.0) -> Outcome:
+def set_proxy_is_closer(problem: hm.Problem, *, steps: int = 1000, rate: float = 1.0) -> Outcome:
     """The protocol of B-FIG-9 on one problem; slack is the log of how many times closer the proxy is."""
-    path = train(problem, Normalized(rate), steps=steps, record=())
+    path = hm.train(problem, hm.optim.Normalized(rate), steps=steps, record=())
     lost = path.off_top_attention()
     chosen = path.selection
     hypotheses = need(Hypothesis("saturated", lost <= SATURATED and chosen.is_unique, lost))
-    best = max_margin(problem, chosen.tokens)
+    best = hm.max_margin(problem, chosen.tokens)
     hypotheses.need(Hypothesis("selection separable", best.is_feasible, best.margin))
-    gap = score_gap(problem, best)
+    gap = hm.directions.score_gap(problem, best)
     hypotheses.need(Hypothesis("a neighbour scores higher", gap < 0, gap))
-    sets = joined_sets(problem, chosen.tokens, neighbors(problem, best).sets)
-    solved = set_max_margin(problem, sets)
+    sets = joined_sets(problem, chosen.tokens, hm.neighbors(problem, best).sets)
+    solved = hm.margin.set_max_margin(problem, sets)
     plain = path.cosine_distance(best)
-    joined = min(cosine_distance(path.p, p) for p in solved.minimizers)
+    joined = min(hm.cosine_distance(path.p, p) for p in solved.minimizers)
     # as close is not closer, so that a log of exactly zero is a failure
     found = {"1 - cos to ATT-SVM": plain, "1 - cos to ATT-SVM'": joined, "sets": sets, "gap": gap}
     closer = math.log(plain / joined) if joined else np.inf
@@ -269,7 +259,7 @@ def set_proxy_is_closer(problem: Problem, *, steps: int = 1000, rate: float = 1.
 
 
 @printed("B-ERR-15")
-def one_best_direction(problem: Problem) -> Outcome:
+def one_best_direction(problem: hm.Problem) -> Outcome:
     """Test the printed sentence: the best-scoring tokens have one max-margin direction."""
     found = [each for _, each in best_max_margins(problem, exact=True)]
     vectors = {tuple(each.exact.p) for each in found if each.exact is not None and each.exact.p is not None}
