@@ -101,7 +101,7 @@ STATEMENTS: dict[str, list[tuple[str, str, Text, Text, str]]] = {
         (
             "B-APP-E",
             "B-FIG-9, d = 2, trial 0",
-            "*(other for other in beside if gamma[other] >= gamma[t])",
+            "*(other for other in near if gamma[other] >= gamma[t])",
             "*()",
             "fails",
         ),
@@ -122,8 +122,8 @@ STATEMENTS: dict[str, list[tuple[str, str, Text, Text, str]]] = {
         (
             "B-THM-L14",
             "two winners per input",
-            "low, high = math.log(found.C_minus),",
-            "low, high = math.log(found.C_minus) + 0.1,",
+            "low, high = math.log(D.C_minus),",
+            "low, high = math.log(D.C_minus) + 0.1,",
             "fails",
         ),
     ],
@@ -142,7 +142,7 @@ STATEMENTS: dict[str, list[tuple[str, str, Text, Text, str]]] = {
             "B-ASM-D",
             "negative scores",
             "assumption_d(problem, inside)",
-            "assumption_d(Problem(problem.split(problem.keys[problem.tokens]), "
+            "assumption_d(hm.Problem(problem.split(problem.keys[problem.tokens]), "
             "problem.split(problem.scores + 9)), inside)",
             "holds",
         ),
@@ -159,8 +159,8 @@ STATEMENTS: dict[str, list[tuple[str, str, Text, Text, str]]] = {
         (
             "B-THM-L4",
             "B-FIG-1a",
-            ("float(gradient(problem, p).direction @ along)", "return pull @ p_mm"),
-            ("-float(gradient(problem, p).direction @ along)", "return -pull @ p_mm"),
+            ("float(hm.gradient(problem, p).direction @ along)", "return pull @ p_mm"),
+            ("-float(hm.gradient(problem, p).direction @ along)", "return -pull @ p_mm"),
             "fails",
         ),
         (
@@ -217,8 +217,8 @@ STATEMENTS: dict[str, list[tuple[str, str, Text, Text, str]]] = {
         (
             "B-EQ-79",
             "a third input that is squeezed",
-            "kept = full.margin * relaxed.margin / (full.margin + epsilon * (relaxed.margin - full.margin))",
-            "kept = relaxed.margin",
+            "lowest = full.margin * relaxed.margin / (full.margin + epsilon * (relaxed.margin - full.margin))",
+            "lowest = relaxed.margin",
             "fails",
         ),
         (
@@ -233,8 +233,8 @@ STATEMENTS: dict[str, list[tuple[str, str, Text, Text, str]]] = {
         (
             "B-ERR-21",
             "B-FIG-1b, random starts",
-            "local = attracts(problem, best).verdict",
-            "local = not attracts(problem, best).verdict",
+            "local = hm.attracts(problem, best).verdict",
+            "local = not hm.attracts(problem, best).verdict",
             "undecided",
         ),
         (
@@ -247,9 +247,9 @@ STATEMENTS: dict[str, list[tuple[str, str, Text, Text, str]]] = {
         (
             "B-THM-2",
             "B-FIG-1a",
-            "    where = flow(problem",
-            "    best = next(each for t in (1, 2) if (each := max_margin(problem, [t])).is_feasible)\n"
-            "    where = flow(problem",
+            "    path = hm.flow(problem, start=start, until_norm=FAR * best",
+            "    best = next(each for t in (1, 2) if (each := hm.max_margin(problem, [t])).is_feasible)\n"
+            "    path = hm.flow(problem, start=start, until_norm=FAR * best",
             "fails",
         ),
         (
@@ -271,8 +271,8 @@ STATEMENTS: dict[str, list[tuple[str, str, Text, Text, str]]] = {
         (
             "B-NEW-1b",
             "switching third input, rho = 8",
-            'interpolated_max_margin(problem, rho, "best"',
-            'interpolated_max_margin(problem, rho / 8, "best"',
+            "interpolated_max_margin(problem, rho, fixed",
+            "interpolated_max_margin(problem, rho / 8, fixed",
             "undecided",
         ),
         (
@@ -285,15 +285,15 @@ STATEMENTS: dict[str, list[tuple[str, str, Text, Text, str]]] = {
         (
             "B-THM-6",
             "B-FIG-3b, r = R/2",
-            "interpolated_max_margin(problem, 1.0, tokens).rho_star",
+            "hm.directions.interpolated_max_margin(problem, 1.0, tokens).rho_star",
             "0.0",
             "undecided",
         ),
         (
             "B-THM-6",
             "B-FIG-3b, r = 1.5 R",
-            "relaxed, label = relaxed_max_margin(problem, tokens)",
-            "relaxed, label = max_margin(problem, tokens)",
+            "relaxed = hm.directions.relaxed_max_margin(problem, tokens)",
+            "relaxed = hm.max_margin(problem, tokens)",
             "undecided",
         ),
     ],
@@ -306,7 +306,7 @@ STATEMENTS: dict[str, list[tuple[str, str, Text, Text, str]]] = {
             "B-THM-1",
             "B-FIG-8",
             "    within = path_bound(",
-            "    best = next(each for t in (1, 2) if (each := max_margin(problem, [t, 0])).is_feasible)\n"
+            "    best = next(each for t in (1, 2) if (each := hm.max_margin(problem, [t, 0])).is_feasible)\n"
             "    within = path_bound(",
             "undecided",
         ),

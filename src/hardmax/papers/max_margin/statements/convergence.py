@@ -43,51 +43,48 @@ def global_convergence(problem: hm.Problem, *, start: Any = None) -> Outcome:
     hypotheses = (common.decreasing_loss(problem), equal_losers(problem), separable)
     if unmet([h for h in hypotheses if h.erratum is None]):
         return Outcome(hypotheses)
-    if best is not None and best.is_feasible and best.direction is None:
-        return unsaid(hypotheses)
     if best is None or best.direction is None:
-        return _trapped(problem, start, hypotheses)
-    where = hm.flow(problem, start=start, until_norm=FAR * best.p_norm)
-    found: dict[str, Any] = {"norm": where.p_norm, "event": where.event}
-    chosen = where.selection
-    if where.event is not None or not chosen.is_unique:
-        return Outcome(hypotheses, None, found)
+        if best is not None and best.is_feasible:
+            return unsaid(hypotheses)
+        # the paper's wording, for any start, without separable tokens: from a stationary point p never moves
+        unit = common.unit_length(problem)
+        path = hm.flow(problem, start=start, until_norm=FAR * unit)
+        proof = None if path.event is None else stationary_near(problem, path.p, 1e-6 * unit)
+        where = (None, None) if path.event is None else (path.p, (-1.0, proof))
+        measured = {"norm": path.p_norm, "event": path.event}
+        return Outcome(hypotheses, measured=measured, witness=where[0], paper_slack=where[1])
+    path = hm.flow(problem, start=start, until_norm=FAR * best.p_norm)
+    measured = {"norm": path.p_norm, "event": path.event}
+    chosen = path.selection
+    if path.event is not None or not chosen.is_unique:
+        return Outcome(hypotheses, None, measured)
     limit = hm.max_margin(problem, chosen.tokens)
     if limit.direction is None:
-        return Outcome(hypotheses, None, found)
-    late = max(common.late_radius(problem, min(limit.margin, common.second_gap(limit))), FAR * limit.p_norm)
-    slack, path = None, where
+        return Outcome(hypotheses, None, measured)
+    late = max(common.late_for(problem, limit), FAR * limit.p_norm)
+    slack = None
     for radius in common.later(late, FARTHEST * limit.p_norm):
         if path.p_norm < radius:  # from the start again: the rate is over one clock
             path = hm.flow(problem, start=start, until_norm=radius)
-        found = {"norm": path.p_norm, "event": path.event, "late from": late, "selected": chosen.tokens}
+        measured = {"norm": path.p_norm, "event": path.event, "late from": late, "selected": chosen.tokens}
         if path.event is not None or path.p_norm < 0.999 * radius or path.selection.sets != chosen.sets:
-            return Outcome(hypotheses, None, found)
+            return Outcome(hypotheses, None, measured)
         mid = int(np.searchsorted(path.p_norms, 0.1 * path.p_norm))
         rate = float((path.p_norms[-1] - path.p_norms[mid]) / (path.times[-1] - path.times[mid]))
+        gap = path.cosine_distance(best)
         slack = 1 - abs(rate / limit.p_norm - 1) / GROWTH
-        found |= {"norm over log t": rate, "1 - cos to p_mm of the best tokens": path.cosine_distance(best)}
+        measured |= {"norm over log t": rate, "1 - cos to p_mm of the best tokens": gap}
         if problem.n == 1:
-            slack = min(slack, 1 - path.cosine_distance(best) / ALIGNED)
+            slack = min(slack, 1 - gap / ALIGNED)
         if slack >= 0:
             break
-    if slack is None:
-        return Outcome(hypotheses, None, found)
+    if slack is None or slack >= 0:
+        return Outcome(hypotheses, slack, measured, paper_slack=slack)
     # with one input another limit is proved where all attention goes to a token that this one does not select
-    other = selected(problem, np.zeros(problem.d) if start is None else start) if slack < 0 else None
+    other = selected(problem, np.zeros(problem.d) if start is None else start)
     is_other = other is not None and other not in hm.selected_tokens(problem, best.need()).sets[0]
     settled = slack, PROOF if is_other else None
-    return Outcome(hypotheses, settled, found, path.p if slack < 0 else None, paper_slack=settled)
-
-
-def _trapped(problem: hm.Problem, start: Any, hypotheses: tuple[Hypothesis, ...]) -> Outcome:
-    """The paper's wording, for any start, without separable tokens: from a stationary point p never moves."""
-    path = hm.flow(problem, start=start, until_norm=FAR * common.unit_length(problem))
-    found: dict[str, Any] = {"norm": path.p_norm, "event": path.event}
-    if path.event is None:
-        return Outcome(hypotheses, measured=found)
-    proof = stationary_near(problem, path.p, 1e-6 * common.unit_length(problem))
-    return Outcome(hypotheses, measured=found, witness=path.p, paper_slack=(-1.0, proof))
+    return Outcome(hypotheses, settled, measured, path.p, paper_slack=settled)
 
 
 @statement(
@@ -107,29 +104,25 @@ def correlation_rises(
     """Find the last fall of the cosine; the transient may take a tenth of the steps."""
     one = Hypothesis("n = 1", problem.n == 1, problem.n)
     hypotheses, best, _ = best_direction(problem, one, equal_losers(problem))
-    swings = hm.limits.critical_rate(
-        best
-    )  # beyond it p swings about the limit forever (B-NEW-3); nan: not known
-    known = None if np.isnan(swings) else rate < swings
-    hypotheses.append(Hypothesis("rate below the critical one", known, swings, "B-ERR-12"))
+    # beyond the critical rate p swings about the limit forever (B-NEW-3); nan: not known
+    critical = hm.limits.critical_rate(best)
+    is_below = None if np.isnan(critical) else rate < critical
+    hypotheses.append(Hypothesis("rate below the critical one", is_below, critical, "B-ERR-12"))
     path = hm.train(problem, hm.optim.Normalized(rate), steps=steps, start=start, record=1)
     gaps = path.cosine_distances(best)
     rises = np.diff(gaps) > 1e-15
     last = int(np.flatnonzero(rises)[-1]) + 1 if rises.any() else 0
     worst = int(np.nanargmax(gaps))
     first = 0 if path.points[0].any() else 1  # the origin has no direction
-    found = {
-        "last fall at step": last,
-        "cosines": [1 - gaps[first], 1 - gaps[worst], 1 - gaps[-1]],
-        "worst": worst,
-    }
+    cosines = [1 - gaps[first], 1 - gaps[worst], 1 - gaps[-1]]
+    measured = {"last fall at step": last, "cosines": cosines, "worst": worst}
     clear = gaps[:-1] > 1e-10  # below, what rises and falls is rounding
     change = ((gaps[:-1] - gaps[1:]) / np.maximum(gaps[:-1], 1e-10))[clear & np.isfinite(gaps[:-1])]
     as_printed = float(change.min(initial=1.0)) if last else 1.0
     proof = _falls(problem, path, best, rate, last) if as_printed < 0 else None
     witness = {"step": worst, "p": path.points[worst]}
     slack = 1 - last / (TRANSIENT * steps)
-    return Outcome(hypotheses, slack, found, witness, paper_slack=(as_printed, proof))
+    return Outcome(hypotheses, slack, measured, witness, paper_slack=(as_printed, proof))
 
 
 def _falls(problem: hm.Problem, path: hm.Run, best: hm.MaxMargin, rate: float, last: int) -> str | None:
@@ -140,16 +133,15 @@ def _falls(problem: hm.Problem, path: hm.Run, best: hm.MaxMargin, rate: float, l
     target = exact.p
 
     def step() -> int | None:
-        made, point = BallProblem(problem), balls(path.points[0])
+        balls_of, point, before = BallProblem(problem), balls(path.points[0]), None
         aim = vector(arb(int(x.numerator)) / int(x.denominator) for x in target)
-        before = None
         for k in range(min(last, EARLY) + 1):
             if k or path.points[0].any():
                 cosine = point @ aim / length(point)
                 if before is not None and cosine < before:
                     return k
                 before = cosine
-            pull = made.pull(point)
+            pull = balls_of.pull(point)
             point = point + arb(rate) * pull / length(pull)
         return None
 
@@ -186,29 +178,26 @@ def only_local_optima_attract(
     if unmet(hypotheses[:1]) or longest == 0:
         return unsaid(hypotheses)
     size = 3.0 / longest if radius is None else radius
-    ends, rooms = [], []
-    for start in size * generator(rng).normal(size=(count, problem.d)):
-        end, room = _where_to(problem, start)
-        ends.append(end)
-        rooms += [room] if room is not None else []
+    starts = size * generator(rng).normal(size=(count, problem.d))
+    ends = [_where_to(problem, start) for start in starts]
+    rooms = [room for _, room in ends if room is not None]
     proof = _every_start_is_false(problem)
-    found = {"ends": ends, "best tokens": hm.best_tokens(problem).sets}
+    measured = {"ends": [end for end, _ in ends], "best tokens": hm.best_tokens(problem).sets}
     slack = min(rooms, default=1.0)
-    printed = (-1.0, proof) if proof else slack
-    return Outcome(hypotheses, slack, found, vacuous=not rooms, paper_slack=printed)
+    paper_slack = (-1.0, proof) if proof else slack
+    return Outcome(hypotheses, slack, measured, vacuous=not rooms, paper_slack=paper_slack)
 
 
 def _where_to(problem: hm.Problem, start: np.ndarray) -> tuple[dict[str, Any], float | None]:
     """Return the end of a flow, and how well it agrees with the conjecture; None where it says nothing."""
-    longest = common.longest_difference(problem)
-    path = hm.flow(problem, start=start, until_norm=FAR / longest)
+    path = hm.flow(problem, start=start, until_norm=FAR / common.longest_difference(problem))
     chosen = path.selection
     if path.event is not None or not chosen.is_unique:
         return {"event": path.event or "tie", "norm": path.p_norm}, None
     best = hm.max_margin(problem, chosen.tokens)
     if best.direction is None:
         return {"selected": chosen.tokens, "norm": path.p_norm}, None
-    late = max(10 * common.late_radius(problem, min(best.margin, common.second_gap(best))), FAR * best.p_norm)
+    late = max(10 * common.late_for(problem, best), FAR * best.p_norm)
     if path.p_norm < late <= FARTHEST * best.p_norm:
         path = hm.flow(problem, start=path.p, until_norm=late)
     if path.event is not None or path.p_norm < 0.999 * late or path.selection.sets != chosen.sets:
@@ -225,27 +214,20 @@ def _every_start_is_false(problem: hm.Problem) -> str | None:
     The start that it speaks of exists; it is not named. Basins are open, because Theorem 3's cones are and
     the flow is continuous; two of them cannot cover the space, which is connected.
     """
-    if problem.n > 1 or not _no_stationary_point(problem):
+    if problem.n > 1 or len(set(problem.scores.tolist())) == 1:
         return None
-    attract = list(itertools.islice((x for x in hm.attractors(problem) if x.direction is not None), 2))
-    if len(attract) < 2:
+    # if keys are affinely independent, exactly, and scores not all equal, the gradient vanishes nowhere
+    keys = [[fmpq(*float(x).as_integer_ratio()) for x in row] for row in problem.keys[problem.tokens]]
+    rows = [[x - y for x, y in zip(key, keys[0], strict=True)] for key in keys[1:]]
+    if fmpq_mat(rows).rank() < len(rows):
+        return None
+    attract = (x for x in hm.attractors(problem) if x.direction is not None)
+    if len(list(itertools.islice(attract, 2))) < 2:
         return None
     return (
         "no point is stationary, so every flow diverges, and the basins of two locally optimal directions "
         "are open: a start between them belongs to neither"
     )
-
-
-def _no_stationary_point(problem: hm.Problem) -> bool:
-    """Whether one input's keys are affinely independent, exactly, and its scores not all equal.
-
-    The gradient then vanishes nowhere.
-    """
-    keys = [[fmpq(*float(x).as_integer_ratio()) for x in row] for row in problem.keys[problem.tokens]]
-    rows = [[x - y for x, y in zip(key, keys[0], strict=True)] for key in keys[1:]]
-    if not rows or len(set(problem.scores.tolist())) == 1:
-        return False
-    return bool(fmpq_mat(rows).rank() == len(rows))
 
 
 @printed("B-ERR-14")
@@ -255,8 +237,8 @@ def no_critical_point(problem: hm.Problem) -> Outcome:
     if unmet([some]):
         return Outcome((some,))
     path = hm.flow(problem, until_norm=1e3 * common.unit_length(problem))
-    found = {"norm": path.p_norm}
     if path.event != "stationary point":
-        return Outcome((some,), 1 / (1 + 1 / max(path.p_norm, 1e-9)), found | {"event": path.event})
+        measured = {"norm": path.p_norm, "event": path.event}
+        return Outcome((some,), 1 / (1 + 1 / max(path.p_norm, 1e-9)), measured)
     proof = stationary_near(problem, path.p, 1e-6 * common.unit_length(problem))
-    return Outcome((some,), (-1.0, proof), found, path.p)
+    return Outcome((some,), (-1.0, proof), {"norm": path.p_norm}, path.p)

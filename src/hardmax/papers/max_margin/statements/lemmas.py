@@ -30,7 +30,7 @@ from hardmax.papers.checking.check import (
     unmet,
     unsaid,
 )
-from hardmax.papers.checking.proof import balls, largest, least, length, vector
+from hardmax.papers.checking.proof import RATIONAL, balls, largest, least, length, vector
 from hardmax.problem.keys import Dense
 from hardmax.problem.selection import score_gaps
 
@@ -219,7 +219,7 @@ def score_as_key(problem: hm.Problem) -> Outcome:
     if not any(w):
         return Outcome(hypotheses, 0.0, vacuous=True)
     gap = hm.cosine_distance([float(x) for x in u], [float(x) for x in w])
-    slack = (-max(gap, 1e-300), proof.RATIONAL) if turned else 0.0
+    slack = (-max(gap, 1e-300), RATIONAL) if turned else 0.0
     return Outcome(hypotheses, slack, {"1 - cos": gap})
 
 
@@ -549,6 +549,6 @@ def few_neighbors(problem: hm.Problem, *, rng: int = 0, draws: int = 500) -> Out
             near = sum(exact.tight)
         if near > most:
             most, where = near, feasible.direction
-            proof = proof.RATIONAL if near > bound else None
+            proof = RATIONAL if near > bound else None
     slack = (float(bound - most), proof)
     return Outcome(hypotheses, slack, {"most neighbors": most}, witness=where, vacuous=most == 0)

@@ -53,23 +53,23 @@ def global_path(problem: hm.Problem) -> Outcome:
             return unsaid(hypotheses)
         farkas = "Farkas vector: no p separates the best tokens, so there is no p_mm to tend to"
         return Outcome(hypotheses, paper_slack=(-1.0, farkas))
-    late = common.late_radius(problem, min(best.margin, common.second_gap(best)))
+    late = common.late_for(problem, best)
     within = path_bound(problem, best, late)
-    found: dict[str, Any] = {"late from": late, "explicit bound on 1 - cos there": within}
+    measured: dict[str, Any] = {"late from": late, "explicit bound on 1 - cos there": within}
     slack, inside = None, math.inf
     for radius in common.later(late, FARTHEST / best.margin):
         path = hm.limits.regularization_path(problem, [radius, 10 * radius])
         if not path.is_reliable.all() or path.interior.any():
             break
         near, nearer = path.angle(best).tolist()
-        found |= {"radii": path.radii, "angles in degrees": np.degrees([near, nearer])}
+        measured |= {"radii": path.radii, "angles in degrees": np.degrees([near, nearer])}
         bounds = [path_bound(problem, best, R) for R in path.radii.tolist()]
         inside = min(inside, *(1 - path.cosine_distances(best) / bounds).tolist())  # claimed of every radius
         # half of the angle may be left: the law is 1/R, or (log R)/R where a tight row has no multiplier
         slack = min(inside, 1 - nearer / max(0.5 * near, FLOOR))
         if slack >= 0 or inside < 0:
             break
-    return Outcome(hypotheses, slack, found, paper_slack=slack)
+    return Outcome(hypotheses, slack, measured, paper_slack=slack)
 
 
 @statement(
@@ -95,22 +95,20 @@ def first_order_path(problem: hm.Problem) -> Outcome:
     except ValueError as reason:
         return Outcome((*hypotheses, Hypothesis(independent, False, str(reason))))
     hypotheses.append(Hypothesis(independent, True, len(best.support)))
-    late = common.late_radius(problem, min(best.margin, common.second_gap(best)))
-    slack, found = None, {"late from": late, "|w|": float(np.linalg.norm(w)), "w": w}
+    late = common.late_for(problem, best)
+    slack, measured = None, {"late from": late, "|w|": float(np.linalg.norm(w)), "w": w}
     rounding = 1e-9 * 10 * late
     for radius in common.later(late, FARTHEST / best.margin):
         path = hm.limits.regularization_path(problem, [radius, 10 * radius])
         if not path.is_reliable.all():
             break
-        near, nearer = (
-            float(np.linalg.norm(p - (float(R) * along + w)))
-            for p, R in zip(path.points, path.radii, strict=True)
-        )
-        found |= {"radii": path.radii, "residuals": [near, nearer]}
+        pairs = zip(path.points, path.radii, strict=True)
+        near, nearer = (float(np.linalg.norm(p - (float(R) * along + w))) for p, R in pairs)
+        measured |= {"radii": path.radii, "residuals": [near, nearer]}
         slack = 1 - nearer / max(0.3 * near, rounding)
         if slack >= 0:
             break
-    return Outcome(hypotheses, slack, found)
+    return Outcome(hypotheses, slack, measured)
 
 
 NEAR = 0.03  # how far below and above the threshold the step is taken
@@ -136,31 +134,24 @@ def late_descent(problem: hm.Problem, *, selection: Iterable[int] | None = None)
     hypotheses.need(*local_hypotheses(problem, best))
     late = hm.limits.late_residual(problem, best)
     hypotheses.need(Hypothesis("the residual has a limit", late.w is not None, late.status))
-    assert best.direction is not None
     assert late.w is not None
     eta = late.eta_c
     hypotheses.need(Hypothesis("several support rows", math.isfinite(eta), len(late.curvatures) + 1))
     # the residual is reached from a point off it along every direction in which it can move
-    radius = max(100 * best.p_norm, common.late_radius(problem, min(best.margin, common.second_gap(best))))
+    radius = max(100 * best.p_norm, common.late_for(problem, best))
     off = OFF * best.p_norm
-    start = radius * best.direction + late.w + off * late.span.sum(axis=1)
-    seen = min(eta, off) / (float(np.linalg.norm(start)) + STEPS * eta)
-    hypotheses.need(Hypothesis("a swing can be seen beside |p|", seen >= RESOLVED or None, seen))
-
-    def run(factor: float) -> hm.limits.LateComparison:
-        path = hm.train(
-            problem,
-            hm.optim.Normalized(factor * eta),
-            steps=STEPS,
-            start=start,
-            record=range(STEPS - 10, STEPS + 1),
+    start = radius * common.along(best) + late.w + off * late.span.sum(axis=1)
+    size = min(eta, off) / (float(np.linalg.norm(start)) + STEPS * eta)
+    hypotheses.need(Hypothesis("a swing can be seen beside |p|", size >= RESOLVED or None, size))
+    end = range(STEPS - 10, STEPS + 1)
+    below, above = (
+        late.compare(
+            hm.train(problem, hm.optim.Normalized(factor * eta), steps=STEPS, start=start, record=end)
         )
-        return late.compare(path)
-
-    below, above = run(1 - NEAR), run(1 + NEAR)
-    swings = above.swing > 0 and below.swing == 0
+        for factor in (1 - NEAR, 1 + NEAR)
+    )
     settled = 1 - abs(below.measured - below.predicted) / max(RATIO * below.predicted, ROUNDING)
-    found = {
+    measured = {
         "eta_c": eta,
         "below: measured over predicted": below.ratio,
         "below: swing": below.swing,
@@ -168,4 +159,4 @@ def late_descent(problem: hm.Problem, *, selection: Iterable[int] | None = None)
         "above: swing": above.swing,
         "|w|": float(np.linalg.norm(late.w)),
     }
-    return Outcome(hypotheses, settled if swings else -1.0, found)
+    return Outcome(hypotheses, settled if above.swing > 0 and below.swing == 0 else -1.0, measured)

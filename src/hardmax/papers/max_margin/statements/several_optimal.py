@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import operator
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -17,7 +18,7 @@ from hardmax.directions.assumptions import assumption_d
 from hardmax.margin.att_svm import best_max_margins
 from hardmax.papers.checking import common
 from hardmax.papers.checking.balls import BallProblem, settle
-from hardmax.papers.checking.check import Conditions, Hypothesis, Outcome, need, printed, statement, unsaid
+from hardmax.papers.checking.check import Conditions, Hypothesis, Outcome, need, printed, statement
 from hardmax.papers.checking.proof import RATIONAL, balls, least
 from hardmax.papers.max_margin.statements.paths import FARTHEST, FLOOR
 
@@ -39,53 +40,46 @@ def excess_follows_lost_attention(
 ) -> Outcome:
     """Sample p over three decades: the two bounds, then the order of risks over all pairs that qualify."""
     inside = common.with_copies(problem, hm.best_tokens(problem).sets if sets is None else sets)
-    if common.nothing_outside(problem, inside):
-        return unsaid(())
-    found = assumption_d(problem, hm.Selection(tuple(inside)))
-    hypotheses = need(Hypothesis("scores of the sets equal, positive and best", found.holds, found.witness))
-    chance = generator(rng)
-    chosen = [s[0] for s in inside]
-    points = []
-    solved = hm.margin.set_max_margin(problem, inside)
-    unit = common.unit_length(problem)
+    common.need_rivals(problem, inside, ())
+    D = assumption_d(problem, hm.Selection(tuple(inside)))
+    hypotheses = need(Hypothesis("scores of the sets equal, positive and best", D.holds, D.witness))
+    chance, points = generator(rng), []
+    best, unit = hm.margin.set_max_margin(problem, inside), common.unit_length(problem)
     for scale in np.geomspace(0.1 * unit, 1e2 * unit, draws):
-        q = (
-            common.unit_directions(problem.d, 1, chance)[0]
-            if problem.d > 2
-            else chance.normal(size=problem.d)
-        )
-        if solved.solutions and chance.random() < 0.5:  # half of them where little attention is lost
-            q = solved.minimizers[0] / solved.p_norm + 0.3 * q
+        d = problem.d
+        q = common.unit_directions(d, 1, chance)[0] if d > 2 else chance.normal(size=d)
+        if best.solutions and chance.random() < 0.5:  # half of them where little attention is lost
+            q = best.minimizers[0] / best.p_norm + 0.3 * q
         points.append(scale * q)
-    logs = [
-        (float(common.log_lost(problem, p, inside).max()), hm.dynamics.excess_loss(problem, p, chosen).log)
-        for p in points
-    ]
-    ratios = np.array([excess - lost for lost, excess in logs])
-    low, high = math.log(found.C_minus), math.log(found.C_plus)
-    worst = points[int(np.argmin(np.minimum(ratios - low, high - ratios)))]
-    limit, pairs, wrong = found.rho(DELTA), 0, []
-    for (a, (q1, e1)), (b, (q2, e2)) in itertools.permutations(enumerate(logs), 2):
-        if q1 <= min((1 + DELTA) * q2, limit):
-            pairs += 1
-            if e1 >= e2:
-                wrong.append((points[a], points[b]))
-    room = float(np.minimum(ratios - low, high - ratios).min())
+    chosen = [s[0] for s in inside]
+    losses = [float(common.log_lost(problem, p, inside).max()) for p in points]
+    risks = [hm.dynamics.excess_loss(problem, p, chosen).log for p in points]
+    ratios = np.array(risks) - np.array(losses)
+    low, high = math.log(D.C_minus), math.log(D.C_plus)
+    rooms = np.minimum(ratios - low, high - ratios)
+    worst = points[int(np.argmin(rooms))]
 
     def again(exact: BallProblem) -> Any:
         ratio = exact.excess(balls(worst), chosen).log() - exact.most_lost(balls(worst), inside)
         return least([ratio - low, high - ratio]) + common.ROUNDING
 
-    slack = settle(problem, room + common.ROUNDING, again)
+    limit = D.rho(DELTA)
+    pairs = [
+        (a, b)
+        for a, b in itertools.permutations(range(len(points)), 2)
+        if losses[a] <= min((1 + DELTA) * losses[b], limit)
+    ]
+    wrong = [(points[a], points[b]) for a, b in pairs if risks[a] >= risks[b]]
+    slack = settle(problem, float(rooms.min()) + common.ROUNDING, again)
     if wrong and not slack[1]:
         slack = settle(problem, -1.0, lambda exact: _risk_order(exact, *wrong[0], inside, limit))
     measured = {
         "excess over lost attention": np.exp([ratios.min(), ratios.max()]).tolist(),
-        "bounds": [found.C_minus, found.C_plus],
-        "pairs": pairs,
+        "bounds": [D.C_minus, D.C_plus],
+        "pairs": len(pairs),
         "pairs out of order": len(wrong),
     }
-    return Outcome(hypotheses, slack, measured, worst if slack[1] else None, vacuous=pairs == 0)
+    return Outcome(hypotheses, slack, measured, worst if slack[1] else None, vacuous=not pairs)
 
 
 def _risk_order(exact: BallProblem, p: np.ndarray, q: np.ndarray, inside: Sets, limit: float) -> Any:
@@ -121,30 +115,26 @@ def path_reaches_set(problem: hm.Problem, *, sets: Iterable[Iterable[int]] | Non
     halved is looked at in later decades.
     """
     inside = common.with_copies(problem, hm.best_tokens(problem).sets if sets is None else sets)
-    if common.nothing_outside(problem, inside):
-        return unsaid(())
-    solved = hm.margin.set_max_margin(problem, inside)
+    common.need_rivals(problem, inside, ())
+    best = hm.margin.set_max_margin(problem, inside)
     dominate = assumption_d(lifted(problem), hm.Selection(tuple(inside)))
     hypotheses = need(
         common.decreasing_loss(problem),
         Hypothesis("scores of the sets equal and best", dominate.holds, dominate.witness),
-        Hypothesis("ATT-SVM' feasible", bool(solved.solutions), solved.margin),
+        Hypothesis("ATT-SVM' feasible", bool(best.solutions), best.margin),
     )
-    resolved = min(solved.margin, *(common.second_gap(best) for best in solved.solutions))
-    late = common.late_radius(problem, resolved)
-    found: dict[str, Any] = {"late from": late, "minimisers": len(solved.minimizers)}
-    if late * solved.margin > FARTHEST:
-        return Outcome(hypotheses, None, found)
-    goals = np.array([p / solved.p_norm for p in solved.minimizers])
-    for _ in range(DECADES):
-        path = hm.limits.regularization_path(problem, [late, 10 * late])
+    late = common.late_radius(problem, min(best.margin, *map(common.second_gap, best.solutions)))
+    measured: dict[str, Any] = {"late from": late, "minimisers": len(best.minimizers)}
+    slack, goals = None, np.array([p / best.p_norm for p in best.minimizers])
+    radii = itertools.accumulate([10] * (DECADES - 1), operator.mul, initial=late)
+    for radius in itertools.takewhile(lambda R: R * best.margin <= FARTHEST, radii):
+        path = hm.limits.regularization_path(problem, [radius, 10 * radius])
         near, nearer = (float(np.linalg.norm(goals - q, axis=1).min()) for q in path.directions)
-        found |= {"distances": [near, nearer], "agreeing starts": path.agreeing.tolist(), "radius": late}
+        measured |= {"distances": [near, nearer], "agreeing starts": path.agreeing.tolist(), "radius": radius}
         slack = 1 - nearer / max(0.5 * near, FLOOR)  # the law is 1/R or (log R)/R
-        late *= 10
-        if slack >= 0 or late * solved.margin > FARTHEST:
+        if slack >= 0:
             break
-    return Outcome(hypotheses, slack if path.is_reliable.all() else None, found)
+    return Outcome(hypotheses, slack if slack is not None and path.is_reliable.all() else None, measured)
 
 
 Scalars = Callable[[np.ndarray], np.ndarray]
@@ -152,16 +142,6 @@ SHAPES: dict[str, tuple[Scalars, Scalars]] = {
     "tanh": (np.tanh, lambda x: 1 - np.tanh(x) ** 2),
     "exp": (np.exp, np.exp),
 }
-
-
-def composed_loss(loss: hm.LossFunction, shape: str) -> hm.LossFunction:
-    """Return l after phi as a separate loss."""
-    phi, slope = SHAPES[shape]
-    return hm.LossFunction(
-        f"{loss.name} of {shape}",
-        value=lambda u: loss.value(phi(u)),
-        log_slope=lambda u: loss.log_slope(float(phi(np.array(u)))) + math.log(float(slope(np.array(u)))),
-    )
 
 
 @statement(
@@ -180,53 +160,41 @@ def odd_head_is_linear(
     head = problem.readout.linear
     phi, slope = SHAPES[shape]
     grid = np.linspace(-3.0, 3.0, 61)
-    hypotheses = Conditions()
-    hypotheses += (
-        Hypothesis("linear head", head is not None),
-        Hypothesis("phi odd", bool(np.allclose(phi(-grid), -phi(grid), rtol=0, atol=1e-12)), shape),
-        Hypothesis("phi increasing", bool((slope(grid) > 0).all())),
+    hypotheses = Conditions(
+        [
+            Hypothesis("linear head", head is not None),
+            Hypothesis("phi odd", bool(np.allclose(phi(-grid), -phi(grid), rtol=0, atol=1e-12)), shape),
+            Hypothesis("phi increasing", bool((slope(grid) > 0).all())),
+        ]
     )
     if head is None:
         return Outcome(hypotheses)
-    bent = composed_loss(problem.loss, shape)
+    loss = problem.loss
+    bent = hm.LossFunction(
+        f"{loss.name} of {shape}",
+        value=lambda u: loss.value(phi(u)),
+        log_slope=lambda u: loss.log_slope(float(phi(np.array(u)))) + math.log(float(slope(np.array(u)))),
+    )
     ends = problem.prediction_range  # where phi is flat to rounding, so is the loss after it
     falls = bool((slope(np.array(ends)) > 0).all()) and bent.decreases(*ends)
     hypotheses.need(Hypothesis("l after phi decreases in floats", falls or None, ends))
     keys, values = (problem.split(x[problem.tokens]) for x in (problem.keys, head.values))
-    nonlinear = hm.Problem.from_psi(
-        keys,
-        values,
-        head.labels,
-        lambda z: phi(z @ head.v),
-        lambda z: slope(z @ head.v)[:, None] * head.v,
-        loss=problem.loss,
-    )
+    psi = (lambda z: phi(z @ head.v), lambda z: slope(z @ head.v)[:, None] * head.v)
+    nonlinear = hm.Problem.from_psi(keys, values, head.labels, *psi, loss=loss)
     reduced = problem._with(readout=replace(head, loss=bent))
-    chance, worst, witness = generator(rng), 0.0, None
-    unit = common.unit_length(problem)
-    for scale in np.geomspace(1e-1 * unit, 1e2 * unit, draws):
-        p = scale * chance.normal(size=problem.d)
+    errors: list[tuple[float, Any]] = [(0.0, None)]
+    for p in common.random_points(problem, draws, generator(rng), 1e-1, 1e2):
         one, two = hm.gradient(nonlinear, p), hm.gradient(reduced, p)
-        apart = max(float(np.abs(one.direction - two.direction).max()), abs(one.log_norm - two.log_norm))
-        if apart > worst:
-            worst, witness = apart, p
+        off = float(np.abs(one.direction - two.direction).max())
+        errors.append((max(off, abs(one.log_norm - two.log_norm)), p))
     # an identity: what two roundings of it leave is not a refutation
-    found = {"largest difference": worst}
-    return Outcome(hypotheses, 1 - worst / 1e-9, found, witness if worst > 1e-9 else None)
+    worst, witness = max(errors, key=lambda row: row[0])
+    return Outcome(
+        hypotheses, 1 - worst / 1e-9, {"largest difference": worst}, witness if worst > 1e-9 else None
+    )
 
 
 SATURATED = 1e-5
-
-
-def joined_sets(
-    problem: hm.Problem, tokens: tuple[int, ...], near: tuple[tuple[int, ...], ...]
-) -> list[list[int]]:
-    """Each selected token with those of its neighbors that score at least as high."""
-    scores = problem.split(problem.scores)
-    return [
-        [t, *(other for other in beside if gamma[other] >= gamma[t])]
-        for t, beside, gamma in zip(tokens, near, scores, strict=True)
-    ]
 
 
 @statement(
@@ -241,29 +209,34 @@ def joined_sets(
 def set_proxy_is_closer(problem: hm.Problem, *, steps: int = 1000, rate: float = 1.0) -> Outcome:
     """The protocol of B-FIG-9 on one problem; slack is the log of how many times closer the proxy is."""
     path = hm.train(problem, hm.optim.Normalized(rate), steps=steps, record=())
-    lost = path.off_top_attention()
-    chosen = path.selection
+    lost, chosen = path.off_top_attention(), path.selection
     hypotheses = need(Hypothesis("saturated", lost <= SATURATED and chosen.is_unique, lost))
     best = hm.max_margin(problem, chosen.tokens)
     hypotheses.need(Hypothesis("selection separable", best.is_feasible, best.margin))
     gap = hm.directions.score_gap(problem, best)
     hypotheses.need(Hypothesis("a neighbour scores higher", gap < 0, gap))
-    sets = joined_sets(problem, chosen.tokens, hm.neighbors(problem, best).sets)
-    solved = hm.margin.set_max_margin(problem, sets)
+    # each selected token with those of its neighbors that score at least as high
+    sets = [
+        [t, *(other for other in near if gamma[other] >= gamma[t])]
+        for t, near, gamma in zip(
+            chosen.tokens, hm.neighbors(problem, best).sets, problem.split(problem.scores), strict=True
+        )
+    ]
     plain = path.cosine_distance(best)
-    joined = min(hm.cosine_distance(path.p, p) for p in solved.minimizers)
+    joined = min(hm.cosine_distance(path.p, p) for p in hm.margin.set_max_margin(problem, sets).minimizers)
     # as close is not closer, so that a log of exactly zero is a failure
-    found = {"1 - cos to ATT-SVM": plain, "1 - cos to ATT-SVM'": joined, "sets": sets, "gap": gap}
+    measured = {"1 - cos to ATT-SVM": plain, "1 - cos to ATT-SVM'": joined, "sets": sets, "gap": gap}
     closer = math.log(plain / joined) if joined else np.inf
-    return Outcome(hypotheses, closer or -1.0, found, witness=path.p)
+    return Outcome(hypotheses, closer or -1.0, measured, witness=path.p)
 
 
 @printed("B-ERR-15")
 def one_best_direction(problem: hm.Problem) -> Outcome:
     """Test the printed sentence: the best-scoring tokens have one max-margin direction."""
-    found = [each for _, each in best_max_margins(problem, exact=True)]
-    vectors = {tuple(each.exact.p) for each in found if each.exact is not None and each.exact.p is not None}
-    none = all(each.status == "infeasible" for each in found)
-    wrong = none or len(vectors) > 1
-    told = {"directions": len(vectors), "selections": len(found)}
-    return Outcome(slack=(-1.0, RATIONAL) if wrong else 1.0, measured=told)
+    solutions = [best for _, best in best_max_margins(problem, exact=True)]
+    vectors = {
+        tuple(best.exact.p) for best in solutions if best.exact is not None and best.exact.p is not None
+    }
+    wrong = len(vectors) > 1 or all(best.status == "infeasible" for best in solutions)
+    measured = {"directions": len(vectors), "selections": len(solutions)}
+    return Outcome(slack=(-1.0, RATIONAL) if wrong else 1.0, measured=measured)
