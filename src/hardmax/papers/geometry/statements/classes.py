@@ -48,8 +48,7 @@ def gradient_bounds_margin(problem: hm.Problem, *, norm: str = "l2", rng: int = 
     best = hm.max_margin(problem, norm=norm)
     hypotheses.need(Hypothesis("labels separate", best.is_certified or best.is_feasible, best.status))
     rows = best.constraints.rows()
-    inputs = np.array([best.constraints.label(j)[0] for j in range(len(rows))])
-    tokens = np.array([best.constraints.label(j)[1] for j in range(len(rows))])
+    inputs, tokens = np.array([best.constraints.label(j)[:2] for j in range(len(rows))]).T
     low, high = best.margin_interval
     chance = generator(rng)
     below, above = [], []
@@ -79,8 +78,8 @@ def soft_labels(problem: hm.Problem) -> tuple[Conditions, Soft]:
     """Return the conditions of D-THM-14 and the contexts."""
     entropy = cross_entropy(problem)
     need(entropy)
-    found = decomposed(problem)
-    keys, labels, weights = problem.split(problem.keys[problem.tokens]), found.selection, shares(problem)
+    split = decomposed(problem)
+    keys, labels, weights = problem.split(problem.keys[problem.tokens]), split.selection, shares(problem)
     contexts: dict[bytes, dict[int, float]] = {}
     example: dict[bytes, int] = {}
     for i in range(problem.n):
@@ -103,11 +102,11 @@ def soft_labels(problem: hm.Problem) -> tuple[Conditions, Soft]:
         entropy,
         Hypothesis("several tokens follow a context", bool(rows), len(rows)),
         Hypothesis("log-odds can be fitted", independent, len(rows)),
-        Hypothesis("only tokens that follow are bound", set(found.bound) == inside, len(found.bound)),
+        Hypothesis("only tokens that follow are bound", set(split.bound) == inside, len(split.bound)),
     )
-    if found.p_fin is None or found.p_mm is None:
+    if split.p_fin is None or split.p_mm is None:
         hypotheses.need(Hypothesis("both parts of W are known", None))
-    return hypotheses, Soft(found, stacked, np.array(odds), total)
+    return hypotheses, Soft(split, stacked, np.array(odds), total)
 
 
 @statement(
@@ -121,13 +120,10 @@ def soft_labels(problem: hm.Problem) -> tuple[Conditions, Soft]:
 def finite_logits(problem: hm.Problem) -> Outcome:
     """Logits of the finite part against log-odds of the counts, and the infimum against the entropy."""
     hypotheses, soft = soft_labels(problem)
-    finite, risk = soft.decomposition.p_fin, soft.decomposition.inf_risk
-    assert finite is not None
-    assert risk is not None
-    off = float(np.abs(soft.rows @ finite - soft.log_odds).max())
-    excess = abs(risk - soft.entropy)
+    risk = float(np.asarray(soft.decomposition.inf_risk))
+    off = float(np.abs(soft.rows @ np.asarray(soft.decomposition.p_fin) - soft.log_odds).max())
     measured = {"log-odds": soft.log_odds, "off by": off, "infimum": risk, "entropy": soft.entropy}
-    return Outcome(hypotheses, 1 - max(off, excess) / 1e-7, measured)
+    return Outcome(hypotheses, 1 - max(off, abs(risk - soft.entropy)) / 1e-7, measured)
 
 
 @statement(
@@ -142,23 +138,19 @@ def finite_logits(problem: hm.Problem) -> Outcome:
 def diverging_direction(problem: hm.Problem) -> Outcome:
     """Check the optimality of that W by nonnegative least squares, and the direction of a flow."""
     hypotheses, soft = soft_labels(problem)
-    found = soft.decomposition
-    best = found.p_mm
-    assert best is not None
-    rows = found.partition.constraints.rows()
-    bound = np.array(found.partition.bound, dtype=bool)
-    others = rows[~bound] @ best
-    tight = rows[~bound][others < 1 + 1e-6]
+    partition, best = soft.decomposition.partition, np.asarray(soft.decomposition.p_mm)
+    others = partition.constraints.rows()[~np.array(partition.bound, dtype=bool)]
+    margins = others @ best
+    tight = others[margins < 1 + 1e-6]
     _, residual = nnls(np.vstack([tight, soft.rows, -soft.rows]).T, best)
     run = hm.flow(problem, until_log_time=LATE)
-    late = Hypothesis("the flow is late", bool(run.times[-1] > LATE - 1e-6) or None, run.event)
-    gap = hm.cosine_distance(found.parts(run.p)[1], best)
-    length = float(np.linalg.norm(best))
+    hypotheses.append(Hypothesis("the flow is late", bool(run.times[-1] > LATE - 1e-6) or None, run.event))
+    gap = hm.cosine_distance(soft.decomposition.parts(run.p)[1], best)
     measured = {
-        "smallest margin": float(others.min()),
+        "smallest margin": float(margins.min()),
         "largest tie": float(np.abs(soft.rows @ best).max()),
-        "optimality residual": residual / length,
+        "optimality residual": residual / float(np.linalg.norm(best)),
         "1 - cos of the flow": gap,
     }
     errors = (1 - measured["smallest margin"], measured["largest tie"], measured["optimality residual"])
-    return Outcome((*hypotheses, late), min(1 - max(errors) / 1e-6, 1 - gap / NEAR), measured)
+    return Outcome(hypotheses, min(1 - max(errors) / 1e-6, 1 - gap / NEAR), measured)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from functools import partial
 
 import numpy as np
 
@@ -16,21 +16,24 @@ ROUNDING = 1e-9  # what a sum of doubles may add to an identity
 
 
 def separable(
-    problem: hm.Problem, norm: str, selection: Iterable[int] | None = None, given: tuple[Hypothesis, ...] = ()
+    problem: hm.Problem,
+    norm: str,
+    selection: Iterable[int] | None = None,
+    before: tuple[Hypothesis, ...] = (),
 ) -> hm.MaxMargin:
     """The max margin of a selection, the best tokens by default.
 
-    If one of its conditions is not met, the test ends with this condition after ``given``.
+    If one of its conditions is not met, the test ends with this condition after those ``before``.
     """
-    need(*given, fixed_scores(problem))
+    need(*before, fixed_scores(problem))
     hypotheses, tokens = one_selection(problem, selection)
-    for met in (*hypotheses, decreasing_loss(problem)):
-        need(*given, met)
+    for condition in (*hypotheses, decreasing_loss(problem)):
+        need(*before, condition)
     best = hm.max_margin(problem, tokens, norm=norm)
     if not best.is_certified:
-        known = None if best.is_feasible is None or best.is_feasible else False
-        need(*given, Hypothesis("selection separable", known, best.status))
-    need(*given, Hypothesis("a token competes", best.p_norm != 0, 0))
+        verdict = False if best.is_feasible is False else None
+        need(*before, Hypothesis("selection separable", verdict, best.status))
+    need(*before, Hypothesis("a token competes", best.p_norm != 0, 0))
     return best
 
 
@@ -47,15 +50,8 @@ def no_still_coordinate(best: hm.MaxMargin) -> Hypothesis:
     return Hypothesis("no coordinate of D'y is zero", bool(pull.min() > ROUNDING * pull.max()), pull.tolist())
 
 
-def trained(
-    problem: hm.Problem | hm.dynamics.Model,
-    step: hm.optim.Optimizer | tuple[hm.optim.Optimizer, hm.optim.Optimizer],
-    *,
-    record: Any = (),
-    **options: Any,
-) -> hm.Run:
-    """`train` without its warning of a rate that is too large: what happens there is what is tested."""
-    return train_quietly(problem, step, record=record, **options)
+# `train` without its warning of a rate that is too large: what happens there is what is tested
+trained = partial(train_quietly, record=())
 
 
 def has_queries(problem: hm.Problem) -> Hypothesis:
@@ -72,25 +68,24 @@ def chosen(run: hm.Run) -> Hypothesis:
 
 
 def run_margin(
-    problem: hm.Problem, run: hm.Run, norm: str, *given: Hypothesis
+    problem: hm.Problem, run: hm.Run, norm: str, *before: Hypothesis
 ) -> tuple[Hypothesis, hm.MaxMargin]:
     """Return the hypothesis that a run selects one token per input, and the max margin of these tokens.
 
-    If one of the conditions is not met, the test ends with it after ``given``.
+    If one of the conditions is not met, the test ends with it after those ``before``.
     """
     one = chosen(run)
-    need(*given, one)
-    return one, separable(problem, norm, one.measured, given=given)
+    need(*before, one)
+    return one, separable(problem, norm, one.measured, before)
 
 
 def selects(run: hm.Run, best: hm.MaxMargin) -> Hypothesis:
     """The hypothesis that a run came to select what the max margin is of."""
-    found = chosen(run)
-    same = bool(found.holds) and found.measured == tuple(best.selection or ())
-    return Hypothesis("the run selects these tokens", same, found.measured)
+    one = chosen(run)
+    same = bool(one.holds) and one.measured == tuple(best.selection or ())
+    return Hypothesis("the run selects these tokens", same, one.measured)
 
 
 def row_margins(best: hm.MaxMargin, points: np.ndarray) -> np.ndarray:
     """The least margin of the rows at every point."""
-    least: np.ndarray = (np.atleast_2d(points) @ best.constraints.rows().T).min(axis=1)
-    return least
+    return np.asarray((np.atleast_2d(points) @ best.constraints.rows().T).min(axis=1))

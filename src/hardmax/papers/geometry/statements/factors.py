@@ -39,8 +39,8 @@ def balanced(W: np.ndarray, m: int) -> tuple[np.ndarray, np.ndarray]:
 
 def sizes(K: np.ndarray, Q: np.ndarray) -> np.ndarray:
     """Return the sizes of factors that joint training, block training and Muon make small."""
-    first, second = (np.linalg.norm(each) for each in (K, Q))
-    top, other = (np.linalg.norm(each, 2) for each in (K, Q))
+    first, second = np.linalg.norm(K), np.linalg.norm(Q)
+    top, other = np.linalg.norm(K, 2), np.linalg.norm(Q, 2)
     return np.array([(first**2 + second**2) / 2, max(first, second) ** 2, max(top, other) ** 2])
 
 
@@ -72,14 +72,14 @@ def factored_norms(
         A = np.eye(m) + chance.uniform(0.0, 1.0) * chance.normal(size=(m, m)) / math.sqrt(m)
         if np.linalg.cond(A) < 1e3:
             lowest = np.minimum(lowest, sizes(K @ A, Q @ np.linalg.inv(A).T) / least - 1)
-    found = {
+    measured = {
         "rank": rank,
         "norms": least.tolist(),
         "attained over them": (1 + attained).tolist(),
         "least of random factors over them": (1 + lowest).tolist(),
     }
     slack = min(float(lowest.min()), -float(np.abs(attained).max())) + ROUNDING
-    return Outcome(hypotheses, slack / ROUNDING, found)
+    return Outcome(hypotheses, slack / ROUNDING, measured)
 
 
 @statement(
@@ -107,12 +107,12 @@ def factored_optimum(
         Hypothesis("unique multipliers", point.unique or None),
     )
     top, share = point.operator_norm, point.interval[0] / best.margin  # a share of 1 is optimal
-    found = {"|M|_op": top, "margin over the largest": share}
+    slack = None  # too near to tell
     if top <= 1 + 10 * SOLVED:
-        return Outcome(hypotheses, 1 - (1 - share) / (100 * SOLVED), found)
-    if top < 1 + 1000 * SOLVED:  # too near to tell
-        return Outcome(hypotheses, None, found)
-    return Outcome(hypotheses, (1 - share) / SOLVED - 1, found)
+        slack = 1 - (1 - share) / (100 * SOLVED)
+    elif top >= 1 + 1000 * SOLVED:
+        slack = (1 - share) / SOLVED - 1
+    return Outcome(hypotheses, slack, {"|M|_op": top, "margin over the largest": share})
 
 
 def _stationary(best: hm.MaxMargin, rank: int, rng: int) -> tuple[np.ndarray, np.ndarray] | None:
@@ -131,25 +131,20 @@ def _stationary(best: hm.MaxMargin, rank: int, rng: int) -> tuple[np.ndarray, np
 
     def slopes(x: np.ndarray) -> np.ndarray:
         K, Q = split(x)
-        return np.concatenate(
-            [(R @ Q).reshape(len(R), -1), (R.transpose(0, 2, 1) @ K).reshape(len(R), -1)], 1
-        )
+        parts = (R @ Q, R.transpose(0, 2, 1) @ K)
+        return np.concatenate([part.reshape(len(R), -1) for part in parts], 1)
 
-    ends: list[Any] = []
-    for _ in range(6):
-        start = math.sqrt(best.p_norm) * chance.normal(size=(rows + columns) * rank)
-        ends.append(
-            minimize(
-                lambda x: float(x @ x) / 2,
-                start,
-                jac=lambda x: x,
-                method="SLSQP",
-                constraints={"type": "ineq", "fun": excess, "jac": slopes},
-                options={"ftol": 1e-15, "maxiter": 500},
-            )
-        )
-    good = [each for each in ends if float(excess(each.x).min()) > -1e-7]
-    return split(min(good, key=lambda each: float(each.fun)).x) if good else None
+    problem: dict[str, Any] = {
+        "fun": lambda x: float(x @ x) / 2,
+        "jac": lambda x: x,
+        "method": "SLSQP",
+        "constraints": {"type": "ineq", "fun": excess, "jac": slopes},
+        "options": {"ftol": 1e-15, "maxiter": 500},
+    }
+    size = (rows + columns) * rank
+    ends = [minimize(x0=math.sqrt(best.p_norm) * chance.normal(size=size), **problem) for _ in range(6)]
+    good = [end for end in ends if float(excess(end.x).min()) > -1e-7]
+    return split(min(good, key=lambda end: float(end.fun)).x) if good else None
 
 
 RATE = 0.03  # over the square root of the step
@@ -164,13 +159,7 @@ PROVED = 1e-9  # relative distance of the two bounds of a margin
 NORMS = {"joint": "nuclear", "block": "nuclear", "muon": "spectral"}
 
 
-def _trained(
-    problem: hm.Problem,
-    step: hm.optim.Optimizer | tuple[hm.optim.Optimizer, hm.optim.Optimizer],
-    m: int,
-    steps: int,
-    rng: int,
-) -> hm.Run:
+def _trained(problem: hm.Problem, step: Any, m: int, steps: int, rng: int) -> hm.Run:
     """Factors of m columns, from a small random start."""
     draw = generator(rng)
     start = tuple(SMALL * draw.normal(size=(side, m)) for side in problem.shape)
@@ -198,20 +187,15 @@ def norm_of_factors(
 ) -> Outcome:
     """From small factors with falling steps: ``rule`` is joint, block or muon, whose steps take longer."""
     hypotheses = need(fixed_scores(problem), has_queries(problem))
-    one = hm.optim.Normalized(RATE, decay=0.5)
-    muon = hm.optim.Spectral(RATE, decay=0.5)
-    steps_of: dict[str, hm.optim.Optimizer | tuple[hm.optim.Optimizer, hm.optim.Optimizer]] = {
-        "joint": one,
-        "block": (one, one),
-        "muon": (muon, muon),
-    }
-    run = _trained(problem, steps_of[rule], max(problem.shape) + 1, steps, rng)
-    said, best = run_margin(problem, run, NORMS[rule], *hypotheses)
+    one, muon = hm.optim.Normalized(RATE, decay=0.5), hm.optim.Spectral(RATE, decay=0.5)
+    step = {"joint": one, "block": (one, one), "muon": (muon, muon)}[rule]
+    run = _trained(problem, step, max(problem.shape) + 1, steps, rng)
+    selected, best = run_margin(problem, run, NORMS[rule], *hypotheses)
     goes_on = Hypothesis("the run goes on", run.event is None, run.event)
-    attracts = strong(problem, best)
     early, late = (best.margin_gap(run.points[k]) for k in (-2, -1))
-    found = {"norm": best.norm, "deficit after a tenth of the steps": early, "deficit": late}
-    return Outcome((*hypotheses, said, attracts, goes_on), fallen(early, late), found)
+    measured = {"norm": best.norm, "deficit after a tenth of the steps": early, "deficit": late}
+    conditions = (*hypotheses, selected, strong(problem, best), goes_on)
+    return Outcome(conditions, fallen(early, late), measured)
 
 
 def sign_matrices(shape: tuple[int, ...]) -> np.ndarray:
@@ -225,8 +209,8 @@ def projective_norm(matrices: np.ndarray, W: np.ndarray) -> float | None:
     from scipy.optimize import linprog
 
     size = np.abs(W).max()
-    found = linprog(np.ones(len(matrices)), A_eq=matrices.T, b_eq=W.ravel() / size, method="highs")
-    return float(found.fun) * size if found.status == 0 else None
+    best = linprog(np.ones(len(matrices)), A_eq=matrices.T, b_eq=W.ravel() / size, method="highs")
+    return float(best.fun) * size if best.status == 0 else None
 
 
 def cut_norm(M: np.ndarray) -> float:
@@ -243,11 +227,11 @@ def projective_margin(matrices: np.ndarray, rows: np.ndarray) -> float | None:
     from scipy.optimize import linprog
 
     reach = -rows.reshape(len(rows), -1) @ matrices.T
-    found = linprog(np.ones(len(matrices)), A_ub=reach, b_ub=-np.ones(len(rows)), method="highs")
-    if found.status != 0:
+    best = linprog(np.ones(len(matrices)), A_ub=reach, b_ub=-np.ones(len(rows)), method="highs")
+    if best.status != 0:
         return None
-    weights = np.maximum(-found.ineqlin.marginals, 0.0)
-    lower = float((-reach @ found.x).min() / found.x.sum())
+    weights = np.maximum(-best.ineqlin.marginals, 0.0)
+    lower = float((-reach @ best.x).min() / best.x.sum())
     upper = cut_norm(np.tensordot(weights, rows, 1)) / float(weights.sum())
     return lower if upper - lower <= PROVED * upper else None
 
@@ -272,23 +256,21 @@ def signs_of_factors(
     narrow = sum(problem.shape) <= WIDEST or None
     small = Hypothesis("rows and columns of W at most 10", narrow, problem.shape)
     hypotheses = need(fixed_scores(problem), has_queries(problem), small)
-    step = (
-        hm.optim.Sign(RATE, decay=0.5) if rule == "sign" else hm.optim.Adam(RATE, (0.9, 0.99), 0.0, decay=0.5)
-    )
+    sign, adam = hm.optim.Sign(RATE, decay=0.5), hm.optim.Adam(RATE, (0.9, 0.99), 0.0, decay=0.5)
+    step = sign if rule == "sign" else adam
     run = _trained(problem, (step, step), factors, steps, rng)
-    said, best = run_margin(problem, run, "l2", *hypotheses)
+    selected, best = run_margin(problem, run, "l2", *hypotheses)
     matrices, rows = sign_matrices(problem.shape), best.constraints.rows()
     most = projective_margin(matrices, rows.reshape(-1, *problem.shape))
-    deficits = []
-    for p in (run.points[-2], run.points[-1]):
-        size = projective_norm(matrices, np.asarray(p))
-        if most is None or size is None:
-            return Outcome((*hypotheses, said), None)
-        deficits.append(1 - float((rows @ p).min()) / (size * most))
-    early, late = deficits
-    found = {"margin": most, "deficit after a tenth of the steps": early, "deficit": late}
+    sizes = [projective_norm(matrices, np.asarray(p)) for p in run.points[-2:]]
+    if most is None or None in sizes:
+        return Outcome((*hypotheses, selected), None)
+    pairs = zip(run.points[-2:], sizes, strict=True)
+    early, late = (1 - float((rows @ p).min()) / (size * most) for p, size in pairs if size is not None)
+    measured = {"margin": most, "deficit after a tenth of the steps": early, "deficit": late}
     goes_on = Hypothesis("the run goes on", run.event is None, run.event)
     # which other selections attract in this norm is not known: one that scores best does in every norm
-    is_best = hm.best_tokens(problem).sets == tuple((t,) for t in said.measured)
-    attracts = Hypothesis("the best tokens, one per input, are selected", is_best or None, said.measured)
-    return Outcome((*hypotheses, said, attracts, goes_on), fallen(early, late), found)
+    is_best = hm.best_tokens(problem).sets == tuple((t,) for t in selected.measured)
+    best_ones = "the best tokens, one per input, are selected"
+    attracts = Hypothesis(best_ones, is_best or None, selected.measured)
+    return Outcome((*hypotheses, selected, attracts, goes_on), fallen(early, late), measured)

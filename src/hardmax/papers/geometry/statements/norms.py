@@ -31,13 +31,13 @@ def attracting_selections(problem: hm.Problem, *, norms: tuple[str, ...] = ("l1"
         Hypothesis("keys of several dimensions", problem.d > 1, problem.d),
         Hypothesis("several norms", len({hm.margin.norm(each).name for each in norms}) > 1, norms),
     )
-    found = {
+    words = {
         each.selection: tuple(hm.attracts(problem, each.selection, norm=norm).written for norm in norms)
         for each in hm.selections(problem, limit=MOST)
     }
-    apart = {tokens: said for tokens, said in found.items() if {"strong", "no"} <= set(said)}
-    measured = {"selections": len(found), "attracting in some norms only": len(apart)}
-    return Outcome(hypotheses, 1.0 if apart else -1.0, measured, witness=apart)
+    differing = {tokens: row for tokens, row in words.items() if {"strong", "no"} <= set(row)}
+    measured = {"selections": len(words), "attracting in some norms only": len(differing)}
+    return Outcome(hypotheses, 1.0 if differing else -1.0, measured, witness=differing)
 
 
 @statement(
@@ -59,39 +59,33 @@ def strong_attracts(
 ) -> Outcome:
     """From a point far out, a little off the max margin; step t moves no margin by more than 1/sqrt t."""
     best = separable(problem, norm, selection)
-    word = Hypothesis(
-        "strong", hm.attracts(problem, best).written == "strong", hm.attracts(problem, best).written
-    )
-    need(word)
-    p = best.need()
+    word = hm.attracts(problem, best).written
+    strong = need(Hypothesis("strong", word == "strong", word))
+    p, rows, ball = best.need(), best.constraints.rows(), hm.margin.norm(norm)
     off = generator(rng).normal(size=p.shape)
-    start = FAR * (p + TILT * best.p_norm / hm.margin.norm(norm).value(off) * off)
-    kept = bool((best.constraints.rows() @ start.ravel() > FAR / 2).all())
-    inside = Hypothesis("the start is in the cone", kept or None, best.margin_gap(start))
-    dual = hm.margin.norm(norm).dual
-    rate = 1 / max(dual.value(row) for row in best.constraints.rows())
-    run = trained(problem, hm.optim.Normalized(rate, norm=norm, decay=0.5), steps=steps, start=start)
+    start = FAR * (p + TILT * best.p_norm / ball.value(off) * off)
+    is_inside = bool((rows @ start.ravel() > FAR / 2).all())
+    inside = Hypothesis("the start is in the cone", is_inside or None, best.margin_gap(start))
+    rule = hm.optim.Normalized(1 / max(ball.dual.value(row) for row in rows), norm=norm, decay=0.5)
+    run = trained(problem, rule, steps=steps, start=start)
     most, last = max(best.margin_gap(p) for p in run.points), run.margin_gap(best)
     end = run.selection
-    told_apart = Hypothesis("the end selects one token per input", end.is_unique or None)
-    if not told_apart.holds:  # keys that doubles hardly tell apart
-        return Outcome((word, inside, told_apart))
+    if not end.is_unique:  # keys that doubles hardly tell apart
+        return Outcome((*strong, inside, Hypothesis("the end selects one token per input", None)))
     stays = end.tokens == tuple(best.selection or ())
-    found = {"largest deficit": most, "at the end": last, "selection kept": stays, "event": run.event}
+    measured = {"largest deficit": most, "at the end": last, "selection kept": stays, "event": run.event}
     none = most <= ROUNDING  # as in one dimension, where there is one direction
     slack = 0.0 if none else 1 - last / (FALL * most)
-    return Outcome((word, inside), slack if stays else -1.0, found, vacuous=none)
+    return Outcome((*strong, inside), slack if stays else -1.0, measured, vacuous=none)
 
 
 @printed("D-ERR-5")
 def one_bias_for_all(problem: hm.Problem) -> Outcome:
     """Test the printed sentence: a selection that attracts in l1 attracts in linf too, and vice versa."""
-    hypotheses = need(
-        distinct_scores(problem), Hypothesis("keys of several dimensions", problem.d > 1, problem.d)
-    )
-    apart = {}
+    several = Hypothesis("keys of several dimensions", problem.d > 1, problem.d)
+    hypotheses, differing = need(distinct_scores(problem), several), {}
     for each in hm.selections(problem, limit=16):
-        said = {hm.attracts(problem, each.selection, norm=name).written for name in ("l1", "linf")}
-        if said == {"strong", "no"}:
-            apart[str(each.selection)] = sorted(said)
-    return Outcome(hypotheses, (-1.0, "fractions") if apart else 1.0, {"apart": apart})
+        words = {hm.attracts(problem, each.selection, norm=name).written for name in ("l1", "linf")}
+        if words == {"strong", "no"}:
+            differing[str(each.selection)] = sorted(words)
+    return Outcome(hypotheses, (-1.0, "fractions") if differing else 1.0, {"apart": differing})
