@@ -310,14 +310,12 @@ STATEMENTS: dict[str, list[tuple[str, str, Text, Text, str]]] = {
             "    within = path_bound(",
             "undecided",
         ),
-    ],
-    f"{B}/index.py": [
-        ("B-NEW-4", "B-FIG-8", "asked = 1 - found.sum", "asked = found.sum", "fails"),
+        ("B-NEW-4", "B-FIG-8", "total = 1 - infinity.sum", "total = infinity.sum", "fails"),
         (
             "B-NEW-4",
             "random keys in space",
-            "asked = 1 - found.sum",
-            "asked = 1 - len(found.directions)",
+            "total = 1 - infinity.sum",
+            "total = 1 - len(infinity.directions)",
             "undecided",
         ),
         (
@@ -671,8 +669,6 @@ STATEMENTS: dict[str, list[tuple[str, str, Text, Text, str]]] = {
             'norm="l2").written for norm in norms',
             "undecided",
         ),
-    ],
-    f"{D}/factors.py": [
         ("D-CONJ-1", "w22, Muon", '"muon": "spectral"', '"muon": "nuclear"', "undecided"),
         ("D-CONJ-2", "w22", "return lower if", "return 2 * lower if", "undecided"),
         (

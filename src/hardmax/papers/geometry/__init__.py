@@ -32,8 +32,7 @@ PAPER = Paper(
     __name__,
     statements=located(
         "statements",
-        "norms D-CONJ-0 D-THM-4",
-        "factors D-CONJ-1 D-CONJ-2 D-THM-1 D-THM-2",
+        "norms D-CONJ-0 D-THM-4 D-CONJ-1 D-CONJ-2 D-THM-1 D-THM-2",
         "steps D-CONJ-3 D-THM-3 D-THM-5 D-THM-6 D-THM-7 D-THM-9 D-THM-9b D-THM-10",
         "split D-CONJ-4 D-CONJ-5 D-THM-8 D-THM-11 D-THM-12",
         "classes D-THM-13 D-THM-14 D-THM-15",

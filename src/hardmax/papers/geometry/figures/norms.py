@@ -244,7 +244,7 @@ def draw_factors(tables: Tables, canvas: Canvas) -> None:
 )
 def fig_factors(setting: Setting) -> Findings:
     """Factors trained in three ways from one small start, and with one column; W by itself next to them."""
-    spectra = []
+    spectra: list[dict[str, Any]] = []
     tokens: dict[tuple[str, str], tuple[int, ...]] = {}
     gaps: dict[tuple[str, str], tuple[np.ndarray, np.ndarray]] = {}
     margins: dict[tuple[str, str], float] = {}

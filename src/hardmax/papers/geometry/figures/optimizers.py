@@ -255,8 +255,8 @@ def fig_rates(setting: Setting) -> Findings:
         ends[name] = [_deficit(_run(problem, name, rate, last), best[name]) for rate in rates]
         setting.progress((done + 1) / (len(RULES) + 1))
     stuck = [_deficit(_run(problem, name, rate, last), best[name]) for name, rate in STUCK]
-    calm, swinging = [], []  # by how much two successive steps differ at the end, as a share of the rate
-    for factor, shares in ((0.98, calm), (1.02, swinging)):
+    swings: dict[float, list[float]] = {0.98: [], 1.02: []}
+    for factor, shares in swings.items():  # by how much two steps differ at the end, as a share of the rate
         for name in CRITICAL:
             rate = factor * critical[name]
             points = _run(problem, name, rate, last, list(range(last - 4, last + 1))).points[-4:]
@@ -264,8 +264,8 @@ def fig_rates(setting: Setting) -> Findings:
     cycle = _run(problem, "l1", 1.0, 100)
     claims = {
         "critical": list(critical.values()),
-        "calm": calm,
-        "swinging": swinging,
+        "calm": swings[0.98],
+        "swinging": swings[1.02],
         "stuck": stuck,
         "euclidean": last * _deficit(_run(problem, "l2", 3.0, last), best["l2"]),
         "sign-small": last * _deficit(_run(problem, "linf", 0.055, last), best["linf"]),

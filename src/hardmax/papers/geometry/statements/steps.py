@@ -14,6 +14,7 @@ import numpy as np
 
 import hardmax as hm
 from hardmax._lib.expect import generator
+from hardmax.limits.late import period
 from hardmax.papers.checking.balls import BallProblem, has_balls
 from hardmax.papers.checking.check import Hypothesis, Outcome, need, printed, statement
 from hardmax.papers.checking.common import distinct_scores, fixed_scores, late_for, unit_length
@@ -122,14 +123,6 @@ def steepest_threshold(
     return Outcome((smooth, *hypotheses), slack, measured)
 
 
-def period(moves: np.ndarray) -> int | None:
-    """The least period of the moves, all of which repeat."""
-    for length in range(1, min(LONGEST, len(moves) // 3) + 1):
-        if np.array_equal(moves[length:], moves[:-length]):
-            return length
-    return None
-
-
 @statement(
     "D-THM-6",
     "Sign and coordinate descent with a constant step need not maximize the margin",
@@ -156,7 +149,7 @@ def constant_steps(
         return Outcome((Hypothesis("the run repeats itself", True, run.p),), 1.0, measured, witness=run.p)
     need(Hypothesis("the run goes on", run.event is None, run.event))
     moves = np.rint(np.diff(np.asarray(run.points)[1:], axis=0) / rate).astype(int)
-    length = period(moves)
+    length = period(moves, min(LONGEST, len(moves) // 3), 0.0) if len(moves) else None
     hypotheses = need(Hypothesis("the moves repeat", length is not None or None, length))
     assert length is not None
     mean = [Fraction(int(total), length) for total in moves[-length:].sum(axis=0)]  # over the rate

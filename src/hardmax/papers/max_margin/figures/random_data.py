@@ -171,7 +171,7 @@ UNDAMPED, SINGLE = "float64, no ε", "float32, ε = 1e-09"
 class TrialTally:
     """Counts and correlations of some trials.
 
-    ``lmm`` and ``gmm`` count the locally and the globally optimal ones, ``negative`` those in which a neighbor
+    ``lmm`` and ``gmm`` count the locally and globally optimal ones, ``negative`` those in which a neighbor
     scores higher. ``gaps`` and ``misalignments`` (1 - cos) are those of the saturated trials, as are the mean
     and the ``least`` correlation (cos).
     """

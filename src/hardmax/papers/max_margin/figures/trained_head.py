@@ -194,8 +194,8 @@ def fig_3c(setting: Setting) -> Findings:
     """The run of B-FIG-3a; the paper's formula takes the top token, its curve the optimal one (B-ERR-06)."""
     path = train("B-FIG-3a")
     steps = np.arange(plane.SHOWN + 1)
-    optimal = np.array([np.mean([s[1] for s in path.attention(t)]) for t in steps])
-    top = np.array([1 - path.off_top_attention(t) for t in steps])
+    optimal = np.array([np.mean([s[1] for s in path.attention(t)]) for t in steps.tolist()])
+    top = np.array([1 - path.off_top_attention(t) for t in steps.tolist()])
     # the mean of 1/(1 + exp(-u_i)) over the inputs is exp of minus the logistic loss
     heads = [with_readout(path.problem, v) for v in np.asarray(path.v_points)[steps]]
     u = [settle_at(head, p).u for head, p in zip(heads, path.points, strict=False)]
@@ -322,10 +322,8 @@ def fig_rho(setting: Setting) -> Findings:
         "paths": {"rho": np.array(list(paths)), "degrees": degrees(np.array(list(paths.values())))},
         "balance": ramp,
     }
-    limit, low, high = (
-        hm.directions.interpolated_max_margin(data, rho, tokens)
-        for data, rho, tokens in ((problem, 1.0, BEST), (jumpy, 1.0, "best"), (jumpy, 8.0, "best"))
-    )
+    limit = hm.directions.interpolated_max_margin(problem, 1.0, BEST)
+    low, high = (hm.directions.interpolated_max_margin(jumpy, rho, "best") for rho in (1.0, 8.0))
     others = [float(degrees(runs[rho].p)) - _limit(problem, rho) for rho in (0.5, 0.75, 0.9, 1.25, 1.5, 2.0)]
     tokens = {rho: runs[rho].selection.tokens for rho in SMALL}
     selections = [low.selection, high.selection]

@@ -51,7 +51,7 @@ def global_convergence(problem: hm.Problem, *, start: Any = None) -> Outcome:
         path = hm.flow(problem, start=start, until_norm=FAR * unit)
         proof = None if path.event is None else stationary_near(problem, path.p, 1e-6 * unit)
         where = (None, None) if path.event is None else (path.p, (-1.0, proof))
-        measured = {"norm": path.p_norm, "event": path.event}
+        measured: dict[str, Any] = {"norm": path.p_norm, "event": path.event}
         return Outcome(hypotheses, measured=measured, witness=where[0], paper_slack=where[1])
     path = hm.flow(problem, start=start, until_norm=FAR * best.p_norm)
     measured = {"norm": path.p_norm, "event": path.event}

@@ -247,7 +247,7 @@ def selection_depends_on_rho(
 ) -> Outcome:
     """The late path; ``selection`` fixes the tokens beforehand, which the statement warns against."""
     hypotheses = need(*_trainable_head(problem))
-    fixed = "best" if selection is None else selection
+    fixed: Any = "best" if selection is None else selection
     try:
         limit = hm.directions.interpolated_max_margin(problem, rho, fixed)
     except ValueError as reason:

@@ -1,6 +1,7 @@
-"""Theorem 1, the first-order correction of the regularization path (B-NEW-2), and late descent (B-NEW-3).
+"""Theorem 1, its first-order correction (B-NEW-2), late descent (B-NEW-3), and infinity (B-NEW-4).
 
-Late normalized descent is gradient descent on a convex function, with a stability threshold.
+Late normalized descent is gradient descent on a convex function, with a stability threshold. By the index
+theorem of attention, stationary points and directions at infinity balance.
 """
 
 from __future__ import annotations
@@ -12,8 +13,11 @@ from typing import Any
 import numpy as np
 
 import hardmax as hm
+from hardmax.directions.critical import LIMIT, CriticalDirections, critical_directions
+from hardmax.limits.field import DescentField, degree
+from hardmax.limits.stationary import stationary_points
 from hardmax.papers.checking import common
-from hardmax.papers.checking.check import Hypothesis, Outcome, statement, unmet, unsaid
+from hardmax.papers.checking.check import Hypothesis, Outcome, need, statement, unmet, unsaid
 from hardmax.papers.max_margin.statements.lemmas import best_direction
 from hardmax.papers.max_margin.statements.local import local_hypotheses
 
@@ -160,3 +164,85 @@ def late_descent(problem: hm.Problem, *, selection: Iterable[int] | None = None)
         "|w|": float(np.linalg.norm(late.w)),
     }
     return Outcome(hypotheses, settled if above.swing > 0 and below.swing == 0 else -1.0, measured)
+
+
+DIGITS = 1e-3  # largest rounding error of a logit on the late sphere
+PROOF = "infinity in fractions; the degree beyond a radius that bounds every stationary point"
+MISSING = "a stationary point is missing"
+
+
+def empty_beyond(problem: hm.Problem, infinity: CriticalDirections) -> float:
+    """A radius beyond which there is no stationary point, from the gaps at infinity.
+
+    Every direction is a positive combination of at most r corners, so one of them has a share of 1/r or more,
+    and rows within gap/r of the least margin count together at that corner. There they are independent, with
+    the least singular value |longest row| / spread; the others are smaller by exp(-R gap/r).
+    """
+    share = infinity.gap / infinity.dimension
+    return common.late_radius(problem, share) + math.log(infinity.spread) / share
+
+
+def morse_quotient(indices: Iterable[int]) -> list[int]:
+    """Coefficients of Q in sum x^index = 1 + (1 + x) Q(x), lowest first, then the remainder."""
+    counts = np.bincount(list(indices), minlength=1)
+    counts[0] -= 1
+    quotient: list[int] = []
+    for count in counts.tolist():
+        quotient.append(int(count) - (quotient[-1] if quotient else 0))
+    return quotient
+
+
+@statement(
+    "B-NEW-4",
+    "The index theorem of attention",
+    "(-1)^index of the finite stationary points and (-1)^(m_-) of the critical directions at infinity sum to "
+    "1; the sum of x^index and x^(m_-) is 1 + (1 + x) Q(x), and no coefficient of Q is negative.",
+    label="derived",
+)
+def index_theorem(problem: hm.Problem, *, limit: int = LIMIT) -> Outcome:
+    """Infinity in fractions, against the degree of the gradient on a late circle or sphere.
+
+    On the line and in the plane finite stationary points are listed too, for Morse's inequality.
+    """
+    hypotheses = need(common.fixed_scores(problem))
+    infinity = critical_directions(problem, limit=limit)
+    whole = infinity.status == "complete" or None
+    rows = infinity.degenerate[0] if infinity.degenerate else "independent, no multiplier is zero"
+    hypotheses.need(
+        common.decreasing_loss(problem),
+        Hypothesis("nondegenerate at infinity", False if infinity.degenerate else whole, rows),
+    )
+    field, radius = DescentField(problem), empty_beyond(problem, infinity)
+    reached = radius * field.unit * np.finfo(float).eps <= DIGITS and field.d == infinity.dimension
+    hypotheses.need(
+        Hypothesis("at most 3 dimensions", infinity.dimension <= 3 or None, infinity.dimension),
+        Hypothesis("a late sphere in reach", reached or None, radius),
+    )
+    turns = {degree(field, R, infinity.corners) for R in (radius, 2 * radius)}
+    total = 1 - infinity.sum  # of (-1)^index of the finite stationary points
+    at_infinity = [direction.index for direction in infinity.directions]
+    measured = {
+        "indices at infinity": at_infinity,
+        "sum at infinity": infinity.sum,
+        "radius": radius,
+        "degree of the gradient": sorted(turns, key=str),
+        "1 - sum at infinity": total,
+    }
+    if len(turns) > 1 or None in turns:
+        return Outcome(hypotheses, None, measured)
+    (turn,) = turns
+    if turn != total:
+        # turns below a right angle, with logits good to 1e-3, cannot be miscounted; triangles in space could
+        proof = PROOF if infinity.dimension <= 2 else None
+        return Outcome(hypotheses, -1.0, measured, witness=[turn, at_infinity], proof=proof)
+    slack: float | None = 1.0
+    if infinity.dimension <= 2:
+        points = stationary_points(field, radius, infinity.corners, turn)
+        finite = [point.index for point in points if point.index is not None]
+        measured["finite stationary points"] = [point.p for point in points]
+        measured["their indices"] = [point.index for point in points]
+        if len(finite) == len(points):
+            *quotient, rest = morse_quotient([*finite, *at_infinity])
+            measured["Q"] = quotient if rest == 0 and min(quotient, default=0) >= 0 else MISSING
+            slack = None if measured["Q"] == MISSING else 1.0
+    return Outcome(hypotheses, slack, measured)
