@@ -17,9 +17,8 @@ from hardmax.papers.checking.proof import balls
 from hardmax.papers.geometry.statements import instances as of_d
 from hardmax.papers.geometry.statements.common import separable
 from hardmax.papers.max_margin.statements import instances as of_b
-from hardmax.papers.max_margin.statements.index import morse_quotient
 from hardmax.papers.max_margin.statements.local import radius_for
-from hardmax.papers.max_margin.statements.paths import path_bound
+from hardmax.papers.max_margin.statements.paths import morse_quotient, path_bound
 from hardmax.papers.next_token.figures.bounds import vacuity
 from hardmax.papers.next_token.statements import instances as of_c
 from hardmax.papers.next_token.statements.gradients import projection

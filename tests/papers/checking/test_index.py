@@ -10,7 +10,7 @@ import pytest
 import hardmax as hm
 from hardmax.limits.field import DescentField, degree
 from hardmax.limits.stationary import stationary_points
-from hardmax.papers.max_margin.statements import index
+from hardmax.papers.max_margin.statements import paths
 
 from .soundness_index import draw, verdicts
 
@@ -27,7 +27,7 @@ def test_one_direction_too_few_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     """A planted error: infinity without one of its saddles is refuted by the winding number."""
     found = hm.critical_directions(hm.data.example("B-FIG-1b"))
     monkeypatch.setattr(
-        index, "critical_directions", lambda *_, **__: replace(found, directions=found.directions[:-1])
+        paths, "critical_directions", lambda *_, **__: replace(found, directions=found.directions[:-1])
     )
     check = hm.check_statement("B-NEW-4", hm.data.example("B-FIG-1b"))
     assert check.verdict == "fails"
@@ -35,7 +35,7 @@ def test_one_direction_too_few_fails(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_missing_finite_point_is_said_and_is_no_refutation(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(index, "stationary_points", lambda *a: stationary_points(*a)[1:])
+    monkeypatch.setattr(paths, "stationary_points", lambda *a: stationary_points(*a)[1:])
     check = hm.check_statement("B-NEW-4", hm.data.gaussian(n=4, T=4, d=2, rng=13))
     assert check.verdict == "undecided"
     assert check.measured["Q"] == "a stationary point is missing"
@@ -91,4 +91,4 @@ def test_scale_and_shift_change_nothing(change: Callable[[np.ndarray], np.ndarra
     "indices, wanted", [([0], [0]), ([0, 0, 1], [1, 0]), ([1], [-1, 2]), ([0, 1], [0, 1])]
 )
 def test_morse_quotient(indices: list[int], wanted: list[int]) -> None:
-    assert index.morse_quotient(indices) == wanted
+    assert paths.morse_quotient(indices) == wanted

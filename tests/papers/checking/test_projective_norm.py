@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import hardmax as hm
-from hardmax.papers.geometry.statements.factors import (
+from hardmax.papers.geometry.statements.norms import (
     cut_norm,
     projective_margin,
     projective_norm,

@@ -5,7 +5,7 @@ import pytest
 
 import hardmax as hm
 from hardmax.papers.figures.figure import Setting, recipes
-from hardmax.papers.max_margin.figures import cone, convergence, rates, rho
+from hardmax.papers.max_margin.figures import convergence
 from hardmax.papers.max_margin.figures import plane as runs
 from hardmax.papers.max_margin.figures import trained_head as joint
 
@@ -47,14 +47,14 @@ def test_other_data(monkeypatch):
 
 
 def test_a_radius_that_is_too_small(monkeypatch):
-    inside = cone._in_cone
-    monkeypatch.setattr(cone, "_in_cone", lambda found, radii, angles: 0.02 * inside(found, radii, angles))
+    inside = convergence._in_cone
+    monkeypatch.setattr(convergence, "_in_cone", lambda found, radii, angles: 0.02 * inside(found, radii, angles))
     assert {"stays", "rises"} <= fails("B-FIG-2")
 
 
 def test_equal_rivals_leave_no_offset(monkeypatch):
     keys = [[[2.5, 0.0], [1.5, 0.5], [1.5, -0.5]]]
-    monkeypatch.setattr(cone, "two_rivals", lambda: hm.Problem(keys, [[1.0, 0.0, 0.0]]))
+    monkeypatch.setattr(convergence, "two_rivals", lambda: hm.Problem(keys, [[1.0, 0.0, 0.0]]))
     assert fails("B-FIG-2") == {"left-at-first"}
 
 
@@ -70,13 +70,13 @@ def test_the_limits_of_the_two_joint_figures_differ(monkeypatch):
 
 
 def test_the_ratio_the_other_way_round(monkeypatch):
-    train = rho._train
-    monkeypatch.setattr(rho, "_train", lambda problem, ratio, record: train(problem, 1 / ratio, record))
+    train = joint._train
+    monkeypatch.setattr(joint, "_train", lambda problem, ratio, record: train(problem, 1 / ratio, record))
     assert {"trained", "agreement", "restarted", "switch-trained", "ramp-trained"} <= fails("B-FIG-RHO")
 
 
 def test_no_damping(monkeypatch):
-    monkeypatch.setattr(rates, "DAMPING", 0.0)
+    monkeypatch.setattr(convergence, "DAMPING", 0.0)
     assert fails("B-FIG-4") == {"damped-stalls"}
 
 
@@ -88,8 +88,8 @@ def test_no_damping(monkeypatch):
     ],
 )
 def test_another_loss(monkeypatch, instead, wanted):
-    made = rates.two_inputs
-    monkeypatch.setattr(rates, "two_inputs", lambda C, loss: made(C, instead if loss == "logistic" else loss))
+    made = convergence.two_inputs
+    monkeypatch.setattr(convergence, "two_inputs", lambda C, loss: made(C, instead if loss == "logistic" else loss))
     assert wanted <= fails("B-FIG-5")
 
 

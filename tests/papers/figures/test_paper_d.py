@@ -6,7 +6,7 @@ import pytest
 import hardmax as hm
 from hardmax.papers.figures.figure import Setting, recipes
 from hardmax.papers.figures.tables import part
-from hardmax.papers.geometry.figures import adam, cycles, factors, norms, rates
+from hardmax.papers.geometry.figures import norms, optimizers
 
 IDS = tuple(
     f"D-FIG-{name}"
@@ -98,16 +98,16 @@ def fails(id):
 def test_a_larger_epsilon_of_adam(monkeypatch):
     """With an epsilon Adam neither follows the growth law nor runs away."""
     plain = hm.optim.Adam
-    monkeypatch.setattr(adam.hm.optim, "Adam", lambda lr, betas, eps: plain(lr, betas, eps=1e-8))
+    monkeypatch.setattr(optimizers.hm.optim, "Adam", lambda lr, betas, eps: plain(lr, betas, eps=1e-8))
     assert {"growth", "growth-digits", "runaway", "after"} <= fails("D-FIG-ADAM")
 
 
 def test_a_larger_step(monkeypatch):
-    monkeypatch.setattr(rates, "RATES", {"quick": 3})
-    monkeypatch.setattr(rates, "STEPS", {"quick": 1000})
-    train = rates.train_quietly
+    monkeypatch.setattr(optimizers, "RATES", {"quick": 3})
+    monkeypatch.setattr(optimizers, "STEPS", {"quick": 1000})
+    train = optimizers.train_quietly
     monkeypatch.setattr(
-        rates,
+        optimizers,
         "train_quietly",
         lambda problem, step, **options: train(
             problem, hm.optim.Normalized(1.1 * step.lr, norm=step.norm), **options
@@ -120,15 +120,15 @@ def test_a_larger_step(monkeypatch):
 
 def test_a_smaller_rate_on_a_cycle(monkeypatch):
     """At a tenth of the rate normalized steps are not late yet, and sign descent has not gone astray."""
-    slow = {name: type(rule)(rule.lr / 10) for name, rule in cycles.RULES.items() if name != "Adam"}
-    monkeypatch.setattr(cycles, "RULES", slow | {"Adam": hm.optim.GD(0.01, norm="linf")})
+    slow = {name: type(rule)(rule.lr / 10) for name, rule in optimizers.CYCLE_RULES.items() if name != "Adam"}
+    monkeypatch.setattr(optimizers, "CYCLE_RULES", slow | {"Adam": hm.optim.GD(0.01, norm="linf")})
     assert {"sign", "astray", "order"} <= fails("D-FIG-CYCLES")
 
 
 def test_no_matrix_rule(monkeypatch):
     """Without Muon the factors keep low rank; a thousand steps are enough to see it."""
-    monkeypatch.setattr(factors, "STEPS", {"quick": 1000})
-    monkeypatch.setattr(factors, "WAYS", factors.WAYS | {"Muon": ((factors.RULE, factors.RULE), "spectral")})
+    monkeypatch.setattr(norms, "STEPS", {"quick": 1000})
+    monkeypatch.setattr(norms, "WAYS", norms.WAYS | {"Muon": ((norms.RULE, norms.RULE), "spectral")})
     assert {"early", "full", "tokens"} <= fails("D-FIG-FACTORS")
 
 

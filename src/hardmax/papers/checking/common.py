@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,7 @@ import numpy as np
 from hardmax.dynamics.measures import SignedLog
 from hardmax.margin.att_svm import max_margin
 from hardmax.margin.solution import MaxMargin
-from hardmax.papers.checking.check import Conditions, Hypothesis
+from hardmax.papers.checking.check import Conditions, Hypothesis, Unmet
 from hardmax.problem import Problem
 from hardmax.problem.selection import best_tokens
 
@@ -55,6 +55,17 @@ def second_gap(best: MaxMargin) -> float:
     return float(loose.min(initial=np.inf)) * best.margin
 
 
+def late_for(problem: Problem, best: MaxMargin) -> float:
+    """Return the norm of p from which a direction may be judged against p_mm: see `late_radius`."""
+    return late_radius(problem, min(best.margin, second_gap(best)))
+
+
+def along(best: MaxMargin) -> np.ndarray:
+    """Return p_mm/|p_mm|, of a selection that is known to be separable and to have a competitor."""
+    assert best.direction is not None
+    return best.direction
+
+
 def longest_difference(problem: Problem) -> float:
     """Return the largest distance of two keys of one input: logits move by at most this times |p|."""
     keys = problem.split(problem.keys[problem.tokens])
@@ -64,6 +75,15 @@ def longest_difference(problem: Problem) -> float:
 def unit_length(problem: Problem) -> float:
     """Return the |p| at which logits move by at most one; 1 if all keys are equal."""
     return 1 / (longest_difference(problem) or 1.0)
+
+
+def random_points(
+    problem: Problem, draws: int, chance: np.random.Generator, low: float, high: float
+) -> Iterator[np.ndarray]:
+    """Draw normal points whose scale runs from ``low`` to ``high`` times `unit_length`, evenly in the log."""
+    unit = unit_length(problem)
+    for scale in np.geomspace(low * unit, high * unit, draws):
+        yield scale * chance.normal(size=problem.d)
 
 
 def with_copies(problem: Problem, sets: Iterable[Iterable[int]]) -> list[tuple[int, ...]]:
@@ -96,7 +116,7 @@ def unit_directions(d: int, count: int, rng: np.random.Generator) -> np.ndarray:
 
 
 def cone_directions(
-    q: np.ndarray, mu: float, count: int, rng: np.random.Generator, *, boundary: bool = False
+    q: np.ndarray, mu: float, count: int, chance: np.random.Generator, *, boundary: bool = False
 ) -> np.ndarray:
     """Return unit vectors with 1 - cos to the unit vector q of at most mu, or exactly mu on the boundary.
 
@@ -104,10 +124,10 @@ def cone_directions(
     """
     if q.size == 1:
         return np.tile(q, (count, 1))
-    across = rng.normal(size=(count, q.size))
+    across = chance.normal(size=(count, q.size))
     across -= np.outer(across @ q, q)
     across /= np.linalg.norm(across, axis=1, keepdims=True)
-    gaps = np.full(count, mu) if boundary else mu * rng.uniform(size=count)
+    gaps = np.full(count, mu) if boundary else mu * chance.uniform(size=count)
     return np.outer(1 - gaps, q) + np.sqrt(gaps * (2 - gaps))[:, None] * across
 
 
@@ -168,10 +188,11 @@ def decreasing_loss(problem: Problem) -> Hypothesis:
     return Hypothesis("B-ASM-A", falls, math.exp(float(logs.min())))
 
 
-def nothing_outside(problem: Problem, sets: Iterable[Sequence[int]]) -> bool:
-    """Return whether the sets contain every token, so that nothing is claimed."""
+def need_rivals(problem: Problem, sets: Iterable[Sequence[int]], conditions: Iterable[Hypothesis]) -> None:
+    """End the test after its conditions if the sets contain every token, so that nothing is claimed."""
     whole = with_copies(problem, sets)
-    return all(len(inside) == size for inside, size in zip(whole, problem.sizes.tolist(), strict=True))
+    if all(len(inside) == size for inside, size in zip(whole, problem.sizes.tolist(), strict=True)):
+        raise Unmet(conditions)
 
 
 def identity_embeddings(c: Any) -> tuple[np.ndarray, np.ndarray]:

@@ -18,11 +18,11 @@ from hardmax._lib.style import BLUE, GREEN, INK, PURPLE, RED
 from hardmax.dynamics.train import train_quietly
 from hardmax.papers.figures.claims import Claims, on_stand_in
 from hardmax.papers.figures.figure import Canvas, Findings, Setting, recipe
+from hardmax.papers.figures.panels import name_axes
 from hardmax.papers.figures.tables import Tables, part, stacked
-from hardmax.papers.geometry.figures.methods import deficits, marks
+from hardmax.papers.geometry.figures.optimizers import STEPS, deficits, marks
 from hardmax.papers.geometry.statements.classes import soft_labels
 
-STEPS = {"quick": 10_000, "paper": 100_000}
 NORMS = {"l2": "Frobenius", "linf": "largest entry", "spectral": "spectral"}
 METHODS = {
     "gradient descent": (hm.optim.GD(lr=0.5), BLUE, ":"),
@@ -46,8 +46,7 @@ def draw_classes(tables: Tables, canvas: Canvas) -> None:
     for name, (_, color, line) in METHODS.items():
         curve = part(tables["gaps"], "method", name)
         left.plot(curve["step"], curve["gap"], color=color, linestyle=line, linewidth=1.1, label=name)
-    left.set(xscale="log", yscale="log", xlabel="step", ylabel="margin gap in its own norm")
-    left.set_title("a  Over time")
+    name_axes(left, "a  Over time", "step", "margin gap in its own norm", "xy")
     left.legend(fontsize=6.5, loc="lower left")
     ends = tables["ends"]
     gaps = ends["gap"].reshape(len(METHODS), len(NORMS))
@@ -94,10 +93,10 @@ def fig_classes(setting: Setting) -> Findings:
         correct.append(sum(token == label for token, label in zip(run.selection, y.tolist(), strict=True)))
         setting.progress(len(correct) / len(METHODS))
     winners = {norm: min(EXACT, key=lambda name: ends[name][norm]) for norm in NORMS}
-    own = {name: METHODS[name][0].norm for name in EXACT}
+    norms = {name: METHODS[name][0].norm for name in EXACT}
     claims = {
-        "own-norm": [ends[name][own[name]] for name in EXACT],
-        "winner": (all(own[name] == norm for norm, name in winners.items()), winners),
+        "own-norm": [ends[name][norms[name]] for name in EXACT],
+        "winner": (all(norms[name] == norm for norm, name in winners.items()), winners),
         "slow": ends["gradient descent"]["l2"] / ends["normalized descent"]["l2"],
         "labels": correct,
         "margins": [each.margin for each in best.values()],
@@ -142,8 +141,8 @@ def bigrams(folder: Path | None) -> Counter[tuple[str, str]] | None:
 def stand_in() -> Counter[tuple[str, str]]:
     """Draw counts of twelve letters after four contexts; about half of the pairs do not occur."""
     chance = np.random.default_rng(SEED)
-    drawn = chance.geometric(0.02, size=(4, 12)) * (chance.random((4, 12)) < 0.5)
-    return Counter({(CONTEXTS[i], "abcdefghilmn"[j]): int(n) for (i, j), n in np.ndenumerate(drawn) if n})
+    counts = chance.geometric(0.02, size=(4, 12)) * (chance.random((4, 12)) < 0.5)
+    return Counter({(CONTEXTS[i], "abcdefghilmn"[j]): int(n) for (i, j), n in np.ndenumerate(counts) if n})
 
 
 def draw_soft(tables: Tables, canvas: Canvas) -> None:
@@ -153,12 +152,12 @@ def draw_soft(tables: Tables, canvas: Canvas) -> None:
     span = [ends["log_odds"].min() - 0.5, ends["log_odds"].max() + 0.5]
     left.plot(span, span, color=INK, linewidth=0.6)
     left.plot(ends["log_odds"], ends["logit"], "o", color=BLUE, markersize=3.5, alpha=0.8)
-    left.set(xlabel="log-odds of the counts", ylabel="difference of logits")
-    left.set_title("a  Letters that follow the same letter")
+    name_axes(
+        left, "a  Letters that follow the same letter", "log-odds of the counts", "difference of logits"
+    )
     right.plot(course["log_time"], course["logits_off"], color=BLUE, label="logits: largest error")
     right.plot(course["log_time"], course["gap"], color=RED, label="the rest: 1 - cos to the max margin")
-    right.set(yscale="log", xlabel="log t", ylabel="distance from the limit")
-    right.set_title("b  Gradient flow")
+    name_axes(right, "b  Gradient flow", "log t", "distance from the limit", "y")
     right.legend(fontsize=6.5)
 
 
@@ -179,30 +178,25 @@ def fig_soft(setting: Setting) -> Findings:
         [a for a, _ in pairs], [b for _, b in pairs], [counts[pair] for pair in pairs], features=features
     )
     _, soft = soft_labels(problem)
-    found = soft.decomposition
+    split = soft.decomposition
     setting.progress(0.2)
     run = hm.flow(problem, until_log_time=UNTIL[setting.scale])
-    keep = np.flatnonzero(np.asarray(run.times) > 0)
-    off = [float(np.abs(soft.rows @ run.points[k] - soft.log_odds).max()) for k in keep]
-    gap = [hm.cosine_distance(found.parts(run.points[k])[1], found.p_mm) for k in keep]
-    assert found.p_fin is not None
-    assert found.inf_risk is not None
+    late = np.flatnonzero(np.asarray(run.times) > 0)
+    off = [float(np.abs(soft.rows @ run.points[k] - soft.log_odds).max()) for k in late]
+    gap = [hm.cosine_distance(split.parts(run.points[k])[1], split.p_mm) for k in late]
     claims = CLAIMS.judge(
         {
-            "log-odds": float(np.abs(soft.rows @ found.p_fin - soft.log_odds).max()),
-            "entropy": abs(found.inf_risk - soft.entropy),
+            "log-odds": float(np.abs(soft.rows @ np.asarray(split.p_fin) - soft.log_odds).max()),
+            "entropy": abs(np.asarray(split.inf_risk) - soft.entropy),
             "flow-logits": off[-1],
             "flow-direction": gap[-1],
             "falls": gap[-1] / gap[0],
         }
     )
+    times = np.asarray(run.times)[late]
     tables = {
         "ends": {"log_odds": soft.log_odds, "logit": soft.rows @ run.p},
-        "course": {
-            "log_time": np.asarray(run.times)[keep],
-            "logits_off": np.array(off),
-            "gap": np.array(gap),
-        },
+        "course": {"log_time": times, "logits_off": np.array(off), "gap": np.array(gap)},
     }
     what = "a draw that replaces the text" if real is None else "Shakespeare's plays"
     notes = (

@@ -12,30 +12,23 @@ from typing import NamedTuple
 import numpy as np
 from scipy.optimize import nnls
 
-from hardmax._lib.arrays import cosine_distance
+import hardmax as hm
 from hardmax._lib.expect import generator
-from hardmax.dynamics.flow import flow
-from hardmax.dynamics.measures import attention
-from hardmax.limits.decomposition import Decomposition
-from hardmax.margin.att_svm import max_margin
-from hardmax.margin.norms import norm as norm_of
 from hardmax.papers.checking.check import Conditions, Hypothesis, Outcome, need, statement
 from hardmax.papers.geometry.statements.common import ROUNDING
 from hardmax.papers.geometry.statements.split import LATE, NEAR, decomposed
-from hardmax.problem import Problem
-from hardmax.problem.selection import best_tokens
 
 POINTS = 20  # at which both bounds are computed
 LOGITS = 12.0  # largest gap of two logits there
 
 
-def cross_entropy(problem: Problem) -> Hypothesis:
+def cross_entropy(problem: hm.Problem) -> Hypothesis:
     """The hypothesis that the loss is minus the log of the attention on one label token per input."""
-    one = problem.loss.name == "log" and best_tokens(problem).is_unique
+    one = problem.loss.name == "log" and hm.best_tokens(problem).is_unique
     return Hypothesis("log loss, one label token per input", one)
 
 
-def shares(problem: Problem) -> np.ndarray:
+def shares(problem: hm.Problem) -> np.ndarray:
     """Return the weight of every input in the loss."""
     return np.full(problem.n, 1 / problem.n) if problem.weights is None else problem.weights
 
@@ -49,25 +42,24 @@ def shares(problem: Problem) -> np.ndarray:
     data="labels",
     label="derived",
 )
-def gradient_bounds_margin(problem: Problem, *, norm: str = "l2", rng: int = 0) -> Outcome:
+def gradient_bounds_margin(problem: hm.Problem, *, norm: str = "l2", rng: int = 0) -> Outcome:
     """Compare both bounds at random points, where logits differ by up to 12, with the certified interval."""
     hypotheses = need(cross_entropy(problem))
-    best = max_margin(problem, norm=norm)
+    best = hm.max_margin(problem, norm=norm)
     hypotheses.need(Hypothesis("labels separate", best.is_certified or best.is_feasible, best.status))
     rows = best.constraints.rows()
-    inputs = np.array([best.constraints.label(j)[0] for j in range(len(rows))])
-    tokens = np.array([best.constraints.label(j)[1] for j in range(len(rows))])
+    inputs, tokens = np.array([best.constraints.label(j)[:2] for j in range(len(rows))]).T
     low, high = best.margin_interval
     chance = generator(rng)
     below, above = [], []
     for size in np.geomspace(0.1, LOGITS, POINTS):
         p = best.need().ravel() * chance.uniform() + chance.normal(size=rows.shape[1]) / best.p_norm
         p *= size / np.abs(rows @ p).max()
-        s = attention(problem, p)
+        s = hm.attention(problem, p)
         off_label = shares(problem)[inputs] * np.array([s[i][t] for i, t in zip(inputs, tokens, strict=True)])
-        below.append(float((rows @ p).min()) / norm_of(norm).value(p.reshape(problem.shape)))
+        below.append(float((rows @ p).min()) / hm.margin.norm(norm).value(p.reshape(problem.shape)))
         pull = (rows.T @ off_label).reshape(problem.shape)
-        above.append(norm_of(norm).dual.value(pull) / float(off_label.sum()))
+        above.append(hm.margin.norm(norm).dual.value(pull) / float(off_label.sum()))
     slack = min(high - max(below), min(above) - low) / high
     measured = {"margin": high, "best lower bound": max(below), "best upper bound": min(above)}
     return Outcome(hypotheses, slack + ROUNDING, measured)
@@ -76,18 +68,18 @@ def gradient_bounds_margin(problem: Problem, *, norm: str = "l2", rng: int = 0) 
 class Soft(NamedTuple):
     """Contexts of a problem: inputs that have the same keys, and the label tokens that follow them."""
 
-    decomposition: Decomposition
+    decomposition: hm.limits.Decomposition
     rows: np.ndarray  # a row for each next token of a context after its first: difference of keys
     log_odds: np.ndarray  # of the first against the other, one for each row
     entropy: float  # conditional entropy of the next token
 
 
-def soft_labels(problem: Problem) -> tuple[Conditions, Soft]:
+def soft_labels(problem: hm.Problem) -> tuple[Conditions, Soft]:
     """Return the conditions of D-THM-14 and the contexts."""
     entropy = cross_entropy(problem)
     need(entropy)
-    found = decomposed(problem)
-    keys, labels, weights = problem.split(problem.keys[problem.tokens]), found.selection, shares(problem)
+    split = decomposed(problem)
+    keys, labels, weights = problem.split(problem.keys[problem.tokens]), split.selection, shares(problem)
     contexts: dict[bytes, dict[int, float]] = {}
     example: dict[bytes, int] = {}
     for i in range(problem.n):
@@ -110,11 +102,11 @@ def soft_labels(problem: Problem) -> tuple[Conditions, Soft]:
         entropy,
         Hypothesis("several tokens follow a context", bool(rows), len(rows)),
         Hypothesis("log-odds can be fitted", independent, len(rows)),
-        Hypothesis("only tokens that follow are bound", set(found.bound) == inside, len(found.bound)),
+        Hypothesis("only tokens that follow are bound", set(split.bound) == inside, len(split.bound)),
     )
-    if found.p_fin is None or found.p_mm is None:
+    if split.p_fin is None or split.p_mm is None:
         hypotheses.need(Hypothesis("both parts of W are known", None))
-    return hypotheses, Soft(found, stacked, np.array(odds), total)
+    return hypotheses, Soft(split, stacked, np.array(odds), total)
 
 
 @statement(
@@ -125,16 +117,13 @@ def soft_labels(problem: Problem) -> tuple[Conditions, Soft]:
     data="labels",
     label="derived",
 )
-def finite_logits(problem: Problem) -> Outcome:
+def finite_logits(problem: hm.Problem) -> Outcome:
     """Logits of the finite part against log-odds of the counts, and the infimum against the entropy."""
     hypotheses, soft = soft_labels(problem)
-    finite, risk = soft.decomposition.p_fin, soft.decomposition.inf_risk
-    assert finite is not None
-    assert risk is not None
-    off = float(np.abs(soft.rows @ finite - soft.log_odds).max())
-    excess = abs(risk - soft.entropy)
+    risk = float(np.asarray(soft.decomposition.inf_risk))
+    off = float(np.abs(soft.rows @ np.asarray(soft.decomposition.p_fin) - soft.log_odds).max())
     measured = {"log-odds": soft.log_odds, "off by": off, "infimum": risk, "entropy": soft.entropy}
-    return Outcome(hypotheses, 1 - max(off, excess) / 1e-7, measured)
+    return Outcome(hypotheses, 1 - max(off, abs(risk - soft.entropy)) / 1e-7, measured)
 
 
 @statement(
@@ -146,26 +135,22 @@ def finite_logits(problem: Problem) -> Outcome:
     data="labels",
     label="derived",
 )
-def diverging_direction(problem: Problem) -> Outcome:
+def diverging_direction(problem: hm.Problem) -> Outcome:
     """Check the optimality of that W by nonnegative least squares, and the direction of a flow."""
     hypotheses, soft = soft_labels(problem)
-    found = soft.decomposition
-    best = found.p_mm
-    assert best is not None
-    rows = found.partition.constraints.rows()
-    bound = np.array(found.partition.bound, dtype=bool)
-    others = rows[~bound] @ best
-    tight = rows[~bound][others < 1 + 1e-6]
+    partition, best = soft.decomposition.partition, np.asarray(soft.decomposition.p_mm)
+    others = partition.constraints.rows()[~np.array(partition.bound, dtype=bool)]
+    margins = others @ best
+    tight = others[margins < 1 + 1e-6]
     _, residual = nnls(np.vstack([tight, soft.rows, -soft.rows]).T, best)
-    run = flow(problem, until_log_time=LATE)
-    late = Hypothesis("the flow is late", bool(run.times[-1] > LATE - 1e-6) or None, run.event)
-    gap = cosine_distance(found.parts(run.p)[1], best)
-    length = float(np.linalg.norm(best))
+    run = hm.flow(problem, until_log_time=LATE)
+    hypotheses.append(Hypothesis("the flow is late", bool(run.times[-1] > LATE - 1e-6) or None, run.event))
+    gap = hm.cosine_distance(soft.decomposition.parts(run.p)[1], best)
     measured = {
-        "smallest margin": float(others.min()),
+        "smallest margin": float(margins.min()),
         "largest tie": float(np.abs(soft.rows @ best).max()),
-        "optimality residual": residual / length,
+        "optimality residual": residual / float(np.linalg.norm(best)),
         "1 - cos of the flow": gap,
     }
     errors = (1 - measured["smallest margin"], measured["largest tie"], measured["optimality residual"])
-    return Outcome((*hypotheses, late), min(1 - max(errors) / 1e-6, 1 - gap / NEAR), measured)
+    return Outcome(hypotheses, min(1 - max(errors) / 1e-6, 1 - gap / NEAR), measured)

@@ -3,73 +3,63 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from functools import partial
 
 import numpy as np
 
-from hardmax.directions.neighbors import attracts
-from hardmax.dynamics.models import Model
-from hardmax.dynamics.optim import Optimizer
-from hardmax.dynamics.run import Run
+import hardmax as hm
 from hardmax.dynamics.train import train_quietly
-from hardmax.margin.att_svm import max_margin
-from hardmax.margin.solution import MaxMargin
 from hardmax.papers.checking.check import Hypothesis, need
 from hardmax.papers.checking.common import decreasing_loss, fixed_scores, one_selection
-from hardmax.problem import Problem
 
 ROUNDING = 1e-9  # what a sum of doubles may add to an identity
 
 
 def separable(
-    problem: Problem, norm: str, selection: Iterable[int] | None = None, given: tuple[Hypothesis, ...] = ()
-) -> MaxMargin:
+    problem: hm.Problem,
+    norm: str,
+    selection: Iterable[int] | None = None,
+    before: tuple[Hypothesis, ...] = (),
+) -> hm.MaxMargin:
     """The max margin of a selection, the best tokens by default.
 
-    If one of its conditions is not met, the test ends with this condition after ``given``.
+    If one of its conditions is not met, the test ends with this condition after those ``before``.
     """
-    need(*given, fixed_scores(problem))
+    need(*before, fixed_scores(problem))
     hypotheses, tokens = one_selection(problem, selection)
-    for met in (*hypotheses, decreasing_loss(problem)):
-        need(*given, met)
-    best = max_margin(problem, tokens, norm=norm)
+    for condition in (*hypotheses, decreasing_loss(problem)):
+        need(*before, condition)
+    best = hm.max_margin(problem, tokens, norm=norm)
     if not best.is_certified:
-        known = None if best.is_feasible is None or best.is_feasible else False
-        need(*given, Hypothesis("selection separable", known, best.status))
-    need(*given, Hypothesis("a token competes", best.p_norm != 0, 0))
+        verdict = False if best.is_feasible is False else None
+        need(*before, Hypothesis("selection separable", verdict, best.status))
+    need(*before, Hypothesis("a token competes", best.p_norm != 0, 0))
     return best
 
 
-def strong(problem: Problem, best: MaxMargin) -> Hypothesis:
+def strong(problem: hm.Problem, best: hm.MaxMargin) -> Hypothesis:
     """The hypothesis that the selection attracts in its norm; "weak" and "doubtful" leave it open."""
-    word = attracts(problem, best).written
+    word = hm.attracts(problem, best).written
     return Hypothesis("strong", word == "strong" if word in ("strong", "no") else None, word)
 
 
-def no_still_coordinate(best: MaxMargin) -> Hypothesis:
+def no_still_coordinate(best: hm.MaxMargin) -> Hypothesis:
     """The hypothesis that every coordinate feels the gradient in the limit; else it swings."""
     assert best.multipliers is not None
     pull = np.abs(best.constraints.rows().T @ best.multipliers)
     return Hypothesis("no coordinate of D'y is zero", bool(pull.min() > ROUNDING * pull.max()), pull.tolist())
 
 
-def trained(
-    problem: Problem | Model,
-    step: Optimizer | tuple[Optimizer, Optimizer],
-    *,
-    record: Any = (),
-    **options: Any,
-) -> Run:
-    """`train` without its warning of a rate that is too large: what happens there is what is tested."""
-    return train_quietly(problem, step, record=record, **options)
+# `train` without its warning of a rate that is too large: what happens there is what is tested
+trained = partial(train_quietly, record=())
 
 
-def has_queries(problem: Problem) -> Hypothesis:
+def has_queries(problem: hm.Problem) -> Hypothesis:
     """The hypothesis that what is trained is a matrix."""
     return Hypothesis("inputs with queries", len(problem.shape) == 2, problem.shape)
 
 
-def chosen(run: Run) -> Hypothesis:
+def chosen(run: hm.Run) -> Hypothesis:
     """The hypothesis that a run came to select one token of every input; ``measured`` are these."""
     selection = run.selection if run.p.any() else None
     tokens = selection.tokens if selection is not None and selection.is_unique else None
@@ -77,24 +67,25 @@ def chosen(run: Run) -> Hypothesis:
     return Hypothesis("the run selects one token per input", tokens is not None, measured)
 
 
-def run_margin(problem: Problem, run: Run, norm: str, *given: Hypothesis) -> tuple[Hypothesis, MaxMargin]:
+def run_margin(
+    problem: hm.Problem, run: hm.Run, norm: str, *before: Hypothesis
+) -> tuple[Hypothesis, hm.MaxMargin]:
     """Return the hypothesis that a run selects one token per input, and the max margin of these tokens.
 
-    If one of the conditions is not met, the test ends with it after ``given``.
+    If one of the conditions is not met, the test ends with it after those ``before``.
     """
     one = chosen(run)
-    need(*given, one)
-    return one, separable(problem, norm, one.measured, given=given)
+    need(*before, one)
+    return one, separable(problem, norm, one.measured, before)
 
 
-def selects(run: Run, best: MaxMargin) -> Hypothesis:
+def selects(run: hm.Run, best: hm.MaxMargin) -> Hypothesis:
     """The hypothesis that a run came to select what the max margin is of."""
-    found = chosen(run)
-    same = bool(found.holds) and found.measured == tuple(best.selection or ())
-    return Hypothesis("the run selects these tokens", same, found.measured)
+    one = chosen(run)
+    same = bool(one.holds) and one.measured == tuple(best.selection or ())
+    return Hypothesis("the run selects these tokens", same, one.measured)
 
 
-def row_margins(best: MaxMargin, points: np.ndarray) -> np.ndarray:
+def row_margins(best: hm.MaxMargin, points: np.ndarray) -> np.ndarray:
     """The least margin of the rows at every point."""
-    least: np.ndarray = (np.atleast_2d(points) @ best.constraints.rows().T).min(axis=1)
-    return least
+    return np.asarray((np.atleast_2d(points) @ best.constraints.rows().T).min(axis=1))

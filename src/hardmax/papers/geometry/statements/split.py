@@ -8,27 +8,15 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import cast
+from typing import NamedTuple, cast
 
 import numpy as np
 
-from hardmax._lib.arrays import cosine_distance
-from hardmax.dynamics.flow import flow
-from hardmax.dynamics.gradient import gradient
-from hardmax.dynamics.measures import attention
-from hardmax.dynamics.optim import GD, Normalized, Sign
-from hardmax.dynamics.run import Run
-from hardmax.limits.decomposition import Decomposition, decompose
+import hardmax as hm
 from hardmax.limits.partition import inside_components
-from hardmax.margin.att_svm import max_margin
-from hardmax.margin.constraints import Constraints
-from hardmax.margin.norms import norm as norm_of
-from hardmax.margin.solution import MaxMargin
 from hardmax.papers.checking.check import Conditions, Hypothesis, Outcome, need, statement
 from hardmax.papers.checking.common import fixed_scores, unit_length
 from hardmax.papers.geometry.statements.common import ROUNDING, trained
-from hardmax.problem import Problem
-from hardmax.problem.selection import best_tokens
 
 MOST = 60  # rows that are tried one by one
 EARLY, LATE = 12.0, 20.0  # log t between which the growth of a flow is measured
@@ -37,25 +25,25 @@ GROWTH = 0.05  # measured over predicted growth, less one
 NEAR = 0.05  # of 1 - cos orthogonal to S, at the end
 
 
-def decomposed(problem: Problem) -> Decomposition:
+def decomposed(problem: hm.Problem) -> hm.limits.Decomposition:
     """The decomposition of the rows of the best tokens; the test ends if it has none."""
     need(fixed_scores(problem))
-    best = best_tokens(problem)
+    best = hm.best_tokens(problem)
     need(Hypothesis("one best token per input", best.is_unique, best.sets))
-    found = decompose(problem)
-    need(Hypothesis("a token competes", found.partition.constraints.count > 0, 0))
-    return found
+    split = hm.decompose(problem)
+    need(Hypothesis("a token competes", split.partition.constraints.count > 0, 0))
+    return split
 
 
-def convex_and_mixed(problem: Problem) -> tuple[Conditions, Decomposition]:
+def convex_and_mixed(problem: hm.Problem) -> tuple[Conditions, hm.limits.Decomposition]:
     """The conditions of D-THM-12: log loss, one label token per input, rows bound and rows separable."""
-    found = decomposed(problem)
+    split = decomposed(problem)
     hypotheses = need(
-        Hypothesis("log loss, one label token per input", not found.is_local),
-        Hypothesis("some rows bound, some separable", found.kind == "mixed", found.kind),
-        Hypothesis("decomposition certified", found.status == "certified" or None, found.status),
+        Hypothesis("log loss, one label token per input", not split.is_local),
+        Hypothesis("some rows bound, some separable", split.kind == "mixed", split.kind),
+        Hypothesis("decomposition certified", split.status == "certified" or None, split.status),
     )
-    return hypotheses, found
+    return hypotheses, split
 
 
 def is_won(rows: np.ndarray, j: int) -> bool | None:
@@ -65,29 +53,28 @@ def is_won(rows: np.ndarray, j: int) -> bool | None:
     if not rows[j].any():
         return False  # every p ties a row of zeros
     scale = np.abs(rows).max()
-    found = linprog(
-        -rows[j] / scale,
-        A_ub=np.vstack([-rows, rows[j]]) / scale,
-        b_ub=np.append(np.zeros(len(rows)), 1.0),
-        bounds=(None, None),
-        method="highs",
-    )
-    return None if found.status != 0 else bool(-found.fun > 0.5)
+    A, b = np.vstack([-rows, rows[j]]) / scale, np.append(np.zeros(len(rows)), 1.0)
+    solution = linprog(-rows[j] / scale, A_ub=A, b_ub=b, bounds=(None, None), method="highs")
+    return None if solution.status != 0 else bool(-solution.fun > 0.5)
 
 
-def _proved(rows: Sequence[Sequence[Fraction]], bound: Sequence[bool], found: Decomposition) -> bool | None:
-    """Whether both certificates hold in fractions: one p wins the others and ties these, which cancel."""
-    p, weights = found.witness, list(found.circulation)
-    if p is None:
+def _is_proved(problem: hm.Problem, bound: Sequence[bool], split: hm.limits.Decomposition) -> bool | None:
+    """Whether both certificates hold in fractions: one p wins the others and ties these, which cancel.
+
+    The rows are differences of keys in fractions; as floats they are rounded.
+    """
+    if split.witness is None:
         return None
-    reach = [sum((a * b for a, b in zip(row, p, strict=True)), Fraction(0)) for row in rows]
+    exact = np.vectorize(Fraction, otypes=[object])
+    keys = [exact(part) for part in problem.split(problem.keys[problem.tokens])]
+    pairs = [cast(tuple[int, int], split.partition.constraints.label(j)) for j in range(len(bound))]
+    rows = np.array([keys[i][split.selection[i]] - keys[i][t] for i, t in pairs], dtype=object)
+    reach = rows @ np.array(split.witness, dtype=object)
     wins = all(r == 0 if b else r >= 1 for r, b in zip(reach, bound, strict=True))
-    own = [row for row, b in zip(rows, bound, strict=True) if b]
-    if len(own) != len(weights) or any(y < 1 for y in weights):
+    weights = np.array(split.circulation, dtype=object)
+    if sum(bound) != len(weights) or any(y < 1 for y in weights):
         return False
-    columns = zip(*own, strict=True)
-    sums = (sum((y * x for y, x in zip(weights, each, strict=True)), Fraction(0)) for each in columns)
-    return wins and all(total == 0 for total in sums)
+    return wins and (not len(weights) or not any(weights @ rows[np.array(bound)]))
 
 
 @statement(
@@ -100,47 +87,34 @@ def _proved(rows: Sequence[Sequence[Fraction]], bound: Sequence[bool], found: De
     label="derived",
     errata=("D-ERR-6",),
 )
-def partition_of_rows(problem: Problem) -> Outcome:
+def partition_of_rows(problem: hm.Problem) -> Outcome:
     """Check both certificates in fractions, and solve a linear program for each row, up to 60."""
-    found = decomposed(problem)
-    constraints = found.partition.constraints
+    split = decomposed(problem)
+    constraints = split.partition.constraints
     # which rows no p wins that loses none
-    rows, bound = constraints.rows(), [bool(each) for each in found.partition.bound]
+    rows, bound = constraints.rows(), [bool(row) for row in split.partition.bound]
     few = Hypothesis("at most 60 rows", len(rows) <= MOST or None, len(rows))
-    exact = [[Fraction(x) for x in row] for row in _differences(problem, found)]
-    proved = _proved(exact, bound, found)
-    won = [is_won(rows, j) for j in range(min(len(rows), MOST))]
-    agree = all(each is None or each != b for each, b in zip(won, bound, strict=False))
+    is_proved = _is_proved(problem, bound, split)
+    verdicts = [is_won(rows, j) for j in range(min(len(rows), MOST))]
+    agree = all(verdict is None or verdict != b for verdict, b in zip(verdicts, bound, strict=False))
     cycles = inside_components(constraints)[0]
     other = [constraints.label(j) for j in np.flatnonzero(cycles != np.array(bound)).tolist()]
-    told = {
+    measured = {
         "bound": sum(bound),
         "separable": len(bound) - sum(bound),
-        "certificates stand": proved,
+        "certificates stand": is_proved,
         "linear programs agree": agree,
         "bound outside components": other,
     }
-    known = Hypothesis("fractions are at hand", proved is not None or None)
-    slack = 1.0 if proved and agree else -1.0
-    paper_slack = (-1.0, "fractions" if proved else None) if other else 1.0
-    return Outcome((few, known), slack, told, found.circulation, paper_slack=paper_slack)
+    conditions = (few, Hypothesis("fractions are at hand", is_proved is not None or None))
+    slack = 1.0 if is_proved and agree else -1.0
+    paper_slack = (-1.0, "fractions" if is_proved else None) if other else 1.0
+    return Outcome(conditions, slack, measured, split.circulation, paper_slack=paper_slack)
 
 
-def _differences(problem: Problem, found: Decomposition) -> list[list[Fraction]]:
-    """The rows as differences of keys in fractions; as floats they are rounded."""
-    keys = problem.split(problem.keys[problem.tokens])
-    made = []
-    for j in range(found.partition.constraints.count):
-        i, t = cast(tuple[int, int], found.partition.constraints.label(j))
-        chosen, other = keys[i][found.selection[i]], keys[i][t]
-        made.append([Fraction(float(a)) - Fraction(float(b)) for a, b in zip(chosen, other, strict=True)])
-    return made
-
-
-def log_growth(found: Decomposition, ratio: float) -> float:
+def log_growth(split: hm.limits.Decomposition, ratio: float) -> float:
     """Return by how much p grows orthogonally to S while t grows by a factor."""
-    assert found.p_mm is not None
-    return float(np.linalg.norm(found.p_mm)) * math.log(ratio)
+    return float(np.linalg.norm(np.asarray(split.p_mm))) * math.log(ratio)
 
 
 @statement(
@@ -152,25 +126,24 @@ def log_growth(found: Decomposition, ratio: float) -> float:
     data="labels",
     label="derived",
 )
-def finite_and_diverging(problem: Problem) -> Outcome:
+def finite_and_diverging(problem: hm.Problem) -> Outcome:
     """Gradient flow to log t = 20, and how it grew since log t = 12."""
-    hypotheses, found = convex_and_mixed(problem)
-    if found.p_fin is None or found.p_mm is None:
+    hypotheses, split = convex_and_mixed(problem)
+    if split.p_fin is None or split.p_mm is None:
         return Outcome(hypotheses)
-    run = flow(problem, until_log_time=LATE)
+    run = hm.flow(problem, until_log_time=LATE)
     times = np.asarray(run.times)
     hypotheses.need(Hypothesis("the flow is late", bool(times[-1] > LATE - 1e-6) or None, run.event))
     at = int(np.abs(times - EARLY).argmin())
-    size = float(np.linalg.norm(found.p_fin) + np.linalg.norm(found.p_mm))
-    off = float(np.linalg.norm(found.parts(run.p)[0] - found.p_fin)) / size
-    end, begin = (found.parts(run.points[k])[1] for k in (-1, at))
-    grown = float(np.linalg.norm(end) - np.linalg.norm(begin)) / log_growth(
-        found, math.exp(times[-1] - times[at])
-    )
-    gap = cosine_distance(end, found.p_mm)
-    told = {"off p_fin": off, "growth over |p_mm| log t": grown, "1 - cos to p_mm beside S": gap}
-    slack = min(1 - off / SETTLED, 1 - abs(grown - 1) / GROWTH, 1 - gap / NEAR)
-    return Outcome(hypotheses, slack, told)
+    size = float(np.linalg.norm(split.p_fin) + np.linalg.norm(split.p_mm))
+    off = float(np.linalg.norm(split.parts(run.p)[0] - split.p_fin)) / size
+    end, begin = (split.parts(run.points[k])[1] for k in (-1, at))
+    growth = float(np.linalg.norm(end) - np.linalg.norm(begin))
+    growth /= log_growth(split, math.exp(times[-1] - times[at]))
+    gap = hm.cosine_distance(end, split.p_mm)
+    measured = {"off p_fin": off, "growth over |p_mm| log t": growth, "1 - cos to p_mm beside S": gap}
+    slack = min(1 - off / SETTLED, 1 - abs(growth - 1) / GROWTH, 1 - gap / NEAR)
+    return Outcome(hypotheses, slack, measured)
 
 
 @statement(
@@ -183,23 +156,34 @@ def finite_and_diverging(problem: Problem) -> Outcome:
     label="derived",
     errata=("D-ERR-7",),
 )
-def normalized_on_bound_rows(problem: Problem, *, rate: float | None = None, steps: int = 10_000) -> Outcome:
+def normalized_on_bound_rows(
+    problem: hm.Problem, *, rate: float | None = None, steps: int = 10_000
+) -> Outcome:
     """The growth over the last decade of steps; the deficit of sign descent in linf is reported too."""
-    hypotheses, found = convex_and_mixed(problem)
-    if found.p_fin is None or found.p_mm is None:
+    hypotheses, split = convex_and_mixed(problem)
+    if split.p_fin is None or split.p_mm is None:
         return Outcome(hypotheses)
     pace = 0.1 * unit_length(problem) if rate is None else rate
-    run = trained(problem, Normalized(pace), steps=steps, record=[steps // 10])
-    end, begin = (float(np.linalg.norm(found.parts(run.points[k])[1])) for k in (-1, -2))
-    grown = (end - begin) / log_growth(found, 10.0)
-    swing = float(np.linalg.norm(found.parts(run.p)[0] - found.p_fin)) / pace
-    told = {"growth over |p_mm| log 10": grown, "swing over the rate": swing, "|p|": run.p_norm}
-    best = found.max_margin("linf")
+    run = trained(problem, hm.optim.Normalized(pace), steps=steps, record=[steps // 10])
+    end, begin = (float(np.linalg.norm(split.parts(run.points[k])[1])) for k in (-1, -2))
+    growth = (end - begin) / log_growth(split, 10.0)
+    swing = float(np.linalg.norm(split.parts(run.p)[0] - split.p_fin)) / pace
+    measured = {"growth over |p_mm| log 10": growth, "swing over the rate": swing, "|p|": run.p_norm}
+    best = split.max_margin("linf")
     if best.is_certified:
-        told["deficit of sign descent in linf"] = trained(problem, Sign(pace), steps=steps).margin_gap(best)
+        sign = trained(problem, hm.optim.Sign(pace), steps=steps)
+        measured["deficit of sign descent in linf"] = sign.margin_gap(best)
     arrived = Hypothesis("the part in S has arrived", swing < 3 or None, swing)
     swings = Hypothesis("it swings there", swing > ROUNDING, swing)  # at rest, as by symmetry, it does not
-    return Outcome((*hypotheses, arrived, swings), 1 - abs(grown - 1) / (4 * GROWTH), told)
+    return Outcome((*hypotheses, arrived, swings), 1 - abs(growth - 1) / (4 * GROWTH), measured)
+
+
+class Rival(NamedTuple):
+    """A token that is lost: the row that leaves it, its input and its score."""
+
+    row: np.ndarray
+    i: int
+    score: float
 
 
 FALL = 0.7  # of the deficit over the last two decades of steps, unless it is small
@@ -223,17 +207,17 @@ NONE = 1e-9  # of the largest multiplier
     hunt={"steps": 20000},
     label="conjecture",
 )
-def plain_steepest(problem: Problem, *, norm: str = "linf", steps: int = 100_000) -> Outcome:
+def plain_steepest(problem: hm.Problem, *, norm: str = "linf", steps: int = 100_000) -> Outcome:
     """The deficit after all steps and after a hundredth of them."""
-    hypotheses, found = convex_and_mixed(problem)
-    best = found.max_margin(norm)
+    hypotheses, split = convex_and_mixed(problem)
+    best = split.max_margin(norm)
     hypotheses.need(Hypothesis("max margin certified", best.is_certified or None, best.status))
-    dual = norm_of(norm).dual
-    longest = max(dual.value(row) for row in found.partition.constraints.rows())
-    run = trained(problem, GD(longest**-2.0, norm=norm), steps=steps, record=[steps // 100])
+    dual = hm.margin.norm(norm).dual
+    longest = max(dual.value(row) for row in split.partition.constraints.rows())
+    run = trained(problem, hm.optim.GD(longest**-2.0, norm=norm), steps=steps, record=[steps // 100])
     early, late = (abs(best.margin_gap(run.points[k])) for k in (-2, -1))
-    told = {"deficit after a hundredth of the steps": early, "deficit": late, "margin": best.margin}
-    return Outcome(hypotheses, 1 - late / max(FALL * early, SMALL), told)
+    measured = {"deficit after a hundredth of the steps": early, "deficit": late, "margin": best.margin}
+    return Outcome(hypotheses, 1 - late / max(FALL * early, SMALL), measured)
 
 
 @statement(
@@ -246,69 +230,64 @@ def plain_steepest(problem: Problem, *, norm: str = "linf", steps: int = 100_000
     data="labels",
     label="conjecture",
 )
-def survivors(problem: Problem) -> Outcome:
+def surviving_tokens(problem: hm.Problem) -> Outcome:
     """Gradient flow to log t = 30; survivors have attention above 1e-3, others below 1e-6, or it is early.
 
     It is early, too, where p orthogonal to S has not yet outgrown its offset: see `offset_beside`.
     """
     need(fixed_scores(problem))
-    run = flow(problem, until_log_time=SURVIVAL)
-    shares = attention(problem, run.p)
-    between = max((float(x) for each in shares for x in each if LOST < x < KEPT), default=0.0)
-    settled = Hypothesis("no token is in between", between == 0 or None, between)
-    sets = [np.flatnonzero(each >= KEPT) for each in shares]
-    several = Hypothesis("several tokens survive in an input", any(s.size > 1 for s in sets))
-    some_lost = Hypothesis(
-        "some token is lost", any(s.size < x.size for s, x in zip(sets, shares, strict=True))
+    run = hm.flow(problem, until_log_time=SURVIVAL)
+    shares = hm.attention(problem, run.p)
+    between = max((x for x in np.concatenate(shares).tolist() if LOST < x < KEPT), default=0.0)
+    sets = [np.flatnonzero(weights >= KEPT) for weights in shares]
+    is_lost = any(s.size < weights.size for s, weights in zip(sets, shares, strict=True))
+    hypotheses = need(
+        Hypothesis("several tokens survive in an input", any(s.size > 1 for s in sets)),
+        Hypothesis("some token is lost", is_lost),
+        Hypothesis("no token is in between", between == 0 or None, between),
     )
-    hypotheses = need(several, some_lost, settled)
-    left, lost = kept_and_lost(problem, sets)
-    tied = [row for own in left.split(left.keys[left.tokens]) for row in own[0] - own[1:]]
-    best = max_margin(Constraints.dense([row for row, _, _ in lost], E=tied))
+    # the problem of the survivors, and the rows from the first of them to the others of its input
+    keys, scores = (problem.split(x) for x in (problem.keys[problem.tokens], problem.scores))
+    survivors = hm.Problem(
+        [k[s] for k, s in zip(keys, sets, strict=True)],
+        [g[s] for g, s in zip(scores, sets, strict=True)],
+        problem.loss,
+    )
+    rivals = [
+        Rival(keys[i][s[0]] - keys[i][t], i, float(scores[i][t]))
+        for i, s in enumerate(sets)
+        for t in range(len(keys[i]))
+        if t not in s
+    ]
+    tied = [row for k in survivors.split(survivors.keys[survivors.tokens]) for row in k[0] - k[1:]]
+    best = hm.max_margin(hm.Constraints.dense([rival.row for rival in rivals], E=tied))
     hypotheses.need(Hypothesis("survivors separable from the others", best.is_certified or None, best.status))
     S = np.linalg.svd(np.array(tied).T, full_matrices=False)
     span = S[0][:, S[1] > 1e-9 * S[1][0]] if S[1][0] > 0 else S[0][:, :0]
-    beside = run.p - span @ (span.T @ run.p)
     goal = best.need()
-    offset, faint = offset_beside(left, lost, best, span, run)
+    offset, faint = offset_beside(survivors, rivals, best, span, run)
     growth = run.times[-1] * goal
-    off, kept = cosine_distance(growth + offset, goal), float(1 + offset @ goal / (growth @ goal))
-    outgrown = (off < ALIGNED / 2 and kept > HALF and faint < FAINT) or None
-    measured = {"expected 1 - cos": off, "share of the growth": kept, "pull of other rows": faint}
-    hypotheses.need(Hypothesis("p beside S has outgrown its offset", outgrown, measured))
-    pull = gradient(left, run.p)
+    off = hm.cosine_distance(growth + offset, goal)
+    share = float(1 + offset @ goal / (growth @ goal))
+    outgrown = (off < ALIGNED / 2 and share > HALF and faint < FAINT) or None
+    expected = {"expected 1 - cos": off, "share of the growth": share, "pull of other rows": faint}
+    hypotheses.need(Hypothesis("p beside S has outgrown its offset", outgrown, expected))
     # in S, survivors balance what the lost tokens pull: at most multipliers times lengths, over t
-    assert best.multipliers is not None
-    most = float(best.multipliers[: len(lost)] @ np.linalg.norm([d for d, _, _ in lost], axis=1))
-    balance = 2 * most * math.exp(-run.times[-1])
+    weights = np.asarray(best.multipliers)[: len(rivals)]
+    balance = 2 * float(weights @ np.linalg.norm([r.row for r in rivals], axis=1)) * math.exp(-run.times[-1])
+    pull = hm.gradient(survivors, run.p)
     rest = math.exp(pull.log_norm) if pull.direction.any() else 0.0
-    gap = cosine_distance(beside, goal)
-    told = {"survivors": [s.tolist() for s in sets], "1 - cos beside S": gap, "gradient of survivors": rest}
-    return Outcome(hypotheses, min(1 - gap / ALIGNED, 1 - rest / max(STILL, balance)), told)
-
-
-Lost = list[tuple[np.ndarray, int, float]]  # a row, its input and the score of the token that it leaves
-
-
-def kept_and_lost(problem: Problem, sets: Sequence[np.ndarray]) -> tuple[Problem, Lost]:
-    """The problem of the survivors, and the rows from the first of them to the others of its input."""
-    keys, scores = (problem.split(x) for x in (problem.keys[problem.tokens], problem.scores))
-    left = Problem(
-        [own[s] for own, s in zip(keys, sets, strict=True)],
-        [own[s] for own, s in zip(scores, sets, strict=True)],
-        problem.loss,
-    )
-    lost = [
-        (keys[i][inside[0]] - keys[i][t], i, float(scores[i][t]))
-        for i, inside in enumerate(sets)
-        for t in range(len(keys[i]))
-        if t not in inside
-    ]
-    return left, lost
+    gap = hm.cosine_distance(run.p - span @ (span.T @ run.p), goal)
+    measured = {
+        "survivors": [s.tolist() for s in sets],
+        "1 - cos beside S": gap,
+        "gradient of survivors": rest,
+    }
+    return Outcome(hypotheses, min(1 - gap / ALIGNED, 1 - rest / max(STILL, balance)), measured)
 
 
 def offset_beside(
-    left: Problem, lost: Lost, best: MaxMargin, span: np.ndarray, run: Run
+    survivors: hm.Problem, rivals: Sequence[Rival], best: hm.MaxMargin, span: np.ndarray, run: hm.Run
 ) -> tuple[np.ndarray, float]:
     """Return w of p = p_mm log t + w orthogonal to S, as p in S sets it, and the pull of other rows.
 
@@ -318,18 +297,17 @@ def offset_beside(
     anywhere: a token that S alone puts e^80 behind is not felt before log t = 80. The second number is what
     rows without a multiplier pull at that w and the end of the run, over the sum of the multipliers.
     """
-    assert best.multipliers is not None
-    inside = span @ (span.T @ run.p)
-    shares, logits = attention(left, inside), left.split(left.keys[left.tokens] @ inside)
-    predicted = np.array([s @ own for s, own in zip(shares, left.split(left.scores), strict=True)])
-    slopes = left.loss.log_slopes(predicted)
+    p, inputs = span @ (span.T @ run.p), [rival.i for rival in rivals]  # p in S
+    shares, logits = hm.attention(survivors, p), survivors.split(survivors.keys[survivors.tokens] @ p)
+    predicted = np.array([s @ g for s, g in zip(shares, survivors.split(survivors.scores), strict=True)])
+    slopes = survivors.loss.log_slopes(predicted)
     with np.errstate(divide="ignore"):  # a token that scores what is predicted pulls nowhere
-        falls = np.log([abs(predicted[i] - score) / left.n for _, i, score in lost])
-    behind = [d @ inside + np.logaddexp.reduce(logits[i]) - logits[i][0] for d, i, _ in lost]
-    pulls = slopes[[i for _, i, _ in lost]] + falls - behind
-    weights, rows = best.multipliers[: len(lost)], np.array([d for d, _, _ in lost])
-    own = (weights > NONE * weights.max()) & np.isfinite(pulls)
+        falls = np.log([abs(predicted[rival.i] - rival.score) / survivors.n for rival in rivals])
+    behind = [row @ p + np.logaddexp.reduce(logits[i]) - logits[i][0] for row, i, _ in rivals]
+    pulls = slopes[inputs] + falls - behind
+    weights, rows = np.asarray(best.multipliers)[: len(rivals)], np.array([rival.row for rival in rivals])
+    active = (weights > NONE * weights.max()) & np.isfinite(pulls)
     across = rows - rows @ span @ span.T
-    w = np.linalg.lstsq(across[own], pulls[own] - np.log(weights[own]), rcond=None)[0]
-    others = pulls[~own] - across[~own] @ w - run.times[-1] * (rows[~own] @ best.need() - 1)
+    w = np.linalg.lstsq(across[active], pulls[active] - np.log(weights[active]), rcond=None)[0]
+    others = pulls[~active] - across[~active] @ w - run.times[-1] * (rows[~active] @ best.need() - 1)
     return w, float(np.exp(np.logaddexp.reduce(others, initial=-np.inf)) / weights.sum())

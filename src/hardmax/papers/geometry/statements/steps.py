@@ -8,21 +8,16 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 
+import hardmax as hm
 from hardmax._lib.expect import generator
-from hardmax.dynamics.flow import flow
-from hardmax.dynamics.gradient import gradient
-from hardmax.dynamics.laws import adam_growth, adam_waiting, critical_rate, freezing_rate, runaway_rate
-from hardmax.dynamics.optim import Adam, Coordinate, Mirror, Momentum, Normalized, Sign
-from hardmax.dynamics.run import Run
-from hardmax.margin.att_svm import max_margin
-from hardmax.margin.norms import norm as norm_of
-from hardmax.margin.solution import MaxMargin
+from hardmax.limits.late import period
 from hardmax.papers.checking.balls import BallProblem, has_balls
 from hardmax.papers.checking.check import Hypothesis, Outcome, need, printed, statement
-from hardmax.papers.checking.common import distinct_scores, fixed_scores, late_radius, second_gap, unit_length
+from hardmax.papers.checking.common import distinct_scores, fixed_scores, late_for, unit_length
 from hardmax.papers.checking.proof import at_precision, balls, middle
 from hardmax.papers.geometry.statements.common import (
     ROUNDING,
@@ -35,8 +30,6 @@ from hardmax.papers.geometry.statements.common import (
     strong,
     trained,
 )
-from hardmax.problem import Problem
-from hardmax.problem.selection import best_tokens
 
 NEAR = 0.02  # how far below and above a threshold the rate is taken
 FAR = 100.0  # gaps of the logits where late runs start
@@ -48,7 +41,7 @@ MOVES = 60  # of coordinate descent, each decided in balls
 CLOSE = 0.01  # how near a deficit is to that of the drift
 
 
-def two_tokens(problem: Problem) -> Hypothesis:
+def two_tokens(problem: hm.Problem) -> Hypothesis:
     """The hypothesis that every input has two tokens."""
     return Hypothesis("two tokens per input", bool((problem.sizes == 2).all()), problem.sizes.tolist())
 
@@ -61,28 +54,29 @@ def two_tokens(problem: Problem) -> Hypothesis:
     label="derived",
 )
 def certificate_of_a_run(
-    problem: Problem, *, power: float = 2.0, rate: float | None = None, steps: int = 2000
+    problem: hm.Problem, *, power: float = 2.0, rate: float | None = None, steps: int = 2000
 ) -> Outcome:
     """Normalized mirror descent; the weights of a run that selects the better of two tokens are positive."""
     need(fixed_scores(problem))
-    rule = Mirror(unit_length(problem) if rate is None else rate, power)
+    rule = hm.optim.Mirror(unit_length(problem) if rate is None else rate, power)
     run = trained(problem, rule, steps=steps)
     one, best = run_margin(problem, run, rule.norm)
-    proved, ball = run.margin_bounds(), norm_of(best.norm)
-    rows, y = proved.constraints.rows(), np.asarray(proved.multipliers)
+    bounds, ball = run.margin_bounds(), hm.margin.norm(best.norm)
+    rows, y = bounds.constraints.rows(), np.asarray(bounds.multipliers)
     y, size, margins = y / y.sum(), ball.value(run.p), rows @ run.p.ravel()
     low, high = float(margins.min()) / size, ball.dual.value(rows.T @ y)
     inside = min(best.margin / low - 1 if low > 0 else math.inf, high / best.margin - 1) + ROUNDING
     gap, predicted = high - low, float(y @ (margins - margins.min())) / size
-    found = {"margin": best.margin, "interval": (low, high), "gap": gap, "mean slack over norm": predicted}
-    best_of_two = two_tokens(problem).holds and best_tokens(problem).sets == tuple((t,) for t in one.measured)
-    if not best_of_two:  # negative weights were left out: only the interval is claimed
-        return Outcome((one,), inside, found, vacuous=low <= 0)
+    measured = {"margin": best.margin, "interval": (low, high), "gap": gap, "mean slack over norm": predicted}
+    best_tokens = tuple((t,) for t in one.measured) == hm.best_tokens(problem).sets
+    if not (two_tokens(problem).holds and best_tokens):
+        # negative weights were left out: only the interval is claimed
+        return Outcome((one,), inside, measured, vacuous=low <= 0)
     exact = 1 - abs(gap - predicted) / (ROUNDING * high)
-    return Outcome((one,), min(inside, exact), {**found, "identity": True})
+    return Outcome((one,), min(inside, exact), {**measured, "identity": True})
 
 
-def swing(run: Run) -> float:
+def swing(run: hm.Run) -> float:
     """Return how far the last steps turn back and forth."""
     points = np.asarray(run.points)[-5:]
     return float(np.abs(np.diff(points, 2, axis=0)).max())
@@ -97,53 +91,36 @@ def swing(run: Run) -> float:
     label="derived",
 )
 def steepest_threshold(
-    problem: Problem, *, norm: str = "l3", selection: Iterable[int] | None = None, steps: int = 2500
+    problem: hm.Problem, *, norm: str = "l3", selection: Iterable[int] | None = None, steps: int = 2500
 ) -> Outcome:
     """A run far out near p_mm settles at half the threshold, then is kicked and goes on below and above.
 
     Some directions are slow to settle, and before that the threshold is another: then more steps are taken.
     """
-    ball = norm_of(norm)
+    ball = hm.margin.norm(norm)
     smooth = Hypothesis("a norm without corners", ball.strictly_convex and not ball.of_matrix, norm)
     need(smooth)
     best = separable(problem, norm, selection)
     hypotheses = need(strong(problem, best))
-    eta = critical_rate(best)
+    eta = hm.limits.critical_rate(best)
     hypotheses.need(Hypothesis("regular, with several support rows", bool(math.isfinite(eta)), eta))
     for many in (steps, 10 * steps, 100 * steps):
-        at_rest = trained(problem, Normalized(eta / 2, norm=norm), steps=many, start=FAR * best.need())
+
+        def run(factor: float, start: np.ndarray, many: int = many) -> hm.Run:
+            rule = hm.optim.Normalized(factor * eta, norm=norm)
+            return trained(problem, rule, steps=many, start=start, record=range(many - 6, many + 1))
+
+        at_rest = run(1 / 2, FAR * best.need())
         kicked = at_rest.p + KICK * eta * generator(0).normal(size=problem.d)
-        runs = [
-            trained(
-                problem,
-                Normalized(factor * eta, norm=norm),
-                steps=many,
-                start=kicked,
-                record=range(many - 6, many + 1),
-            )
-            for factor in (1 - NEAR, 1 + NEAR)
-        ]
-        keeps = all(run.event is None for run in (at_rest, *runs))
-        below, above = (swing(run) / eta for run in runs)
-        found = {"eta_c": eta, "swing over the rate, below": below, "above": above, "steps": many}
+        runs = [run(factor, kicked) for factor in (1 - NEAR, 1 + NEAR)]
+        goes_on = all(each.event is None for each in (at_rest, *runs))
+        below, above = (swing(each) / eta for each in runs)
+        measured = {"eta_c": eta, "swing over the rate, below": below, "above": above, "steps": many}
         # which of both happens is all that is claimed; nothing is said of runs that stopped
-        slack = min(1 - below / SETTLED, above / SETTLED - 1) if keeps else None
+        slack = min(1 - below / SETTLED, above / SETTLED - 1) if goes_on else None
         if slack is None or slack >= 0:
             break
-    return Outcome((smooth, *hypotheses), slack, found)
-
-
-def period(moves: np.ndarray) -> int | None:
-    """The least period of the moves, all of which repeat."""
-    for length in range(1, min(LONGEST, len(moves) // 3) + 1):
-        if np.array_equal(moves[length:], moves[:-length]):
-            return length
-    return None
-
-
-def drift(moves: np.ndarray, length: int) -> list[Fraction]:
-    """The mean move of a period, over the rate."""
-    return [Fraction(int(total), length) for total in moves[-length:].sum(axis=0)]
+    return Outcome((smooth, *hypotheses), slack, measured)
 
 
 @statement(
@@ -155,45 +132,47 @@ def drift(moves: np.ndarray, length: int) -> list[Fraction]:
     label="derived",
     errata=("D-ERR-1", "D-ERR-2"),
 )
-def constant_steps(problem: Problem, *, rule: str = "sign", rate: float = 0.1, steps: int = 2000) -> Outcome:
+def constant_steps(
+    problem: hm.Problem, *, rule: str = "sign", rate: float = 0.1, steps: int = 2000
+) -> Outcome:
     """The period of the late moves, their mean in fractions of the rate, and the run ten times as long.
 
     The rows of least margin under the mean all grow alike, so that the gradient repeats up to a factor, but
     for rows that fall behind exponentially: the moves go on if each has more room than those rows weigh.
     """
     need(fixed_scores(problem))
-    step = Sign(rate) if rule == "sign" else Coordinate(rate)
+    step = hm.optim.Sign(rate) if rule == "sign" else hm.optim.Coordinate(rate)
     run = trained(problem, step, steps=steps, record=range(max(steps - SEEN, 0), steps + 1))
     _, best = run_margin(problem, run, step.norm)
     if run.event == "cycle":
-        found = {"event": "cycle", "|p|": run.p_norm, "deficit": 1.0}
-        return Outcome((Hypothesis("the run repeats itself", True, run.p),), 1.0, found, witness=run.p)
+        measured: dict[str, Any] = {"event": "cycle", "|p|": run.p_norm, "deficit": 1.0}
+        return Outcome((Hypothesis("the run repeats itself", True, run.p),), 1.0, measured, witness=run.p)
     need(Hypothesis("the run goes on", run.event is None, run.event))
     moves = np.rint(np.diff(np.asarray(run.points)[1:], axis=0) / rate).astype(int)
-    length = period(moves)
+    length = period(moves, min(LONGEST, len(moves) // 3), 0.0) if len(moves) else None
     hypotheses = need(Hypothesis("the moves repeat", length is not None or None, length))
     assert length is not None
-    mean = drift(moves, length)
-    along = np.array([float(x) for x in mean])
-    lost = best.margin_gap(along) if along.any() else 1.0
-    short = Hypothesis("their mean is short of the max margin", lost > ROUNDING, [str(x) for x in mean])
+    mean = [Fraction(int(total), length) for total in moves[-length:].sum(axis=0)]  # over the rate
+    along, texts = np.array([float(x) for x in mean]), [str(x) for x in mean]
+    deficit = best.margin_gap(along) if along.any() else 1.0
     room, behind = _room(problem, run, best, along, moves[-length:])
-    lasting = {"room": room, "others weigh": behind}
-    hypotheses.need(short, Hypothesis("each move has room", room > behind or None, lasting))
+    hypotheses.need(
+        Hypothesis("their mean is short of the max margin", deficit > ROUNDING, texts),
+        Hypothesis("each move has room", room > behind or None, {"room": room, "others weigh": behind}),
+    )
     longer = trained(problem, step, steps=10 * steps)
     later = 1.0 if longer.event == "cycle" else longer.margin_gap(best)  # in a cycle p does not grow at all
-    found = {"period": length, "deficit of the mean": lost, "after ten times the steps": later}
-    slack = 1 - abs(later - lost) / CLOSE
-    return Outcome(hypotheses, slack, found, witness=[str(x) for x in mean])
+    measured = {"period": length, "deficit of the mean": deficit, "after ten times the steps": later}
+    return Outcome(hypotheses, 1 - abs(later - deficit) / CLOSE, measured, witness=texts)
 
 
 def _room(
-    problem: Problem, run: Run, best: MaxMargin, along: np.ndarray, moves: np.ndarray
+    problem: hm.Problem, run: hm.Run, best: hm.MaxMargin, along: np.ndarray, moves: np.ndarray
 ) -> tuple[float, float]:
     """The least share of the gradient by which a move of the period is decided; what lagging rows weigh."""
     room = math.inf
     for p, move in zip(np.asarray(run.points)[-len(moves) - 1 : -1], moves, strict=True):
-        sizes = np.abs(gradient(problem, p).direction)
+        sizes = np.abs(hm.gradient(problem, p).direction)
         if best.norm == "linf":
             room = min(room, float(sizes[move != 0].min() / sizes.max()))
         else:
@@ -206,13 +185,6 @@ def _room(
     return room, float(np.exp(-gaps.min())) * len(rows) * 10 if gaps.size else 0.0
 
 
-def visit(problem: Problem, i: int, norm: str) -> np.ndarray:
-    """Return the step of input i alone: along its better key minus the other one."""
-    keys, scores = (problem.split(x)[i] for x in (problem.keys[problem.tokens], problem.scores))
-    better = int(np.argmax(scores))
-    return norm_of(norm).step(keys[better] - keys[1 - better])
-
-
 @statement(
     "D-THM-10",
     "Normalized steps on one input at a time",
@@ -222,45 +194,47 @@ def visit(problem: Problem, i: int, norm: str) -> np.ndarray:
     errata=("D-ERR-3",),
 )
 def one_input_at_a_time(
-    problem: Problem, *, norm: str = "l2", rate: float | None = None, rounds: int = 50
+    problem: hm.Problem, *, norm: str = "l2", rate: float | None = None, rounds: int = 50
 ) -> Outcome:
     """A run in batches of one against the sum; its deficit for the best tokens is reported too."""
     need(fixed_scores(problem))
     hypotheses = need(two_tokens(problem), distinct_scores(problem))
     pace = unit_length(problem) if rate is None else rate
-    run = trained(problem, Normalized(pace, norm=norm), steps=rounds * problem.n, batch=1)
+    run = trained(problem, hm.optim.Normalized(pace, norm=norm), steps=rounds * problem.n, batch=1)
     went = Hypothesis("the run took all its steps", run.event is None or None, run.event)
-    target = pace * rounds * np.sum([visit(problem, i, norm) for i in range(problem.n)], axis=0)
-    size = pace * rounds * problem.n
-    off = float(norm_of(norm).value(run.p - target)) / size
-    found = {"off, over the length of the way": off}
-    best = max_margin(problem, norm=norm)
-    if best.is_certified and run.p.any() and best.p_norm:
-        found["deficit"] = run.margin_gap(best)
-    return Outcome((*hypotheses, went), 1 - off / ROUNDING, found)
+    ball, pairs = hm.margin.norm(norm), problem.split(problem.keys[problem.tokens])
+    best = [int(np.argmax(scores)) for scores in problem.split(problem.scores)]
+    # an input alone moves p along its better key minus the other one
+    visits = [ball.step(keys[t] - keys[1 - t]) for keys, t in zip(pairs, best, strict=True)]
+    off = float(ball.value(run.p - pace * rounds * np.sum(visits, axis=0))) / (pace * rounds * problem.n)
+    measured = {"off, over the length of the way": off}
+    solution = hm.max_margin(problem, norm=norm)
+    if solution.is_certified and run.p.any() and solution.p_norm:
+        measured["deficit"] = run.margin_gap(solution)
+    return Outcome((*hypotheses, went), 1 - off / ROUNDING, measured)
 
 
 @printed("D-ERR-2")
-def coordinate_descent_grows(problem: Problem) -> Outcome:
+def coordinate_descent_grows(problem: hm.Problem) -> Outcome:
     """Test the printed sentence: if the best tokens separate, coordinate descent by steps of 1 diverges.
 
     Its points are whole numbers. Each move is decided in balls, so that a point that comes again proves that
     the same moves come forever.
     """
-    best = best_tokens(problem)
+    best = hm.best_tokens(problem)
     hypotheses = need(
         distinct_scores(problem),
         Hypothesis("rivals in some input", bool((problem.sizes > 1).any())),
-        Hypothesis("separable", best.is_unique and max_margin(problem, best.tokens).is_feasible),
+        Hypothesis("separable", best.is_unique and hm.max_margin(problem, best.tokens).is_feasible),
         Hypothesis("a loss with balls", has_balls(problem)),
     )
 
     def walk() -> tuple[str, list[int]]:
-        exact, p, seen = BallProblem(problem), [0] * problem.d, set()
+        exact, p, visited = BallProblem(problem), [0] * problem.d, set()
         for _ in range(MOVES):
-            if tuple(p) in seen:
+            if tuple(p) in visited:
                 return "cycle", p
-            seen.add(tuple(p))
+            visited.add(tuple(p))
             pull = exact.pull(balls(p))
             top = max(range(problem.d), key=lambda j: abs(middle(pull[j])))
             if pull[top].contains(0) or not all(abs(pull[top]) > abs(x) for x in np.delete(pull, top)):
@@ -298,7 +272,7 @@ GROWN = 1e-6  # least relative growth of p meanwhile
     errata=("D-ERR-4",),
 )
 def frozen_momentum(
-    problem: Problem,
+    problem: hm.Problem,
     *,
     norm: str = "l2",
     beta: float = 0.9,
@@ -311,15 +285,13 @@ def frozen_momentum(
     keep it down: what is frozen only for now leaves the claim open. So what can fail is the first half.
     """
     best = separable(problem, norm, selection)
-    threshold = freezing_rate(best, beta)
+    threshold = hm.limits.freezing_rate(best, beta)
     hypotheses = need(Hypothesis("beta > 0", math.isfinite(threshold), beta))
-    slow, fast = (
-        trained(problem, Momentum(factor * threshold, beta, norm), steps=steps, record=[steps - 1])
-        for factor in (BELOW, ABOVE)
-    )
+    rules = (hm.optim.Momentum(factor * threshold, beta, norm) for factor in (BELOW, ABOVE))
+    slow, fast = (trained(problem, rule, steps=steps, record=[steps - 1]) for rule in rules)
     hypotheses.need(*(selects(run, best) for run in (slow, fast)))
     reached = reach(fast, best, beta)
-    found = {
+    measured = {
         "threshold": threshold,
         "below: event": slow.event,
         "below: deficit": slow.margin_gap(best),
@@ -328,18 +300,18 @@ def frozen_momentum(
         "above: reach": reached,
     }
     if frozen(slow, best, beta):
-        return Outcome(hypotheses, -1.0, found)
+        return Outcome(hypotheses, -1.0, measured)
     settled = frozen(fast, best, beta) and slow.event is None
-    return Outcome(hypotheses, reached - 1 if settled else None, found)
+    return Outcome(hypotheses, reached - 1 if settled else None, measured)
 
 
-def reach(run: Run, best: MaxMargin, beta: float) -> float:
+def reach(run: hm.Run, best: hm.MaxMargin, beta: float) -> float:
     """Return how much the last move shrinks the gradient in a step, in units of what the mean shrinks by."""
     move = np.asarray(run.points)[-1] - np.asarray(run.points)[-2]
     return float(row_margins(best, move)[0]) / -math.log(beta)
 
 
-def frozen(run: Run, best: MaxMargin, beta: float) -> bool:
+def frozen(run: hm.Run, best: hm.MaxMargin, beta: float) -> bool:
     """Whether the gradient has no say any more, and never will: above 1 the reach is absorbing."""
     return run.event == "frozen momentum" and reach(run, best, beta) > 1
 
@@ -355,29 +327,25 @@ def frozen(run: Run, best: MaxMargin, beta: float) -> bool:
     errata=("D-ERR-3",),
 )
 def adam_grows(
-    problem: Problem, *, rate: float = 0.001, betas: tuple[float, float] = (0.9, 0.99), steps: int = 30_000
+    problem: hm.Problem, *, rate: float = 0.001, betas: tuple[float, float] = (0.9, 0.99), steps: int = 30_000
 ) -> Outcome:
     """The growth in the last tenth of a run, once it is three waiting times old."""
     slow = Hypothesis("beta1^2 < beta2", betas[0] ** 2 < betas[1], betas)
     need(fixed_scores(problem), slow)
     record = [steps // 2, steps * 6 // 10, steps * 9 // 10]
-    run = trained(problem, Adam(rate, betas, eps=0.0), steps=steps, record=record)
+    run = trained(problem, hm.optim.Adam(rate, betas, eps=0.0), steps=steps, record=record)
     _, best = run_margin(problem, run, "linf", slow)
     hypotheses = need(slow, strong(problem, best), no_still_coordinate(best))
-    waiting = adam_waiting(rate, best.margin, betas)
+    waiting = hm.limits.adam_waiting(rate, best.margin, betas)
     waited = Hypothesis("the run is three waiting times old", steps >= 3 * waiting, waiting)
-    margins = row_margins(best, np.asarray(run.points))
-    early, late = (growth(run, margins, at) for at in (2, -1))
+    # growth of the least margin per step up to a snapshot, from the one before
+    growth = np.diff(row_margins(best, np.asarray(run.points))) / np.diff(run.times)
+    early, late = float(growth[1]), float(growth[-1])
     steady = Hypothesis("steady growth", abs(early - late) < STEADY * abs(late) or None, (early, late))
     hypotheses.need(waited, steady)
-    law = adam_growth(rate, best.margin, betas)
-    found = {"measured growth": late, "predicted": law, "deficit": run.margin_gap(best)}
-    return Outcome(hypotheses, 1 - abs(late / law - 1) / LAW, found)
-
-
-def growth(run: Run, margins: np.ndarray, at: int) -> float:
-    """Return the growth of the least margin per step up to a snapshot, from the one before."""
-    return float((margins[at] - margins[at - 1]) / (run.times[at] - run.times[at - 1]))
+    law = hm.limits.adam_growth(rate, best.margin, betas)
+    measured = {"measured growth": late, "predicted": law, "deficit": run.margin_gap(best)}
+    return Outcome(hypotheses, 1 - abs(late / law - 1) / LAW, measured)
 
 
 @statement(
@@ -391,7 +359,7 @@ def growth(run: Run, margins: np.ndarray, at: int) -> float:
     errata=("D-ERR-3",),
 )
 def adam_runs_away(
-    problem: Problem,
+    problem: hm.Problem,
     *,
     betas: tuple[float, float] = (0.9, 0.5),
     selection: Iterable[int] | None = None,
@@ -403,32 +371,32 @@ def adam_runs_away(
     happens there is reported too.
     """
     best = separable(problem, "linf", selection)
-    limit = runaway_rate(best.margin, betas)
+    limit = hm.limits.runaway_rate(best.margin, betas)
     pole = Hypothesis("beta1^2 >= beta2", math.isfinite(limit), betas)
     hypotheses = need(pole, strong(problem, best), no_still_coordinate(best))
     # other rows weigh nothing from here on, however small their gap and however large their scores
-    from_here = max(AHEAD, best.margin * late_radius(problem, min(best.margin, second_gap(best))))
-    hypotheses.need(Hypothesis("late within reach", from_here <= FARTHEST or None, from_here))
-    ahead = from_here * best.need()
+    margin = max(AHEAD, best.margin * late_for(problem, best))
+    hypotheses.need(Hypothesis("late within reach", margin <= FARTHEST or None, margin))
+    ahead = margin * best.need()
     # tight rows whose score gaps are far from balanced turn a coordinate back at first, and fall faster so
-    down = gradient(problem, ahead).direction
+    down = hm.gradient(problem, ahead).direction
     onward = bool((down * ahead > 0).all()) or None
     hypotheses.need(Hypothesis("descent goes on along it", onward, down.tolist()))
     below, above, whole = (
-        trained(problem, Adam(factor * limit, betas, eps=0.0), steps=steps, start=start)
+        trained(problem, hm.optim.Adam(factor * limit, betas, eps=0.0), steps=steps, start=start)
         for factor, start in ((1 - NEAR, ahead), (1 + NEAR, ahead), (1 - NEAR, None))
     )
     hypotheses.need(selects(below, best))
-    right = below.event is None and above.event == "runaway"
-    found = {
+    measured = {
         "rate": limit,
-        "margin at the start": from_here,
+        "margin at the start": margin,
         "below: event": below.event,
         "below: |p|": below.p_norm,
         "above: event": above.event,
         "below, from the origin: event": whole.event,
     }
-    return Outcome(hypotheses, 1.0 if right else -1.0, found)
+    right = below.event is None and above.event == "runaway"
+    return Outcome(hypotheses, 1.0 if right else -1.0, measured)
 
 
 @statement(
@@ -442,27 +410,25 @@ def adam_runs_away(
     errata=("D-ERR-3",),
 )
 def adam_with_epsilon(
-    problem: Problem, *, rate: float = 0.01, epsilon: float = 1e-3, steps: int = 20_000
+    problem: hm.Problem, *, rate: float = 0.01, epsilon: float = 1e-3, steps: int = 20_000
 ) -> Outcome:
     """Adam until the gradient is below epsilon, then gradient flow, which a heavy ball follows."""
     positive = Hypothesis("epsilon > 0", epsilon > 0, epsilon)
     need(fixed_scores(problem), positive)
-    run = trained(problem, Adam(rate, (0.9, 0.99), eps=epsilon), steps=steps)
+    run = trained(problem, hm.optim.Adam(rate, (0.9, 0.99), eps=epsilon), steps=steps)
     one, best = run_margin(problem, run, "l2", positive)
-    size = math.exp(gradient(problem, run.p).log_norm)
+    size = math.exp(hm.gradient(problem, run.p).log_norm)
     small = Hypothesis("the gradient is below epsilon", size < epsilon or None, size)
     hypotheses = need(positive, small, strong(problem, best))
-    late = flow(problem, start=run.p, until_log_time=LATE)
-    other = max_margin(problem, one.measured, norm="linf")
+    late = hm.flow(problem, start=run.p, until_log_time=LATE)
+    other = hm.max_margin(problem, one.measured, norm="linf")
     first, last = run.margin_gap(best), late.margin_gap(best)
-    found = {"l2 deficit after Adam": first, "l2 deficit late": last}
+    measured = {"l2 deficit after Adam": first, "l2 deficit late": last}
     if other.is_certified:
-        found |= {
-            "linf deficit after Adam": run.margin_gap(other),
-            "linf deficit late": late.margin_gap(other),
-        }
-    kept = Hypothesis("the selection is kept", chosen(late).measured == one.measured or None, late.event)
+        deficits = {"linf deficit after Adam": run, "linf deficit late": late}
+        measured |= {name: each.margin_gap(other) for name, each in deficits.items()}
+    same = Hypothesis("the selection is kept", chosen(late).measured == one.measured or None, late.event)
     longer = bool(late.p_norm > (1 + GROWN) * run.p_norm)  # else it is at a finite minimum
     grows = Hypothesis("p goes on", longer or None, late.p_norm)
     slack = 1 - last / (FALL * first) if first > 0 else 0.0
-    return Outcome((*hypotheses, kept, grows), slack, found)
+    return Outcome((*hypotheses, same, grows), slack, measured)

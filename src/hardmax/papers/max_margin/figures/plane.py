@@ -13,7 +13,9 @@ import numpy as np
 import hardmax as hm
 from hardmax._lib.style import GRAY, GREEN, INK, ORANGE, TEAL
 from hardmax.papers.figures.figure import Axes
-from hardmax.papers.figures.tables import Table, part, stacked
+from hardmax.papers.figures.tables import Table, Tables, part, stacked
+
+Window = tuple[tuple[float, float], tuple[float, float]]  # limits of both axes
 
 SHOWN, ARROW = 200, 10
 HEAD = 0.055  # length of an arrow head in inches
@@ -45,11 +47,23 @@ def paths_table(paths: Mapping[str, hm.Run], shown: int = SHOWN) -> Table:
     )
 
 
-def directions_table(named: Mapping[str, Any]) -> Table:
+def directions_table(directions: Mapping[str, Any]) -> Table:
     """Directions by name, as unit vectors."""
-    vectors = np.array([np.asarray(vector, dtype=float) for vector in named.values()])
+    vectors = np.array([np.asarray(vector, dtype=float) for vector in directions.values()])
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
-    return {"direction": np.array(list(named)), "x": vectors[:, 0], "y": vectors[:, 1]}
+    return {"direction": np.array(list(directions)), "x": vectors[:, 0], "y": vectors[:, 1]}
+
+
+def plane_tables(
+    problem: hm.Problem, paths: Mapping[str, hm.Run], ends: Table, directions: Mapping[str, Any]
+) -> dict[str, Table]:
+    """The tables of a figure with tokens, trajectories, their ends and directions."""
+    return {
+        "tokens": tokens_table(problem),
+        "paths": paths_table(paths),
+        "ends": ends,
+        "directions": directions_table(directions),
+    }
 
 
 def vector_of(table: Table, name: str) -> np.ndarray:
@@ -107,13 +121,24 @@ def draw_paths(panel: Axes, table: Table, color: str = GRAY, every: int = ARROW)
 def draw_heads(panel: Axes, x: np.ndarray, y: np.ndarray, at: np.ndarray, color: str) -> None:
     """Arrow heads along a curve, all of one size on paper."""
     dx, dy = x[at] - x[at - 1], y[at] - y[at - 1]
-    length = np.hypot(dx, dy)
-    width = 0.012
+    length, width = np.hypot(dx, dy), 0.012
     units: dict[str, Any] = {"angles": "xy", "scale_units": "inches", "scale": 1 / HEAD, "units": "inches"}
     head = HEAD / width
     units |= {"headwidth": 4.2, "headlength": head, "headaxislength": 0.8 * head, "minlength": 0}
     arrows = (x[at], y[at], dx / length, dy / length)
     panel.quiver(*arrows, color=color, width=width, pivot="tip", zorder=4, **units)
+
+
+def draw_plane(
+    panel: Axes, tables: Tables, window: Window, rays: Mapping[str, str], color: str = GRAY, size: float = 4.5
+) -> None:
+    """Draw a window on the plane: rays of directions in their colors, all trajectories, tokens and axes."""
+    frame(panel, *window)
+    for name, ray_color in rays.items():
+        draw_ray(panel, vector_of(tables["directions"], name), ray_color)
+    draw_paths(panel, tables["paths"], color)
+    draw_tokens(panel, tables["tokens"], size)
+    label_axes(panel)
 
 
 def degrees(p: np.ndarray) -> np.ndarray:

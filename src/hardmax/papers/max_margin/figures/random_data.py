@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -12,7 +12,7 @@ import hardmax as hm
 from hardmax._lib.style import BLUE, GRAY, GREEN, INK, ORANGE, PURPLE, RED
 from hardmax.margin.measure import enclose_many
 from hardmax.papers.figures.claims import Claim, Claims, listed
-from hardmax.papers.figures.figure import Axes, Canvas, Findings, Scale, Setting, recipe
+from hardmax.papers.figures.figure import Canvas, Findings, Scale, Setting, recipe
 from hardmax.papers.figures.panels import name_axes
 from hardmax.papers.figures.tables import Table, Tables
 from hardmax.problem.losses import as_loss
@@ -38,13 +38,12 @@ def sweep_table(scale: Scale, progress: Callable[[float], None]) -> Table:
     """The sweep over d; run once in a process, for three figures are drawn from it."""
     if scale not in _swept:
         grid = {"n": 4, "T": 6, "d": DIMENSIONS}
-        found = hm.sweep(
+        sweep = hm.sweep(
             "sphere", grid, TRIALS[scale], rng=SEED, progress=lambda done, total: progress(done / total)
         )
-        for failure in found.failures():
+        for failure in sweep.failures():
             raise RuntimeError(f"a trial failed ({failure.error}); run it alone by {failure.command}")
-        rows = list(found.rows())
-        _swept[scale] = table_of(rows, *TRIAL, "seed")
+        _swept[scale] = table_of(list(sweep.rows()), *TRIAL, "seed")
     return _swept[scale]
 
 
@@ -91,9 +90,13 @@ def control_table(count: int) -> dict[str, np.ndarray]:
     rows: list[Mapping[str, Any]] = []
     for d in DIMENSIONS:
         problems = list(hm.data.fig9_oracle(d, count))
-        found = _numbered(problems, d)
-        slacks = _resting_slacks(problems, found)
-        rows += [row | {"slack": slack} for row, slack in zip(found, slacks, strict=True)]
+        trials = _numbered(problems, d)
+        # how far the verdicts are from hanging on rounding
+        solutions = hm.max_margin(problems, [list(map(int, row["selection"].split())) for row in trials])
+        enclose_many(solutions)
+        for row, best in zip(trials, solutions, strict=True):
+            slack = np.asarray(best.slack)  # p itself separates what it selects
+            rows.append(row | {"slack": float(slack[~best.tight].min(initial=np.inf))})
     return table_of(rows, *TRIAL, "slack")
 
 
@@ -113,14 +116,19 @@ def sensitivity_table(count: int = 200) -> dict[str, np.ndarray]:
     for d in DIMENSIONS:
         problems = list(hm.data.fig9_oracle(d, count))
         starts = 0.01 * np.random.default_rng([SEED, d]).normal(size=(count, d))
-        variants: dict[str, list[dict[str, Any]]] = {
-            "exponential loss": _numbered([_with_loss(each, "exponential") for each in problems], d),
-            "correlation loss": _numbered([_with_loss(each, "correlation") for each in problems], d),
-            "start 0.01 N(0, I)": _numbered(problems, d, starts=list(starts)),
-            "10,000 steps": _numbered(problems, d, steps=10_000),
+        variants = {
+            f"{loss} loss": _numbered([_with_loss(problem, loss) for problem in problems], d)
+            for loss in ("exponential", "correlation")
         }
-        rows += [row | {"variant": name} for name, found in variants.items() for row in found]
+        variants["start 0.01 N(0, I)"] = _numbered(problems, d, starts=list(starts))
+        variants["10,000 steps"] = _numbered(problems, d, steps=10_000)
+        rows += [row | {"variant": name} for name, trials in variants.items() for row in trials]
     return table_of(rows, *TRIAL, "variant")
+
+
+def _with_loss(problem: Problem, loss: str) -> Problem:
+    head: Any = problem.readout.linear
+    return problem._with(readout=replace(head, loss=as_loss(loss)))
 
 
 def negative_table(control: Table) -> dict[str, np.ndarray]:
@@ -135,30 +143,14 @@ def negative_table(control: Table) -> dict[str, np.ndarray]:
         late.append(hm.train(problem, hm.optim.Normalized(1.0), steps=LATE[1], record=[LATE[0]]).p_norms[1:])
         proxy.append(hm.check_statement("B-APP-E", problem).slack)
     early, end = np.array(late).reshape(-1, 2).T
-    kept = {name: control[name][chosen] for name in ("d", "trial", "score_gap", "misalignment")}
-    return kept | {"norm_1e4": early, "norm_1e5": end, "proxy": np.array(proxy, dtype=float)}
+    columns = {name: control[name][chosen] for name in ("d", "trial", "score_gap", "misalignment")}
+    return columns | {"norm_1e4": early, "norm_1e5": end, "proxy": np.array(proxy, dtype=float)}
 
 
 def _numbered(problems: Sequence[Problem], d: int, **options: Any) -> list[dict[str, Any]]:
     from hardmax.trials.experiments import outcomes
 
     return [{"d": d, "trial": trial, **row} for trial, row in enumerate(outcomes(problems, **options))]
-
-
-def _with_loss(problem: Problem, loss: str) -> Problem:
-    assert problem.readout.linear is not None
-    return problem._with(readout=replace(problem.readout.linear, loss=as_loss(loss)))
-
-
-def _resting_slacks(problems: Sequence[Problem], rows: Rows) -> list[float]:
-    """Least slack of a token that is not a neighbor: how far the verdicts are from hanging on rounding."""
-    chosen = [[int(token) for token in row["selection"].split()] for row in rows]
-    slacks, solved = [], hm.max_margin(problems, chosen)
-    enclose_many(solved)
-    for best in solved:
-        assert best.slack is not None  # p itself separates what it selects
-        slacks.append(float(best.slack[~best.tight].min(initial=np.inf)))
-    return slacks
 
 
 # d -> bands of the shares of trials that are not saturated, locally optimal and globally optimal
@@ -179,39 +171,33 @@ UNDAMPED, SINGLE = "float64, no ε", "float32, ε = 1e-09"
 class TrialTally:
     """Counts and correlations of some trials.
 
-    ``gaps`` and ``misalignments`` (1 - cos) are those of the saturated trials, as are the mean and the
-    ``least`` correlation (cos); ``negative`` counts those in which a neighbor scores higher.
+    ``lmm`` and ``gmm`` count the locally and globally optimal ones, ``negative`` those in which a neighbor
+    scores higher. ``gaps`` and ``misalignments`` (1 - cos) are those of the saturated trials, as are the mean
+    and the ``least`` correlation (cos).
     """
 
     def __init__(self, table: Table, keep: Any = slice(None)) -> None:
-        self.rows = {name: column[keep] for name, column in table.items()}
-        self.trials = len(self.rows["d"])
-        self.saturated = self.rows["saturated"].astype(bool)
+        self.rows = rows = {name: column[keep] for name, column in table.items()}
+        self.trials = len(rows["d"])
+        self.saturated = rows["saturated"].astype(bool)
         self.nonsaturated = int((~self.saturated).sum())
-        self.gaps = self.rows["score_gap"][self.saturated]
+        self.lmm, self.gmm = (
+            int(rows[name].sum()) if name in rows else 0 for name in ("locally_optimal", "globally_optimal")
+        )
+        self.gaps = rows["score_gap"][self.saturated]
         self.negative = int((self.gaps < 0).sum())
-        self.misalignments = self.rows["misalignment"][self.saturated]
+        self.misalignments = rows["misalignment"][self.saturated]
         self.misalignment = _mean(self.misalignments)
         self.correlation = 1 - self.misalignment
         self.least = 1 - float(self.misalignments.max(initial=-np.inf))
 
     @classmethod
-    def of(cls, table: Table, **wanted: object) -> TrialTally:
+    def of(cls, table: Table, **values: object) -> TrialTally:
         """The trials whose columns have these values."""
         keep = np.ones(len(table["d"]), dtype=bool)
-        for name, value in wanted.items():
+        for name, value in values.items():
             keep &= table[name] == value
         return cls(table, keep)
-
-    @property
-    def lmm(self) -> int:
-        """Trials that are locally optimal."""
-        return int(self.rows["locally_optimal"].sum())
-
-    @property
-    def gmm(self) -> int:
-        """Trials that are globally optimal."""
-        return int(self.rows["globally_optimal"].sum())
 
     @property
     def where_negative(self) -> TrialTally:
@@ -221,6 +207,15 @@ class TrialTally:
     def share_below(self, gap: float) -> float:
         """Part of the saturated trials with a score gap below this."""
         return _mean(self.gaps < gap)
+
+
+def _mean(values: np.ndarray) -> float:
+    return float(values.mean()) if len(values) else float("nan")
+
+
+def of_dimensions(table: Table, **values: object) -> list[TrialTally]:
+    """A tally for each d."""
+    return [TrialTally.of(table, d=d, **values) for d in DIMENSIONS]
 
 
 RATES = Claims(
@@ -250,24 +245,26 @@ RATES = Claims(
 def rates_claims(tables: Tables) -> tuple[Claim, ...]:
     """B-FIG-9a: shares per d, correlations, and what the official arithmetic makes of them."""
     trials, plain = tables["trials"], tables["arithmetic"]
-    per_d = {d: TrialTally.of(trials, d=d) for d in DIMENSIONS}
+    tallies = of_dimensions(trials)
     kinds = {kind: TrialTally.of(plain, arithmetic=kind) for kind in np.unique(plain["arithmetic"])}
-    wide = [TrialTally.of(plain, arithmetic=UNDAMPED, d=d).correlation for d in DIMENSIONS if d >= 100]
+    damped, exact = (kinds[kind].misalignments for kind in (DAMPED, EXACT))
+    shares = {
+        f"{kind}-{d}": getattr(tally, kind) / tally.trials
+        for d, tally in zip(DIMENSIONS, tallies, strict=True)
+        for kind in KINDS
+    }
+    undamped = zip(DIMENSIONS, of_dimensions(plain, arithmetic=UNDAMPED), strict=True)
     return RATES.judge(
         {
-            **{
-                f"{kind}-{d}": getattr(tally, kind) / tally.trials
-                for d, tally in per_d.items()
-                for kind in KINDS
-            },
-            "gmm-grows": np.diff([tally.gmm / tally.trials for tally in per_d.values()]),
-            **{f"correlation-{d}": tally.correlation for d, tally in per_d.items()},
+            **shares,
+            "gmm-grows": np.diff([tally.gmm / tally.trials for tally in tallies]),
+            **{f"correlation-{d}": tally.correlation for d, tally in zip(DIMENSIONS, tallies, strict=True)},
             "certified": _mean(trials["certified"]),
             "damped": kinds[DAMPED].correlation,
             "strongly-damped": kinds[STRONGLY_DAMPED].correlation,
-            "undamped": wide,
+            "undamped": [tally.correlation for d, tally in undamped if d >= 100],
             "single": kinds[SINGLE].correlation,
-            "exact-is-closer": _median(kinds[DAMPED].misalignments) / _median(kinds[EXACT].misalignments),
+            "exact-is-closer": float(np.median(damped)) / float(np.median(exact)),
         }
     )
 
@@ -296,16 +293,7 @@ def gap_claims(tables: Tables) -> tuple[Claim, ...]:
     )
 
 
-def _median(values: np.ndarray) -> float:
-    return float(np.median(values)) if len(values) else float("nan")
-
-
-def _mean(values: np.ndarray) -> float:
-    return float(values.mean()) if len(values) else float("nan")
-
-
-@dataclass(frozen=True)
-class Known:
+class Known(NamedTuple):
     """Outcomes of the control stream, one number per d: counts, and correlations as far as they are known."""
 
     nonsaturated: tuple[int, ...]
@@ -342,7 +330,7 @@ def control_claims(tables: Tables) -> tuple[Claim, ...]:
     """B-FIG-10: the distribution of the score gap, and every number that is known of the control stream."""
     control, every = tables["control"], TrialTally.of(tables["control"])
     count = every.trials // len(DIMENSIONS)
-    per_d, known = [TrialTally.of(control, d=d) for d in DIMENSIONS], KNOWN[count]
+    tallies, known = of_dimensions(control), KNOWN[count]
     swept = TrialTally.of(tables["trials"])
     # Kolmogorov and Smirnov's distance of two samples that one in a thousand pairs exceeds
     noise = 1.95 * np.sqrt(1 / max(len(swept.gaps), 1) + 1 / 5262)
@@ -370,10 +358,10 @@ def control_claims(tables: Tables) -> tuple[Claim, ...]:
             "below-zero": swept.share_below(0.0),
             "transition": swept.share_below(0.005) - swept.share_below(0.0),
             "same-distribution": max(abs(swept.share_below(gap) - share) for gap, share in CDF.items()),
-            **{f"control-{kind}": [getattr(tally, kind) for tally in per_d] for kind in counts},
-            "control-correlation": [tally.correlation for tally in per_d],
-            "control-correlation-bound": [tally.correlation for tally in per_d],
-            "control-least": [tally.least for tally in per_d],
+            **{f"control-{kind}": [getattr(tally, kind) for tally in tallies] for kind in counts},
+            "control-correlation": [tally.correlation for tally in tallies],
+            "control-correlation-bound": [tally.correlation for tally in tallies],
+            "control-least": [tally.least for tally in tallies],
             "control-slack": control["slack"],
         }
     )
@@ -424,7 +412,7 @@ def _whole_control(tables: Tables, every: TrialTally) -> tuple[Claim, ...]:
     kinds = [
         TrialTally.of(tables["control_arithmetic"], arithmetic=kind) for kind in (DAMPED, STRONGLY_DAMPED)
     ]
-    by_d = [np.mean([TrialTally.of(kind.rows, d=d).correlation for d in DIMENSIONS]) for kind in kinds]
+    by_d = [np.mean([tally.correlation for tally in of_dimensions(kind.rows)]) for kind in kinds]
     return WHOLE.judge(
         {
             "control-saturated": len(gaps),
@@ -447,29 +435,22 @@ def _whole_control(tables: Tables, every: TrialTally) -> tuple[Claim, ...]:
 
 def _sensitivity(table: Table) -> dict[str, Any]:
     """Measure how the shares of the first 200 trials change with what the paper leaves open."""
-    known = KNOWN[200]
-
-    def shares(variant: str, d: int) -> np.ndarray:
-        tally = TrialTally.of(table, variant=variant, d=d)
-        return np.array([tally.nonsaturated, tally.lmm, tally.gmm]) / tally.trials
-
-    usual = np.array([known.nonsaturated, known.lmm, known.gmm]).T / 200
-    off = {
-        variant: [
-            float(np.abs(shares(variant, d) - wanted).max())
-            for d, wanted in zip(DIMENSIONS, usual, strict=True)
-        ]
-        for variant in np.unique(table["variant"])
+    known = np.array([KNOWN[200].nonsaturated, KNOWN[200].lmm, KNOWN[200].gmm]).T / 200
+    tallies = {variant: of_dimensions(table, variant=variant) for variant in np.unique(table["variant"])}
+    shares = {
+        variant: np.array([[tally.nonsaturated, tally.lmm, tally.gmm] for tally in of_d]) / of_d[0].trials
+        for variant, of_d in tallies.items()
     }
+    off = {variant: np.abs(rows - known).max(axis=1) for variant, rows in shares.items()}
     long = "10,000 steps"
     return {
-        "exponential": max(off["exponential loss"]),
-        "random-start": max(off["start 0.01 N(0, I)"]),
-        "correlation-loss-2": shares("correlation loss", 2)[:2],
+        "exponential": off["exponential loss"].max(),
+        "random-start": off["start 0.01 N(0, I)"].max(),
+        "correlation-loss-2": shares["correlation loss"][0, :2],
         "correlation-loss": off["correlation loss"][1:],
-        "long-2": shares(long, 2)[:2],
-        "long-5": shares(long, 5)[:2],
-        "long-correlation": [TrialTally.of(table, variant=long, d=d).least for d in DIMENSIONS[2:]],
+        "long-2": shares[long][0, :2],
+        "long-5": shares[long][1, :2],
+        "long-correlation": [tally.least for tally in tallies[long][2:]],
     }
 
 
@@ -484,8 +465,40 @@ PROTOCOL = (
 def draw_9a(tables: Tables, canvas: Canvas) -> None:
     """Shares per d with 95 % intervals, and mean 1 - cos per d for each kind of arithmetic."""
     left, right = canvas.subplots(1, 2)
-    _draw_shares(tables, left)
-    _draw_arithmetic(tables, right)
+    looks = ((RED, "////"), (BLUE, ""), (GREEN, "...."))
+    places, tallies = np.arange(len(DIMENSIONS)), of_dimensions(tables["trials"])
+    for offset, (kind, (color, hatch)) in enumerate(zip(KINDS, looks, strict=True)):
+        text = KINDS[kind].replace("GMM", "GMM, part of LMM")
+        proportions = [Proportion(getattr(tally, kind), tally.trials) for tally in tallies]
+        share = np.array([proportion.share for proportion in proportions])
+        low, high = np.array([proportion.interval for proportion in proportions]).T
+        look: dict[str, Any] = {"color": color, "hatch": hatch, "edgecolor": "white", "linewidth": 0}
+        look["error_kw"] = {"elinewidth": 0.7, "capsize": 1.5, "ecolor": INK}
+        errors = np.clip([share - low, high - share], 0, None)
+        left.bar(places + 0.27 * (offset - 1), share, 0.25, label=text, yerr=errors, **look)
+    name_axes(left, "(a) what is selected", "dimension $d$", "share of trials", ylim=(0, 1.38))
+    left.set(yticks=np.linspace(0, 1, 6), xticks=places, xticklabels=[str(d) for d in DIMENSIONS])
+    left.spines["left"].set_bounds(0, 1)
+    left.legend(loc="upper left")
+    kinds = {
+        UNDAMPED: (PURPLE, "v", "float64, no ε", "center"),
+        SINGLE: (ORANGE, "D", "float32, ε = $10^{-9}$", "center"),
+        STRONGLY_DAMPED: (RED, "^", "float64, ε = $10^{-9}$", "bottom"),
+        DAMPED: (GREEN, "s", r"float64, ε = $2.2\cdot 10^{-16}$", "top"),
+        EXACT: (BLUE, "o", "exact (log domain)", "center"),
+    }
+    for kind, (color, marker, text, align) in kinds.items():
+        means = [tally.misalignment for tally in of_dimensions(tables["arithmetic"], arithmetic=kind)]
+        right.plot(places, means, marker=marker, color=color)
+        look = {"textcoords": "offset points", "color": color, "fontsize": 7, "va": align}
+        right.annotate(text, (places[-1], means[-1]), (7, 0), **look)
+    right.axhline(1 - 0.997, color=GRAY, linestyle="--", linewidth=0.8)
+    look = {"fontsize": 7, "ha": "center", "va": "center"}
+    look["arrowprops"] = {"arrowstyle": "-", "linewidth": 0.5, "color": GRAY}
+    right.annotate("the paper's\naverage, 0.997", (4, 0.003), (3.6, 4e-4), **look)
+    distance = r"mean $1 - \cos(p, p^{mm})$"
+    name_axes(right, "(b) distance from $p^{mm}$", "dimension $d$", distance, "y")
+    right.set(xticks=places, xticklabels=[str(d) for d in DIMENSIONS])
 
 
 @recipe(
@@ -599,45 +612,3 @@ def fig_10(setting: Setting) -> Findings:
         "imply that |p| goes to infinity (B-ERR-11).",
     )
     return Findings(tables, control_claims(tables), notes, SEED)
-
-
-def _draw_shares(tables: Tables, panel: Axes) -> None:
-    looks = ((RED, "////"), (BLUE, ""), (GREEN, "...."))
-    places = np.arange(len(DIMENSIONS))
-    tallies = [TrialTally.of(tables["trials"], d=d) for d in DIMENSIONS]
-    for offset, (kind, (color, hatch)) in enumerate(zip(KINDS, looks, strict=True)):
-        text = KINDS[kind].replace("GMM", "GMM, part of LMM")
-        found = [Proportion(getattr(tally, kind), tally.trials) for tally in tallies]
-        share = np.array([each.share for each in found])
-        low, high = np.array([each.interval for each in found]).T
-        look: dict[str, Any] = {"color": color, "hatch": hatch, "edgecolor": "white", "linewidth": 0}
-        look["error_kw"] = {"elinewidth": 0.7, "capsize": 1.5, "ecolor": INK}
-        errors = np.clip([share - low, high - share], 0, None)
-        panel.bar(places + 0.27 * (offset - 1), share, 0.25, label=text, yerr=errors, **look)
-    name_axes(panel, "(a) what is selected", "dimension $d$", "share of trials", ylim=(0, 1.38))
-    panel.set(yticks=np.linspace(0, 1, 6), xticks=places, xticklabels=[str(d) for d in DIMENSIONS])
-    panel.spines["left"].set_bounds(0, 1)
-    panel.legend(loc="upper left")
-
-
-def _draw_arithmetic(tables: Tables, panel: Axes) -> None:
-    kinds = {
-        UNDAMPED: (PURPLE, "v", "float64, no ε", "center"),
-        SINGLE: (ORANGE, "D", "float32, ε = $10^{-9}$", "center"),
-        STRONGLY_DAMPED: (RED, "^", "float64, ε = $10^{-9}$", "bottom"),
-        DAMPED: (GREEN, "s", r"float64, ε = $2.2\cdot 10^{-16}$", "top"),
-        EXACT: (BLUE, "o", "exact (log domain)", "center"),
-    }
-    places = np.arange(len(DIMENSIONS))
-    for kind, (color, marker, text, align) in kinds.items():
-        means = [TrialTally.of(tables["arithmetic"], arithmetic=kind, d=d).misalignment for d in DIMENSIONS]
-        panel.plot(places, means, marker=marker, color=color)
-        look: dict[str, Any] = {"textcoords": "offset points", "color": color, "fontsize": 7, "va": align}
-        panel.annotate(text, (places[-1], means[-1]), (7, 0), **look)
-    panel.axhline(1 - 0.997, color=GRAY, linestyle="--", linewidth=0.8)
-    look = {"fontsize": 7, "ha": "center", "va": "center"}
-    look["arrowprops"] = {"arrowstyle": "-", "linewidth": 0.5, "color": GRAY}
-    panel.annotate("the paper's\naverage, 0.997", (4, 0.003), (3.6, 4e-4), **look)
-    distance = r"mean $1 - \cos(p, p^{mm})$"
-    name_axes(panel, "(b) distance from $p^{mm}$", "dimension $d$", distance, "y")
-    panel.set(xticks=places, xticklabels=[str(d) for d in DIMENSIONS])

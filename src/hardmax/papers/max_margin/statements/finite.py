@@ -12,28 +12,16 @@ from typing import Any
 import numpy as np
 from flint import arb
 
+import hardmax as hm
 from hardmax._lib.expect import generator
 from hardmax.directions.assumptions import assumption_c
-from hardmax.directions.joint_margins import label_max_margin, relaxed_max_margin
-from hardmax.dynamics.measures import attention
-from hardmax.margin.att_svm import AttentionRows, max_margin, set_max_margin
+from hardmax.margin.att_svm import AttentionRows
 from hardmax.margin.label_svm import label_svm
 from hardmax.margin.solve import solve
+from hardmax.papers.checking import common
 from hardmax.papers.checking.balls import BallProblem, settle
-from hardmax.papers.checking.check import Hypothesis, Outcome, need, statement, unmet, unsaid
-from hardmax.papers.checking.common import (
-    ROUNDING,
-    log_lost,
-    longest_difference,
-    nothing_outside,
-    one_selection,
-    unit_directions,
-    unit_length,
-    with_copies,
-)
+from hardmax.papers.checking.check import Hypothesis, Outcome, need, statement, unsaid
 from hardmax.papers.checking.proof import balls, largest, least, length
-from hardmax.problem import Problem
-from hardmax.problem.selection import best_tokens
 
 Sets = Sequence[Sequence[int]]
 
@@ -61,49 +49,49 @@ def lost_rooms(lost: Any, T: Any, margin: Any, R: Any) -> tuple[Any, Any]:
 
 
 def measure_bounds(
-    problem: Problem,
+    problem: hm.Problem,
     hypotheses: Sequence[Hypothesis],
-    p_unit: np.ndarray,
+    along: np.ndarray,
     margin: float,
-    tokens: Iterable[Iterable[int]],
+    tokens: Sets,
     rng: int,
 ) -> Outcome:
     """p_mm at its two-sided bound, other directions at their lower one, with and without negative margins."""
-    T, chance, sets = int(problem.sizes.max()), generator(rng), with_copies(problem, tokens)
+    T, chance, sets = int(problem.sizes.max()), generator(rng), common.with_copies(problem, tokens)
     keys = problem.split(problem.keys[problem.tokens])
     rooms: list[tuple[float, Any, Any]] = []  # the room, the same in balls, and where
-    paper: list[tuple[float, Any, Any]] = []
+    literal: list[tuple[float, Any, Any]] = []
     for R in (np.array([1.0, 10.0, 100.0, 1000.0]) / margin).tolist():
-        lost = float(log_lost(problem, R * p_unit, sets).max())
-        again = partial(_best_room, sets, R * p_unit, margin)
-        rooms.append((float(min(lost_rooms(lost, T, margin, R))), again, p_unit))
-        for q in unit_directions(problem.d, 90, chance):
-            own = float(set_margin(keys, q, sets))
-            lost = float(log_lost(problem, R * q, sets).max())
+        lost = float(common.log_lost(problem, R * along, sets).max())
+        again = partial(_best_room, sets, R * along, margin)
+        rooms.append((float(min(lost_rooms(lost, T, margin, R))), again, along))
+        for q in common.unit_directions(problem.d, 90, chance):
+            lead = float(set_margin(keys, q, sets))
+            lost = float(common.log_lost(problem, R * q, sets).max())
             # a negative margin bounds nothing beyond 1/T: attention cannot be lost more than entirely
-            for taken, found in ((max(own, 0.0), rooms), (own, paper)):
-                again = partial(_other_room, sets, R * q, taken == own)
-                found.append((float(lost_rooms(lost, T, taken, R)[0]), again, q))
-    tightest, literal = (min(found, key=lambda each: each[0]) for found in (rooms, rooms + paper))
-    slack, paper_slack = (settle(problem, room + ROUNDING, again) for room, again, _ in (tightest, literal))
+            for bound, table in ((max(lead, 0.0), rooms), (lead, literal)):
+                again = partial(_other_room, sets, R * q, bound == lead)
+                table.append((float(lost_rooms(lost, T, bound, R)[0]), again, q))
+    tightest, paper = (min(table, key=lambda row: row[0]) for table in (rooms, rooms + literal))
+    slacks = [settle(problem, room + common.ROUNDING, again) for room, again, _ in (tightest, paper)]
     measured = {"least slack": tightest[0], "largest": max(room for room, _, _ in rooms)}
-    return Outcome(hypotheses, slack, measured, literal[2], paper_slack=paper_slack)
+    return Outcome(hypotheses, slacks[0], measured, paper[2], paper_slack=slacks[1])
 
 
 def _best_room(sets: Sets, p: np.ndarray, margin: float, exact: BallProblem) -> Any:
     """Room of p_mm between its bounds in balls; the margin comes with the rounding of its certificate."""
     point, T = balls(p), arb(max(map(len, exact.keys)))
-    give = arb(ROUNDING) * (1 + arb(margin) * length(point))
+    give = arb(common.ROUNDING) * (1 + arb(margin) * length(point))
     return least(lost_rooms(exact.most_lost(point, sets), T, arb(margin), length(point))) + give
 
 
 def _other_room(sets: Sets, p: np.ndarray, literal: bool, exact: BallProblem) -> Any:
     """Room of another direction above its lower bound, in balls; ``literal`` keeps a margin below 0."""
     point, T = balls(p), arb(max(map(len, exact.keys)))
-    own = set_margin(exact.keys, point, sets)
-    taken = own if literal or float(own.mid()) > 0 else arb(0)
+    lead = set_margin(exact.keys, point, sets)
     # the margin is at p itself, so the radius is part of it
-    return lost_rooms(exact.most_lost(point, sets), T, taken, 1)[0]
+    bound = lead if literal or float(lead.mid()) > 0 else arb(0)
+    return lost_rooms(exact.most_lost(point, sets), T, bound, 1)[0]
 
 
 @statement(
@@ -112,12 +100,12 @@ def _other_room(sets: Sets, p: np.ndarray, literal: bool, exact: BallProblem) ->
     "At R p_mm/|p_mm| the log of the largest lost attention is -R Xi within log T; at a p of margin m it is "
     "at least -max(m, 0) R - log T.",
 )
-def lost_attention(problem: Problem, *, selection: Iterable[int] | None = None, rng: int = 0) -> Outcome:
+def lost_attention(problem: hm.Problem, *, selection: Iterable[int] | None = None, rng: int = 0) -> Outcome:
     """Radii from 1 to 1000 margins, directions all around."""
-    hypotheses, tokens = one_selection(problem, selection)
-    best = max_margin(problem, tokens)
-    hypotheses.append(Hypothesis("selection separable", best.is_feasible, best.margin))
-    if unmet(hypotheses) or best.direction is None:
+    hypotheses, tokens = common.one_selection(problem, selection)
+    best = hm.max_margin(problem, tokens)
+    hypotheses.need(Hypothesis("selection separable", best.is_feasible, best.margin))
+    if best.direction is None:
         return unsaid(hypotheses)
     return measure_bounds(problem, hypotheses, best.direction, best.margin, [(t,) for t in tokens], rng)
 
@@ -128,16 +116,16 @@ def lost_attention(problem: Problem, *, selection: Iterable[int] | None = None, 
     "The same with a set of tokens per input and a minimizer of ATT-SVM'.",
 )
 def lost_attention_of_sets(
-    problem: Problem, *, sets: Iterable[Iterable[int]] | None = None, rng: int = 0
+    problem: hm.Problem, *, sets: Iterable[Iterable[int]] | None = None, rng: int = 0
 ) -> Outcome:
     """The best-scoring tokens are the sets if none are given."""
-    inside = best_tokens(problem).sets if sets is None else tuple(tuple(s) for s in sets)
-    solved = set_max_margin(problem, inside)
-    hypotheses = [Hypothesis("ATT-SVM' feasible", bool(solved.solutions), solved.margin)]
-    if unmet(hypotheses) or not math.isfinite(solved.margin):
+    inside = hm.best_tokens(problem).sets if sets is None else tuple(tuple(s) for s in sets)
+    best = hm.margin.set_max_margin(problem, inside)
+    hypotheses = need(Hypothesis("ATT-SVM' feasible", bool(best.solutions), best.margin))
+    if not math.isfinite(best.margin):
         return unsaid(hypotheses)
-    p = solved.minimizers[0]
-    return measure_bounds(problem, hypotheses, p / np.linalg.norm(p), solved.margin, inside, rng)
+    p = best.minimizers[0]
+    return measure_bounds(problem, hypotheses, p / np.linalg.norm(p), best.margin, inside, rng)
 
 
 MARGINS = 1000.0  # the largest radius of (79) that is tried, in margins
@@ -153,7 +141,7 @@ SURE = 0.999  # nu comes from a search: take a little less than the least that i
     hunt={"draws": 10},
 )
 def risk_pays_for_attention(
-    problem: Problem, *, selection: Iterable[int], rng: int = 0, draws: int = 200
+    problem: hm.Problem, *, selection: Iterable[int], rng: int = 0, draws: int = 200
 ) -> Outcome:
     """Sample p, and for each the v of largest label margin, which makes the risk about the lowest.
 
@@ -167,30 +155,30 @@ def risk_pays_for_attention(
         Hypothesis("logistic loss", problem.loss.name == "logistic", problem.loss.name),
     )
     assert head is not None
-    if nothing_outside(problem, [(t,) for t in tokens]):
-        return unsaid(hypotheses)
+    common.need_rivals(problem, [(t,) for t in tokens], hypotheses)
     C = assumption_c(problem, tokens, rng=rng, draws=400)
     if not C.holds:
         return Outcome((*hypotheses, Hypothesis("B-ASM-C", C.holds, C.nu)))
-    chance, slack, witness, nu = generator(rng), math.inf, None, C.nu
+    chance, nu = generator(rng), C.nu
     values = problem.split(head.values[problem.tokens])
-    sets, unit = with_copies(problem, [(t,) for t in tokens]), unit_length(problem)
-    met: list[tuple[np.ndarray, float, np.ndarray]] = []  # p, the attention it loses, margins at |v| = 1
-    for scale in np.geomspace(0.1 * unit, 100.0 * unit, draws):
-        p = scale * chance.normal(size=problem.d)
-        lost = math.exp(float(log_lost(problem, p, sets).max()))
-        seen = np.array([s @ x for s, x in zip(attention(problem, p), values, strict=True)])
-        best = label_svm(seen, head.labels)
-        v = best.direction if best.direction is not None else unit_directions(seen.shape[1], 3, chance)[0]
-        met.append((p, lost, head.labels * (seen @ v)))
-        if lost > ROUNDING:  # below, the quotient is rounding
-            nu = min(nu, (C.Gamma - float(met[-1][2].min())) / lost)
+    sets = common.with_copies(problem, [(t,) for t in tokens])
+    points: list[tuple[np.ndarray, float, np.ndarray]] = []  # p, the attention it loses, margins at |v| = 1
+    for p in common.random_points(problem, draws, chance, 0.1, 100.0):
+        lost = math.exp(float(common.log_lost(problem, p, sets).max()))
+        attended = np.array([s @ x for s, x in zip(hm.attention(problem, p), values, strict=True)])
+        v = label_svm(attended, head.labels).direction
+        if v is None:
+            v = common.unit_directions(attended.shape[1], 3, chance)[0]
+        points.append((p, lost, head.labels * (attended @ v)))
+        if lost > common.ROUNDING:  # below, the quotient is rounding
+            nu = min(nu, (C.Gamma - float(points[-1][2].min())) / lost)
     hypotheses.need(Hypothesis("B-ASM-C", nu > 0, nu))
-    for (p, lost, margins), r in itertools.product(met, (1.0 / C.Gamma, 10.0 / C.Gamma, 100.0 / C.Gamma)):
+    rooms: list[tuple[float, Any]] = [(math.inf, None)]
+    for (p, lost, margins), r in itertools.product(points, (1.0 / C.Gamma, 10.0 / C.Gamma, 100.0 / C.Gamma)):
         log_risk = math.log(float(np.logaddexp(0.0, -r * margins).mean()))
         room = log_risk - (-r * (C.Gamma - SURE * nu * lost) - math.log(2 * problem.n))
-        if room < slack:
-            slack, witness = room, {"p": p, "r": r}
+        rooms.append((room, {"p": p, "r": r}))
+    slack, witness = min(rooms, key=lambda row: row[0])
     return Outcome(hypotheses, slack, {"nu": nu, "Gamma": C.Gamma, "least room": slack}, witness)
 
 
@@ -202,39 +190,38 @@ def risk_pays_for_attention(
     "Xi_epsilon + log T.",
     data="tokens",
 )
-def relaxed_lost_attention(problem: Problem, *, selection: Iterable[int]) -> Outcome:
+def relaxed_lost_attention(problem: hm.Problem, *, selection: Iterable[int]) -> Outcome:
     """Three values of epsilon, radii from 1 to 1000 margins."""
     tokens = tuple(selection)
     hypotheses = need(Hypothesis("values and labels", problem.readout.linear is not None))
-    label, full = label_max_margin(problem, tokens), max_margin(problem, tokens)
+    label, full = hm.directions.label_max_margin(problem, tokens), hm.max_margin(problem, tokens)
     hypotheses.need(
         Hypothesis("labels separable", label.is_feasible, label.margin),
         Hypothesis("selection separable", full.is_feasible, full.margin),
     )
-    if nothing_outside(problem, [(t,) for t in tokens]):
-        return unsaid(hypotheses)
+    common.need_rivals(problem, [(t,) for t in tokens], hypotheses)
     support = np.flatnonzero(label.tight).tolist()  # one row per input
-    relaxed = relaxed_max_margin(problem, tokens)
+    relaxed = hm.directions.relaxed_max_margin(problem, tokens)
     rows = AttentionRows(problem).constraints(enumerate(tokens))
-    inside = np.array([each[0] in support for each in rows.labels or ()])
-    sets = with_copies(problem, [(t,) for t in tokens])
+    inside = np.array([i in support for i, *_ in rows.labels or ()])
+    sets = common.with_copies(problem, [(t,) for t in tokens])
     # the direction is one of doubles: so far out, logits are known to this
-    noise = MARGINS * longest_difference(problem) / relaxed.margin * float(np.finfo(float).eps)
-    hypotheses.need(Hypothesis("logits resolved", noise < ROUNDING or None, noise))
+    noise = MARGINS * common.longest_difference(problem) / relaxed.margin * float(np.finfo(float).eps)
+    hypotheses.need(Hypothesis("logits resolved", noise < common.ROUNDING or None, noise))
     T, slacks, margins = int(problem.sizes.max()), [], []
     for epsilon in (0.5, 0.1, 0.01):
-        solved = solve(replace(rows, h=np.where(inside, 1.0, epsilon)))
-        if solved.direction is None:
+        tightened = solve(replace(rows, h=np.where(inside, 1.0, epsilon)))
+        if tightened.direction is None:
             return Outcome(hypotheses)
-        margins.append(solved.margin)
-        kept = full.margin * relaxed.margin / (full.margin + epsilon * (relaxed.margin - full.margin))
-        slacks.append(solved.margin / kept - 1)
+        margins.append(tightened.margin)
+        lowest = full.margin * relaxed.margin / (full.margin + epsilon * (relaxed.margin - full.margin))
+        slacks.append(tightened.margin / lowest - 1)
         for R in (1.0, 10.0, 100.0, MARGINS):
-            lost = log_lost(problem, R / relaxed.margin * solved.direction, sets)
+            lost = common.log_lost(problem, R / relaxed.margin * tightened.direction, sets)
             worst = float(lost[support].max())
             slacks.append(float(lost_rooms(worst, T, relaxed.margin, R / relaxed.margin)[0]))
-            slacks.append(float(lost_rooms(worst, T, solved.margin, R / relaxed.margin)[1]))
-    found = {
+            slacks.append(float(lost_rooms(worst, T, tightened.margin, R / relaxed.margin)[1]))
+    measured = {
         "support": support,
         "margins": margins,
         "relaxed margin": relaxed.margin,
@@ -242,5 +229,5 @@ def relaxed_lost_attention(problem: Problem, *, selection: Iterable[int]) -> Out
     }
     # all that enters are certified margins and logs of attention at a few hundred margins: good to 1e-9
     proof = "certified margins, rounding below 1e-9" if min(slacks) < -1e-5 else None
-    slack = (min(slacks) + ROUNDING, proof)
-    return Outcome(hypotheses, slack, found, vacuous=len(support) == problem.n)
+    slack = (min(slacks) + common.ROUNDING, proof)
+    return Outcome(hypotheses, slack, measured, vacuous=len(support) == problem.n)

@@ -10,83 +10,83 @@ from functools import partial
 
 import numpy as np
 
+import hardmax as hm
 from hardmax.data.generators import fig9_oracle, gaussian, sphere
 from hardmax.data.small import example
 from hardmax.papers.checking.instances import Instance
-from hardmax.problem import Problem
 
 
-def opposed(second: float = 2.0, reach: float = 1.0) -> Problem:
+def opposed(second: float = 2.0, reach: float = 1.0) -> hm.Problem:
     """Two inputs that pull p in opposite ways, so that no p separates their best tokens (B-ERR-01).
 
     ``second`` is the best score of the second one, ``reach`` how far from zero its key is.
     """
-    return Problem([[[1.0], [0.0]], [[-reach], [0.0]]], [[1.0, 0.0], [second, 0.0]])
+    return hm.Problem([[[1.0], [0.0]], [[-reach], [0.0]]], [[1.0, 0.0], [second, 0.0]])
 
 
-def high_scorer_behind() -> Problem:
+def high_scorer_behind() -> hm.Problem:
     """A token with score 10 just behind the neighbor of one direction (B-ERR-09)."""
-    return Problem([[[0, 0], [-0.5, -0.3339746], [-0.501, -0.9322425]]], [[0.0, -0.1, 10.0]])
+    return hm.Problem([[[0, 0], [-0.5, -0.3339746], [-0.501, -0.9322425]]], [[0.0, -0.1, 10.0]])
 
 
-def three_at_once() -> Problem:
+def three_at_once() -> hm.Problem:
     """Three neighbors of one direction in the plane: keys not in general position."""
-    return Problem([[[0.0, 0.0], [-1.0, 0.0], [-1.0, 1.0], [-1.0, -1.0]]], [[1.0, 0.0, 0.0, 0.0]])
+    return hm.Problem([[[0.0, 0.0], [-1.0, 0.0], [-1.0, 1.0], [-1.0, -1.0]]], [[1.0, 0.0, 0.0, 0.0]])
 
 
-def random_tokens(labels: list[int], W: str = "full", rng: int = 0) -> Problem:
+def random_tokens(labels: list[int], W: str = "full", rng: int = 0) -> hm.Problem:
     """Gaussian tokens in three dimensions with a random head; W full, singular or the identity."""
     draw = np.random.default_rng(rng)
     X, v, M = draw.normal(size=(len(labels), 5, 3)), draw.normal(size=3), draw.normal(size=(3, 3))
     if W == "singular":
         M[:, 0] = 0.0
-    return Problem.from_tokens(X, labels, v, W=np.eye(3) if W == "identity" else M)
+    return hm.Problem.from_tokens(X, labels, v, W=np.eye(3) if W == "identity" else M)
 
 
-def bent_head(rng: int = 0) -> Problem:
+def bent_head(rng: int = 0) -> hm.Problem:
     """Gaussian tokens in three dimensions with the nonlinear head tanh(v.z)."""
     draw = np.random.default_rng(rng)
     X, v = draw.normal(size=(4, 5, 3)), draw.normal(size=3)
-    return Problem.from_psi(
+    return hm.Problem.from_psi(
         X, X, [1, -1, 1, -1], lambda z: np.tanh(z @ v), lambda z: (1 - np.tanh(z @ v) ** 2)[:, None] * v
     )
 
 
-def equal_losers(n: int = 2, T: int = 4, d: int = 8, best: float = 1.0, rng: int = 0) -> Problem:
+def equal_losers(n: int = 2, T: int = 4, d: int = 8, best: float = 1.0, rng: int = 0) -> hm.Problem:
     """Gaussian keys, one best token and equal others (Assumption B); separable when d is large."""
     keys = np.random.default_rng(rng).normal(size=(n, T, d))
-    return Problem(keys, [[best] + [best - 1.0] * (T - 1)] * n)
+    return hm.Problem(keys, [[best] + [best - 1.0] * (T - 1)] * n)
 
 
-def two_winners(best: float = 1.0, rng: int = 0) -> Problem:
+def two_winners(best: float = 1.0, rng: int = 0) -> hm.Problem:
     """Two inputs with two equally good tokens each."""
     keys = np.random.default_rng(rng).normal(size=(2, 4, 2))
-    return Problem(keys, [[best, best, best - 1.0, best - 1.0]] * 2)
+    return hm.Problem(keys, [[best, best, best - 1.0, best - 1.0]] * 2)
 
 
-def tied_winners() -> Problem:
+def tied_winners() -> hm.Problem:
     """Two equally good tokens and a worse one: flow selects one whose neighbor scores as much (B-ERR-21)."""
-    return Problem([[[1.0, 0.0], [0.0, 1.0], [0.0, 0.0]]], [[1.0, 1.0, 0.0]])
+    return hm.Problem([[[1.0, 0.0], [0.0, 1.0], [0.0, 0.0]]], [[1.0, 1.0, 0.0]])
 
 
-def mirrored() -> Problem:
+def mirrored() -> hm.Problem:
     """Two equally good tokens on either side of a worse one: ATT-SVM' has the two minimizers 1 and -1."""
-    return Problem([[[1.0], [-1.0], [0.0]]], [[1.0, 1.0, 0.0]])
+    return hm.Problem([[[1.0], [-1.0], [0.0]]], [[1.0, 1.0, 0.0]])
 
 
-def squeezed() -> Problem:
+def squeezed() -> hm.Problem:
     """B-FIG-3 with a third input that the relaxed direction only just selects."""
     tokens = [[[0, 0], [1, 1]], [[0, 0], [1, -1]], [[0, 0], [-0.2, 2.0]]]
-    return Problem.from_tokens(tokens, labels=[1, -1, 1], readout=[0.0, 1.0])
+    return hm.Problem.from_tokens(tokens, labels=[1, -1, 1], readout=[0.0, 1.0])
 
 
-def switching() -> Problem:
+def switching() -> hm.Problem:
     """Joint training that selects another token of its third input when v grows faster (B-NEW-1b)."""
     tokens = [[[0, 0], [1, 1]], [[0, 0], [2, -1]], [[1.6, 1.2], [0.6, 2.4]]]
-    return Problem.from_tokens(tokens, labels=[1, -1, 1], readout=[0.0, 1.0])
+    return hm.Problem.from_tokens(tokens, labels=[1, -1, 1], readout=[0.0, 1.0])
 
 
-def fig9_trial(d: int, trial: int) -> Problem:
+def fig9_trial(d: int, trial: int) -> hm.Problem:
     """One trial of the random stream of B-FIG-9."""
     return next(itertools.islice(fig9_oracle(d, trial + 1), trial, None))
 

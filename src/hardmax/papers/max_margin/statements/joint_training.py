@@ -8,32 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from hardmax._lib.arrays import cosine_distance
+import hardmax as hm
 from hardmax.directions.assumptions import assumption_c
-from hardmax.directions.joint_margins import (
-    interpolated_max_margin,
-    label_max_margin,
-    largest_label_margins,
-    relaxed_max_margin,
-)
+from hardmax.directions.joint_margins import largest_label_margins
 from hardmax.dynamics.gradient import with_readout
-from hardmax.dynamics.optim import Normalized
-from hardmax.dynamics.train import train
-from hardmax.limits import JointPath, joint_path
 from hardmax.limits.global_path import LARGEST
-from hardmax.margin.att_svm import max_margin
-from hardmax.margin.solution import MaxMargin
+from hardmax.papers.checking import common
 from hardmax.papers.checking.check import Conditions, Hypothesis, Outcome, need, statement, unmet, unsaid
-from hardmax.papers.checking.common import (
-    late_radius,
-    log_lost,
-    longest_difference,
-    nothing_outside,
-    second_gap,
-    with_copies,
-)
-from hardmax.problem import Problem
-from hardmax.problem.selection import selected_tokens
 
 LATER = 3  # radii at which an approach is looked for
 DEGREES = 0.05  # how far, in degrees, training may still be from its limit
@@ -42,10 +23,10 @@ SATURATED = 1e-3
 
 def degrees(p: Any, q: Any) -> float:
     """The angle between two directions."""
-    return math.degrees(2 * math.asin(math.sqrt(cosine_distance(p, q) / 2)))
+    return math.degrees(2 * math.asin(math.sqrt(hm.cosine_distance(p, q) / 2)))
 
 
-def _trainable_head(problem: Problem) -> Conditions:
+def _trainable_head(problem: hm.Problem) -> Conditions:
     """Return the conditions under which v and p can be trained together."""
     name = problem.loss.name
     linear = Hypothesis("linear head", problem.readout.linear is not None)
@@ -63,63 +44,53 @@ def _trainable_head(problem: Problem) -> Conditions:
     errata=("B-ERR-02",),
 )
 def interpolated_limit(
-    problem: Problem, *, rho: float, start: Any, steps: int = 20_000, rate: float = 0.1
+    problem: hm.Problem, *, rho: float, start: Any, steps: int = 20_000, rate: float = 0.1
 ) -> Outcome:
     """Train from ``start`` with the problem's head; the selection is the one that training settles on."""
     hypotheses = _trainable_head(problem)
-    if unmet(hypotheses) or longest_difference(problem) == 0:  # then p does not matter
+    if unmet(hypotheses) or common.longest_difference(problem) == 0:  # then p does not matter
         return unsaid(hypotheses)
-    path = train(problem.joint(), (Normalized(rate), Normalized(rho * rate)), steps=steps, start=start)
-    assert path.v_points is not None
+    rules = (hm.optim.Normalized(rate), hm.optim.Normalized(rho * rate))
+    path = hm.train(problem.joint(), rules, steps=steps, start=start)
     chosen, lost = path.selection, path.off_top_attention()
     hypotheses.need(Hypothesis("attention saturates", chosen.is_unique and lost < 1e-5, lost))
-    label = label_max_margin(problem, chosen.tokens)
+    label = hm.directions.label_max_margin(problem, chosen.tokens)
     hypotheses.need(Hypothesis("labels separable", label.is_feasible, label.margin))
-    relaxed = relaxed_max_margin(problem, chosen.tokens)
+    relaxed = hm.directions.relaxed_max_margin(problem, chosen.tokens)
     hypotheses.need(Hypothesis("a token competes on the label SVM's support", relaxed.direction is not None))
-    limit = interpolated_max_margin(problem, rho, chosen.tokens)
+    limit = hm.directions.interpolated_max_margin(problem, rho, chosen.tokens)
     # the last snapshots, because a step of the descent may swing around its limit
-    apart = max(degrees(p, limit.direction) for p in path.points[-20:])
-    apart_v = degrees(path.v_points[-1], label)
-    found = {
+    off = max(degrees(p, limit.direction) for p in path.points[-20:])
+    off_v = degrees(np.asarray(path.v_points)[-1], label)
+    measured = {
         "selected": chosen.tokens,
-        "degrees to q*": apart,
-        "degrees of v to v_mm": apart_v,
+        "degrees to q*": off,
+        "degrees of v to v_mm": off_v,
         "rho*": limit.rho_star,
     }
-    return Outcome(hypotheses, 1 - max(apart, apart_v) / DEGREES, found, witness=path.p)
+    return Outcome(hypotheses, 1 - max(off, off_v) / DEGREES, measured, witness=path.p)
 
 
 RESOLVED = 1e-7  # radians
 
 
-def late_pair(problem: Problem, best: MaxMargin, label: MaxMargin, rho: float | None) -> float:
+def late_pair(problem: hm.Problem, best: hm.MaxMargin, label: hm.MaxMargin, rho: float | None) -> float:
     """The R from which p may be judged against ``best`` and v, at rho R if it grows, against ``label``."""
-    assert label.direction is not None
-    fixed = with_readout(problem, label.direction)
-    radius = late_radius(fixed, min(best.margin, second_gap(best)))
-    if rho is not None:
-        radius = max(radius, late_radius(fixed, min(label.margin, second_gap(label))) / rho)
-    return radius
-
-
-def is_within_reach(problem: Problem, R: float, rho: float | None) -> bool:
-    """Whether logits at the radius R, and predictions at |v| = rho R, are no larger than paths were tried."""
-    assert problem.readout.values is not None
-    longest = float(np.linalg.norm(problem.readout.values, axis=1).max())
-    return R * longest_difference(problem) <= LARGEST and (rho or 0.0) * R * longest <= LARGEST
+    fixed = with_readout(problem, common.along(label))
+    radius = common.late_for(fixed, best)
+    return radius if rho is None else max(radius, common.late_for(fixed, label) / rho)
 
 
 def judge_path(
-    problem: Problem,
+    problem: hm.Problem,
     direction: Any,
-    label: MaxMargin | None,
+    label: hm.MaxMargin | None,
     late: float,
     *,
     rho: float | None = None,
     r: float | None = None,
     tokens: tuple[int, ...] | None = None,
-) -> tuple[float | None, JointPath | None, dict[str, Any]]:
+) -> tuple[float | None, hm.limits.JointPath | None, dict[str, Any]]:
     """The joint path when it is late and at twice that radius: its angles must fall like 1/R.
 
     A tight row without a multiplier makes that (log R)/R, from a radius on that scores set, and an offset
@@ -136,53 +107,57 @@ def judge_path(
         r: the fixed |v| of `joint_path`.
         tokens: what p has to select at the last look; None if that is not judged.
     """
-    found: dict[str, Any] = {"late from": late}
+    measured: dict[str, Any] = {"late from": late}
     path, looks, agrees = None, [], True
+    longest = float(np.linalg.norm(np.asarray(problem.readout.values), axis=1).max())
     for _ in range(LATER):
-        if not is_within_reach(problem, 2 * late, rho):
+        # logits at the radius R, and predictions at |v| = rho R, no larger than paths were tried
+        R = 2 * late
+        if R * common.longest_difference(problem) > LARGEST or (rho or 0.0) * R * longest > LARGEST:
             break
-        path = joint_path(problem, [late, 2 * late], rho=rho, r=r)
+        path = hm.limits.joint_path(problem, [late, 2 * late], rho=rho, r=r)
         angles = [path.angle(direction)] + ([] if label is None else [path.head_angle(label)])
         # three quarters of an angle may be left at twice the radius: the error is O(1/R)
         looks.append([(after / max(0.75 * before, RESOLVED), after < before) for before, after in angles])
-        found |= {"radii": path.radii, "agreeing starts": path.agreeing}
-        found |= {f"degrees of {name}": np.degrees(x) for name, x in zip("pv", angles, strict=False)}
+        measured |= {"radii": path.radii, "agreeing starts": path.agreeing}
+        measured |= {f"degrees of {name}": np.degrees(x) for name, x in zip("pv", angles, strict=False)}
         if tokens is not None:
-            found["selected"] = selected_tokens(problem, path.points[-1]).sets
-            agrees = found["selected"] == tuple((t,) for t in tokens)
+            measured["selected"] = hm.selected_tokens(problem, path.points[-1]).sets
+            agrees = measured["selected"] == tuple((t,) for t in tokens)
         if max(looks[-1])[0] <= 1 and agrees:
             break
         late *= 4
     if path is None or not agrees:
-        return None if path is None else -1.0, path, found
+        return None if path is None else -1.0, path, measured
     slack = float(1 - max(looks[-1])[0])
     stalls = len(looks) > 1 and any(
         last > 1 and (last >= first or not falls)
         for (first, _), (last, falls) in zip(looks[0], looks[-1], strict=True)
     )
-    return slack if slack >= 0 or stalls else None, path, found
+    return slack if slack >= 0 or stalls else None, path, measured
 
 
 def judge_pair(
-    problem: Problem, best: MaxMargin, label: MaxMargin, rho: float | None, r: float | None
-) -> tuple[float | None, JointPath | None, dict[str, Any]]:
+    problem: hm.Problem, best: hm.MaxMargin, label: hm.MaxMargin, rho: float | None, r: float | None
+) -> tuple[float | None, hm.limits.JointPath | None, dict[str, Any]]:
     """The late path of p against ``best`` and of v against ``label``; open where no two starts agree."""
-    if r is None:
-        late = late_pair(problem, best, label, rho)
-        slack, path, found = judge_path(problem, best, label, late, rho=rho)
-    else:  # a fixed r leaves v on its way, wherever p goes
-        late = late_pair(problem, best, label, None)
-        slack, path, found = judge_path(problem, best, None, late, r=r)
+    if r is not None:
+        rho = None
+    late = late_pair(problem, best, label, rho)
+    # a fixed r leaves v on its way, wherever p goes
+    slack, path, measured = judge_path(problem, best, label if r is None else None, late, rho=rho, r=r)
     agreed = path is not None and bool((path.agreeing >= 2).all())
-    return slack if agreed else None, path, found
+    return slack if agreed else None, path, measured
 
 
-def joint_hypotheses(problem: Problem, tokens: tuple[int, ...], inputs: set[int] | None) -> list[Hypothesis]:
+def joint_hypotheses(
+    problem: hm.Problem, tokens: tuple[int, ...], inputs: set[int] | None
+) -> list[Hypothesis]:
     """Linear head, logistic loss, separable selection and labels, and Assumption C on the given inputs."""
     hypotheses = _trainable_head(problem)
     if unmet(hypotheses):
         return hypotheses
-    best, label = max_margin(problem, tokens), label_max_margin(problem, tokens)
+    best, label = hm.max_margin(problem, tokens), hm.directions.label_max_margin(problem, tokens)
     hypotheses += [
         Hypothesis("selection separable", best.is_feasible, best.margin),
         Hypothesis("labels separable", label.is_feasible, label.margin),
@@ -203,20 +178,19 @@ def joint_hypotheses(problem: Problem, tokens: tuple[int, ...], inputs: set[int]
     errata=("B-ERR-02", "B-ERR-13"),
 )
 def joint_path_limit(
-    problem: Problem, *, selection: Iterable[int], rho: float | None = 1.0, r: float | None = None
+    problem: hm.Problem, *, selection: Iterable[int], rho: float | None = 1.0, r: float | None = None
 ) -> Outcome:
     """The late path with r = rho R, or with a fixed r, which the corrected statement excludes."""
     tokens = tuple(selection)
-    if nothing_outside(problem, [(t,) for t in tokens]):
-        return unsaid(_trainable_head(problem))
+    common.need_rivals(problem, [(t,) for t in tokens], _trainable_head(problem))
     hypotheses = joint_hypotheses(problem, tokens, None)
     hypotheses.append(Hypothesis("r grows with R", r is None, rho if r is None else r, erratum="B-ERR-02"))
     if unmet([h for h in hypotheses if h.erratum is None]):
         return Outcome(hypotheses)
-    best, label = max_margin(problem, tokens), label_max_margin(problem, tokens)
-    slack, path, found = judge_pair(problem, best, label, rho, r)
+    best, label = hm.max_margin(problem, tokens), hm.directions.label_max_margin(problem, tokens)
+    slack, path, measured = judge_pair(problem, best, label, rho, r)
     witness = None if path is None else path.points[-1]
-    return Outcome(hypotheses, slack, found, witness, paper_slack=slack)
+    return Outcome(hypotheses, slack, measured, witness, paper_slack=slack)
 
 
 @statement(
@@ -230,44 +204,33 @@ def joint_path_limit(
     errata=("B-ERR-02", "B-ERR-13"),
 )
 def relaxed_limit(
-    problem: Problem, *, selection: Iterable[int], rho: float | None = None, r: float | None = None
+    problem: hm.Problem, *, selection: Iterable[int], rho: float | None = None, r: float | None = None
 ) -> Outcome:
     """The late path against the relaxed direction; the paper leaves the coupling of r and R open.
 
     Where it goes elsewhere, B-NEW-1 says where and why; that is derived, not proved, and refutes nothing.
     """
     tokens = tuple(selection)
-    if nothing_outside(problem, [(t,) for t in tokens]):
-        return unsaid(_trainable_head(problem))
+    common.need_rivals(problem, [(t,) for t in tokens], _trainable_head(problem))
     support = None
     if problem.readout.linear is not None:
-        label = label_max_margin(problem, tokens)
+        label = hm.directions.label_max_margin(problem, tokens)
         support = set(np.flatnonzero(label.tight).tolist()) if label.is_feasible else None
     hypotheses = need(*joint_hypotheses(problem, tokens, support))
-    threshold = interpolated_max_margin(problem, 1.0, tokens).rho_star
+    threshold = hm.directions.interpolated_max_margin(problem, 1.0, tokens).rho_star
     fast = rho is not None and rho > threshold
     hypotheses.append(Hypothesis("|v| grows more than rho* |p|", fast, [rho, threshold], erratum="B-ERR-02"))
-    relaxed, label = relaxed_max_margin(problem, tokens), label_max_margin(problem, tokens)
-    slack, path, found = judge_pair(problem, relaxed, label, rho, r)
+    label = hm.directions.label_max_margin(problem, tokens)
+    relaxed = hm.directions.relaxed_max_margin(problem, tokens)
+    slack, path, measured = judge_pair(problem, relaxed, label, rho, r)
     if path is None:
-        return Outcome(hypotheses, None, found)
-    hypotheses.append(saturation(problem, path, tokens))
-    return Outcome(hypotheses, slack, found, path.points[-1], paper_slack=slack)
-
-
-def saturation(problem: Problem, path: JointPath, tokens: tuple[int, ...]) -> Hypothesis:
-    """Theorem 6's condition s -> 1, as far as two radii show it: little is lost, less at the larger one."""
-    sets = with_copies(problem, [(t,) for t in tokens])
-    first, last = (float(log_lost(problem, p, sets).max()) for p in path.points)
-    seen = last < math.log(SATURATED) and last < first
-    return Hypothesis("the selected attention tends to 1", True if seen else None, [first, last])
-
-
-def one_label_direction(problem: Problem, label: MaxMargin) -> Hypothesis:
-    """Selections of the largest label margin have one direction of v; else constants of the risk decide."""
-    limits = largest_label_margins(problem)
-    rivals = [tokens for tokens, other in limits.items() if degrees(other, label) > 1e-6]
-    return Hypothesis("one direction of the largest label margin", None if rivals else True, rivals)
+        return Outcome(hypotheses, None, measured)
+    # s -> 1, as far as two radii show it: little is lost, less at the larger one
+    sets = common.with_copies(problem, [(t,) for t in tokens])
+    first, last = (float(common.log_lost(problem, p, sets).max()) for p in path.points)
+    saturates = (last < math.log(SATURATED) and last < first) or None
+    hypotheses.append(Hypothesis("the selected attention tends to 1", saturates, [first, last]))
+    return Outcome(hypotheses, slack, measured, path.points[-1], paper_slack=slack)
 
 
 @statement(
@@ -280,28 +243,27 @@ def one_label_direction(problem: Problem, label: MaxMargin) -> Hypothesis:
     label="derived",
 )
 def selection_depends_on_rho(
-    problem: Problem, *, rho: float, selection: Iterable[int] | None = None
+    problem: hm.Problem, *, rho: float, selection: Iterable[int] | None = None
 ) -> Outcome:
     """The late path; ``selection`` fixes the tokens beforehand, which the statement warns against."""
     hypotheses = need(*_trainable_head(problem))
+    fixed: Any = "best" if selection is None else selection
     try:
-        limit = interpolated_max_margin(problem, rho, "best" if selection is None else selection)
+        limit = hm.directions.interpolated_max_margin(problem, rho, fixed)
     except ValueError as reason:
         return Outcome((*hypotheses, Hypothesis("labels separable", False, str(reason))))
-    label = limit.label
-    assert label is not None
+    label: Any = limit.label
     hypotheses.append(Hypothesis("labels separable", True, label.margin))
     if selection is None:
-        hypotheses.append(one_label_direction(problem, label))
-        if unmet(hypotheses):
-            return Outcome(hypotheses, None, {"predicted": limit.selection})
-    best = max_margin(problem, limit.selection)
-    if best.direction is None:
+        # selections of the largest label margin have one direction of v; else constants of the risk decide
+        limits = largest_label_margins(problem)
+        rivals = [tokens for tokens, other in limits.items() if degrees(other, label) > 1e-6]
+        one = "one direction of the largest label margin"
+        hypotheses.append(Hypothesis(one, None if rivals else True, rivals))
+    best = hm.max_margin(problem, limit.selection)
+    if unmet(hypotheses) or best.direction is None:
         return Outcome(hypotheses, None, {"predicted": limit.selection})
-    late = late_pair(problem, best, label, rho)
-    slack, path, found = judge_path(
-        problem, limit.direction, None, late, rho=rho, tokens=tuple(limit.selection)
-    )
-    found["predicted"] = limit.selection
-    witness = None if path is None else path.points[-1]
-    return Outcome(hypotheses, slack, found, witness)
+    late, tokens = late_pair(problem, best, label, rho), tuple(limit.selection)
+    slack, path, measured = judge_path(problem, limit.direction, None, late, rho=rho, tokens=tokens)
+    measured["predicted"] = limit.selection
+    return Outcome(hypotheses, slack, measured, None if path is None else path.points[-1])

@@ -3,55 +3,26 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Iterable
 from functools import partial
 from typing import Any
 
 import numpy as np
 from flint import arb
 
-from hardmax._lib.arrays import cosine_distance, half_squares
+import hardmax as hm
+from hardmax._lib.arrays import half_squares
 from hardmax._lib.expect import generator
-from hardmax.directions.direction import (
-    LocalConstants,
-    directional_margin,
-    in_cone,
-    local_constants,
-    slope_range,
-)
-from hardmax.directions.enumerate import attractors
-from hardmax.directions.neighbors import attracts, neighbors, score_gap
+from hardmax.directions.direction import LocalConstants, in_cone, local_constants, slope_range
 from hardmax.directions.position import general_position
-from hardmax.dynamics.flow import flow
-from hardmax.dynamics.gradient import gradient
-from hardmax.dynamics.measures import smoothness
-from hardmax.dynamics.optim import Normalized
-from hardmax.dynamics.run import Run
-from hardmax.dynamics.train import train
-from hardmax.limits import late_residual, local_path
-from hardmax.margin.att_svm import max_margin
-from hardmax.margin.solution import MaxMargin
+from hardmax.papers.checking import common
 from hardmax.papers.checking.balls import BallProblem, settle
-from hardmax.papers.checking.check import Hypothesis, Outcome, need, statement, unmet, unsaid
-from hardmax.papers.checking.common import (
-    ROUNDING,
-    cone_directions,
-    decreasing_loss,
-    distinct_scores,
-    late_radius,
-    log_lost,
-    longest_difference,
-    one_selection,
-    single_input,
-    with_copies,
-)
+from hardmax.papers.checking.check import Conditions, Hypothesis, Outcome, need, statement, unmet, unsaid
 from hardmax.papers.checking.proof import balls, least, length
 from hardmax.papers.max_margin.statements.lemmas import radial_room
-from hardmax.problem import Problem
 
 
-def radius_for(problem: Problem, k: LocalConstants, pi: float) -> float:
+def radius_for(problem: hm.Problem, k: LocalConstants, pi: float) -> float:
     """R_pi of Lemma 7: beyond it, in the cone, no p pulls along itself more than 1 + pi times as along p_mm.
 
     The largest of (46), whose constant works out as 96, of (49), and of what the last lines of the proof need
@@ -74,13 +45,11 @@ def radius_for(problem: Problem, k: LocalConstants, pi: float) -> float:
     )
 
 
-def absorbing_radius(problem: Problem, k: LocalConstants) -> float:
+def absorbing_radius(problem: hm.Problem, k: LocalConstants) -> float:
     """Theorem 3's R0 = R_pi with pi = mu/(2 - mu), (49) included, and (57) and (58) for the step 1/L_p."""
-    mu = k.mu
-    C2 = (1 - mu) * k.A_bar**2 * k.C**2 / (k.Theta * k.c)
-    T = int(problem.sizes.max())
-    for_step = 2 / k.Theta * math.log(max((2 - mu) / mu * C2 * T / smoothness(problem).L_p, 1.0))
-    return max(k.R_bar, radius_for(problem, k, mu / (2 - mu)), for_step)
+    C2, T = (1 - k.mu) * k.A_bar**2 * k.C**2 / (k.Theta * k.c), int(problem.sizes.max())
+    ratio = (2 - k.mu) / k.mu * C2 * T / hm.dynamics.smoothness(problem).L_p
+    return max(k.R_bar, radius_for(problem, k, k.mu / (2 - k.mu)), 2 / k.Theta * math.log(max(ratio, 1.0)))
 
 
 SAME = 1e-12  # directions with a smaller 1 - cos are one direction, as far as doubles tell
@@ -97,7 +66,7 @@ CONE_FARTHEST = 1e12  # over the longest key difference: logits are then good to
     errata=("B-ERR-09", "B-ERR-10", "B-ERR-20"),
 )
 def only_local_optima_attract_paths(
-    problem: Problem, *, q: Any, mu: float | None = None, R0: float | None = None
+    problem: hm.Problem, *, q: Any, mu: float | None = None, R0: float | None = None
 ) -> Outcome:
     """The path in the cone at radii up to 50 times its inner one: bounded, or half the cone away from q.
 
@@ -108,29 +77,30 @@ def only_local_optima_attract_paths(
     if not direction.any():
         return Outcome((Hypothesis("q is not zero", False),))
     position = general_position(problem, rng=0)
-    known = [each.direction for each in attractors(problem) if each.direction is not None]
-    nearest = min((cosine_distance(direction, each) for each in known), default=np.inf)
+    optimal = [x.direction for x in hm.attractors(problem) if x.direction is not None]
+    nearest = min((hm.cosine_distance(direction, q) for q in optimal), default=np.inf)
     # two roundings of one direction are as far apart; an exact answer would need an exact q
     other = True if nearest > SAME else False if nearest <= 1e-15 else None
     hypotheses = (
-        decreasing_loss(problem),
-        distinct_scores(problem),
+        common.decreasing_loss(problem),
+        common.distinct_scores(problem),
         Hypothesis("general position", position.holds, position.witness),
         Hypothesis("q not locally optimal", other, nearest),
     )
-    longest = longest_difference(problem)
+    longest = common.longest_difference(problem)
     if unmet(hypotheses) or longest == 0 or problem.d == 1:  # on the line a cone is one direction
         return unsaid(hypotheses)
     width = min(WIDEST, nearest / 4) if mu is None else mu
     # where the tokens that q selects, and its neighbors, stand out from the rest; ties do from anywhere
-    met = directional_margin(problem, direction / np.linalg.norm(direction))
-    gaps = [gap for gap in (met.Gamma, met.delta) if 0 < gap < np.inf]
-    inner = late_radius(problem, min(gaps, default=longest)) if R0 is None else R0
-    slack, found = None, {}
+    margins = hm.directions.directional_margin(problem, direction / np.linalg.norm(direction))
+    gaps = [gap for gap in (margins.Gamma, margins.delta) if 0 < gap < np.inf]
+    inner = common.late_radius(problem, min(gaps, default=longest)) if R0 is None else R0
+    slack, measured = None, {}
     while (slack is None or slack < 0) and 50 * inner * longest <= CONE_FARTHEST:
-        path = local_path(problem, direction, mu=width, R0=inner, radii=[2.5 * inner, 10 * inner, 50 * inner])
+        radii = [2.5 * inner, 10 * inner, 50 * inner]
+        path = hm.limits.local_path(problem, direction, mu=width, R0=inner, radii=radii)
         slack = 1.0 if path.is_bounded else float(path.angles[-1] / path.half_angle) - 0.5
-        found = {
+        measured = {
             "norms": path.norms,
             "degrees to q": np.degrees(path.angles),
             "sign of the excess": path.sign,
@@ -139,7 +109,7 @@ def only_local_optima_attract_paths(
         if R0 is not None:
             break
         inner *= 100
-    return Outcome(hypotheses, slack, found)
+    return Outcome(hypotheses, slack, measured)
 
 
 FARTHEST = 1e13  # over the longest key difference: beyond it the rounding of logits drives the flow
@@ -147,16 +117,16 @@ STEPS, DOUBLINGS = 2000, 10
 PI = 1e-3  # the pi of the lemma's third claim, tested at its radius R_pi
 
 
-def local_hypotheses(problem: Problem, best: MaxMargin) -> list[Hypothesis]:
+def local_hypotheses(problem: hm.Problem, best: hm.MaxMargin) -> list[Hypothesis]:
     """Feasible, locally optimal, and with a neighbor: what Lemma 7 asks of a selection."""
     if best.is_feasible is not True:
         return [Hypothesis("selection separable", best.is_feasible, 0.0)]
-    gap = score_gap(problem, best)
+    gap = hm.directions.score_gap(problem, best)
     return [
-        decreasing_loss(problem),
+        common.decreasing_loss(problem),
         Hypothesis("selection separable", True, best.margin),
-        Hypothesis("locally optimal", attracts(problem, best).verdict, gap),
-        Hypothesis("a neighbour competes", bool(neighbors(problem, best).pairs), len(best.support)),
+        Hypothesis("locally optimal", hm.attracts(problem, best).verdict, gap),
+        Hypothesis("a neighbour competes", bool(hm.neighbors(problem, best).pairs), len(best.support)),
     ]
 
 
@@ -169,45 +139,58 @@ def local_hypotheses(problem: Problem, best: MaxMargin) -> list[Hypothesis]:
     hunt={"draws": 15},
     errata=("B-ERR-08", "B-ERR-16"),
 )
-def cone_gradients(problem: Problem, *, selection: Iterable[int], rng: int = 0, draws: int = 300) -> Outcome:
+def cone_gradients(
+    problem: hm.Problem, *, selection: Iterable[int], rng: int = 0, draws: int = 300
+) -> Outcome:
     """Sample p and q in the cone; the paper's reading asks the sign of each input's own part at radius 20."""
     tokens = tuple(selection)
-    sets = with_copies(problem, [(t,) for t in tokens])
-    best = max_margin(problem, tokens)
+    sets = common.with_copies(problem, [(t,) for t in tokens])
+    best = hm.max_margin(problem, tokens)
     hypotheses = need(*local_hypotheses(problem, best))
-    assert best.direction is not None
-    k = local_constants(problem, best)
-    longest = longest_difference(problem)
+    along, k = common.along(best), local_constants(problem, best)
+    longest = common.longest_difference(problem)
     near = Hypothesis("logits resolved beyond R_bar", 10 * k.R_bar * longest <= FARTHEST or None, k.R_bar)
     hypotheses.need(near)
-    chance = generator(rng)
-    rooms: list[tuple[float, Any]] = []  # how far inside each bound, and the same in balls
+    cone = partial(common.cone_directions, along, k.mu, chance=generator(rng))
+    rooms: list[tuple[float, np.ndarray, Any]] = []  # how far inside its bounds, p and q, or only p
     ratios: list[float] = []
     cosines: list[float] = []
     for factor in (1.0, 3.0, 10.0):
-        for p, q in zip(
-            cone_directions(best.direction, k.mu, draws, chance) * k.R_bar * factor,
-            cone_directions(best.direction, k.mu, draws, chance),
-            strict=True,
-        ):
-            pull = gradient(problem, p)
-            mean_lost = float(np.logaddexp.reduce(log_lost(problem, p, sets))) - math.log(problem.n)
+        for p, q in zip(cone(draws) * k.R_bar * factor, cone(draws), strict=True):
+            pull = hm.gradient(problem, p)
+            mean_lost = float(np.logaddexp.reduce(common.log_lost(problem, p, sets))) - math.log(problem.n)
             size = math.exp(pull.log_norm - mean_lost)
             cosines.append(float(pull.direction @ q))
             ratios.append(cosines[-1] * size * best.p_norm)
-            room = least(cone_rooms(k, ratios[-1], cosines[-1], size))
-            rooms.append((room, partial(_cone_room, k=k, sets=sets, norm=best.p_norm, p=p, q=q)))
-    radius, worst = radius_for(problem, k, PI), -math.inf
+            rooms.append((least(cone_rooms(k, ratios[-1], cosines[-1], size)), p, q))
     # beyond the resolution of logits the third claim is left out
-    there = draws if radius * longest <= FARTHEST else 0
-    for p in cone_directions(best.direction, k.mu, there, chance) * radius:
-        way = gradient(problem, p).direction
-        room = float(radial_room(way, p, best.direction, PI))
-        worst = max(worst, 1 + PI - room)
-        rooms.append((room, partial(_radial_cone_room, p_mm=best.direction, p=p)))
-    tightest, again = min(rooms, key=lambda each: each[0])
-    slack = settle(problem, tightest + ROUNDING, again)
-    found = {
+    radius = radius_for(problem, k, PI)
+    far = cone(draws if radius * longest <= FARTHEST else 0) * radius
+    radial = [float(radial_room(hm.gradient(problem, p).direction, p, along, PI)) for p in far]
+    rooms += [(room, p, None) for room, p in zip(radial, far, strict=True)]
+
+    def again(exact: BallProblem) -> Any:
+        """Return the least room in balls; the constants come with their rounding."""
+        point = balls(p)
+        pull = exact.pull(point)
+        if q is None:
+            room = radial_room(pull, point, balls(along) / length(balls(along)), arb(PI))
+            return room + arb(common.ROUNDING)
+        lost = sum(exact.log_lost(i, point, inside).exp() for i, inside in enumerate(sets)) / exact.n
+        size, cosine = length(pull) / lost, pull @ balls(q) / (length(pull) * length(balls(q)))
+        return least(cone_rooms(k, cosine * size * best.p_norm, cosine, size, 1 + arb(common.ROUNDING)))
+
+    tightest, p, q = min(rooms, key=lambda room: room[0])
+    slack = settle(problem, tightest + common.ROUNDING, again)
+    # the paper's reading: -<grad L, p_mm> of each input alone has this sign, 20 over the margin out
+    inner = 20.0 * best.p_norm * along
+    pulls = [hm.gradient(common.single_input(problem, i), inner) for i in range(problem.n)]
+    parts = [float(g.direction @ along) * math.exp(g.log_norm) for g in pulls]
+    worst = [int(np.argmin(parts))]
+    paper_slack = settle(
+        problem, min(parts) / max(parts), lambda exact: exact.pull(balls(inner), worst) @ balls(inner)
+    )
+    measured = {
         "mu": k.mu,
         "R_bar": k.R_bar,
         "c": k.c,
@@ -216,9 +199,11 @@ def cone_gradients(problem: Problem, *, selection: Iterable[int], rng: int = 0, 
         "least cosine": min(cosines),
         "cosine bound": k.cosine,
         "R_pi": radius,
-        "worst radial ratio": worst if there else None,
+        "worst radial ratio": max((1 + PI - room for room in radial), default=None),
+        "log of each input's part at radius 20": [math.log(abs(x)) if x else -math.inf for x in parts],
     }
-    return _with_parts(problem, best, Outcome(hypotheses, slack, found))
+    witness = {"parts at radius 20": parts}
+    return Outcome(hypotheses, slack, measured, witness, paper_slack=paper_slack)
 
 
 def cone_rooms(k: LocalConstants, ratio: Any, cosine: Any, size: Any, give: Any = 1.0) -> list[Any]:
@@ -231,47 +216,11 @@ def cone_rooms(k: LocalConstants, ratio: Any, cosine: Any, size: Any, give: Any 
     ]
 
 
-def _cone_room(
-    exact: BallProblem, *, k: LocalConstants, sets: Sequence[Sequence[int]], norm: float, p: Any, q: Any
-) -> Any:
-    """The least of `cone_rooms` in balls; the constants come with their rounding."""
-    point, along = balls(p), balls(q)
-    pull = exact.pull(point)
-    lost = sum(exact.log_lost(i, point, inside).exp() for i, inside in enumerate(sets)) / exact.n
-    size, cosine = length(pull) / lost, pull @ along / (length(pull) * length(along))
-    return least(cone_rooms(k, cosine * size * norm, cosine, size, 1 + arb(ROUNDING)))
-
-
-def _radial_cone_room(exact: BallProblem, *, p_mm: np.ndarray, p: np.ndarray) -> Any:
-    """`radial_room` at p in balls."""
-    point, best = balls(p), balls(p_mm)
-    return radial_room(exact.pull(point), point, best / length(best), arb(PI)) + arb(ROUNDING)
-
-
-def _with_parts(problem: Problem, best: MaxMargin, outcome: Outcome) -> Outcome:
-    """Add the paper's reading: -<grad L, p_mm> of each input alone has this sign, 20 over the margin out."""
-    assert best.direction is not None
-    p = 20.0 * best.p_norm * best.direction
-    pulls = [gradient(single_input(problem, i), p) for i in range(problem.n)]
-    parts = [float(g.direction @ best.direction) * math.exp(g.log_norm) for g in pulls]
-    worst = int(np.argmin(parts))
-    logs = [math.log(abs(x)) if x else -math.inf for x in parts]
-    return replace(
-        outcome,
-        measured={**outcome.measured, "log of each input's part at radius 20": logs},
-        witness={"parts at radius 20": parts},
-        paper_slack=settle(
-            problem, min(parts) / max(parts), lambda exact: exact.pull(balls(p), [worst]) @ balls(p)
-        ),
-    )
-
-
-def overshoot(problem: Problem, best: MaxMargin, mu: float, starts: np.ndarray, rate: float) -> float:
+def overshoot(problem: hm.Problem, best: hm.MaxMargin, mu: float, starts: np.ndarray, rate: float) -> float:
     """The most by which normalized descent from these starts leaves the cone, over mu."""
-    assert best.direction is not None
-    paths = [train(problem, Normalized(rate), steps=STEPS, start=start, record=1) for start in starts]
-    gaps = [half_squares(path.directions, best.direction) for path in paths]
-    return max(float(gap.max()) for gap in gaps) / mu - 1
+    rule = hm.optim.Normalized(rate)
+    paths = [hm.train(problem, rule, steps=STEPS, start=start, record=1) for start in starts]
+    return max(float(half_squares(path.directions, common.along(best)).max()) for path in paths) / mu - 1
 
 
 @statement(
@@ -285,8 +234,8 @@ def overshoot(problem: Problem, best: MaxMargin, mu: float, starts: np.ndarray, 
     errata=("B-ERR-08", "B-ERR-16"),
 )
 def local_convergence(
-    problem: Problem,
-    path: Run | None = None,
+    problem: hm.Problem,
+    path: hm.Run | None = None,
     *,
     selection: Iterable[int] | None = None,
     rng: int = 0,
@@ -298,72 +247,65 @@ def local_convergence(
     many small steps of plain descent, starts there and at the paper's radius. The best tokens are the
     selection if none is given.
     """
-    hypotheses, tokens = one_selection(problem, selection if path is None else path.selection.tokens)
-    best = max_margin(problem, tokens)
+    hypotheses, tokens = common.one_selection(problem, selection if path is None else path.selection.tokens)
+    best = hm.max_margin(problem, tokens)
     hypotheses.need(*local_hypotheses(problem, best))
-    assert best.direction is not None
     k = local_constants(problem, best)
     if path is not None:
         return _stays_inside(path, best, k, hypotheses)
-    rim = cone_directions(best.direction, k.mu, starts, generator(rng), boundary=True)
-    step = late_residual(problem, best).eta_c
+    rim = common.cone_directions(common.along(best), k.mu, starts, generator(rng), boundary=True)
+    step = hm.limits.late_residual(problem, best).eta_c
     # a tenth of |p_mm|, which normalized steps have as their unit; nan without a limit of the residual
     rate = min(0.1 * best.p_norm, 0.5 * step) if step > 0 else 0.1 * best.p_norm
     over = [overshoot(problem, best, k.mu, k.R_bar * rim, rate)]
-    while over[-1] > ROUNDING and len(over) <= DOUBLINGS:
+    while over[-1] > common.ROUNDING and len(over) <= DOUBLINGS:
         over.append(overshoot(problem, best, k.mu, k.R_bar * 2.0 ** len(over) * rim, rate))
-    radius, stated = k.R_bar * 2.0 ** (len(over) - 1), absorbing_radius(problem, k)
-    fall, over_stated = (_flow_inside(problem, best, k.mu, R, rim[:2]) for R in (radius, stated))
-    good = over[-1] <= ROUNDING
-    found = {
+    radius, paper_radius = k.R_bar * 2.0 ** (len(over) - 1), absorbing_radius(problem, k)
+    fall, paper_fall = (_flow_inside(problem, best, k.mu, R, rim[:2]) for R in (radius, paper_radius))
+    measured = {
         "radius from which it stays": radius,
         "R_bar": k.R_bar,
         "overshoot from each radius": over,
         "half angle": k.half_angle,
         "end over start of 1 - cos": fall,
-        "paper's radius": stated,
-        "end over start of 1 - cos from there": over_stated,
+        "paper's radius": paper_radius,
+        "end over start of 1 - cos from there": paper_fall,
     }
     # leaving the cone at these radii refutes nothing, and a flow that stops says nothing
-    slack = None if fall is None or not good else 1 - fall
-    paper_slack = math.nan if over_stated is None else 1 - over_stated  # undecided where it is out of reach
-    return Outcome(hypotheses, slack, found, paper_slack=paper_slack)
+    slack = None if fall is None or over[-1] > common.ROUNDING else 1 - fall
+    paper_slack = math.nan if paper_fall is None else 1 - paper_fall  # undecided where it is out of reach
+    return Outcome(hypotheses, slack, measured, paper_slack=paper_slack)
 
 
 def _flow_inside(
-    problem: Problem, best: MaxMargin, mu: float, radius: float, rim: np.ndarray
+    problem: hm.Problem, best: hm.MaxMargin, mu: float, radius: float, rim: np.ndarray
 ) -> float | None:
     """Return the larger of end over start of 1 - cos of flows to ten times the radius.
 
     It is inf if one leaves the cone, and None if one stops before or if the radius is out of reach.
     """
-    if radius * longest_difference(problem) > FARTHEST:
+    if radius * common.longest_difference(problem) > FARTHEST:
         return None
-    falls = []
+    falls = [0.0]  # as on the line, where the cone is the direction itself
     for q in rim:
-        each = flow(problem, start=radius * q, until_norm=10 * radius)
-        if each.event is not None:
+        path = hm.flow(problem, start=radius * q, until_norm=10 * radius)
+        if path.event is not None:
             return None
-        gaps = each.cosine_distances(best)
-        if gaps[0] == 0:  # on the line the cone is the direction itself
-            falls.append(0.0)
-        else:
-            falls.append(math.inf if gaps.max() > mu * (1 + ROUNDING) else float(gaps[-1] / gaps[0]))
+        gaps = path.cosine_distances(best)
+        if gaps[0] != 0:
+            falls.append(math.inf if gaps.max() > mu * (1 + common.ROUNDING) else float(gaps[-1] / gaps[0]))
     return max(falls)
 
 
-def _stays_inside(path: Run, best: MaxMargin, k: LocalConstants, hypotheses: list[Hypothesis]) -> Outcome:
+def _stays_inside(path: hm.Run, best: hm.MaxMargin, k: LocalConstants, hypotheses: Conditions) -> Outcome:
     moved = [s for s, p in enumerate(path.points) if p.any()]  # the origin has no direction
     inside = [s for s in moved if in_cone(path.points[s], best, k.mu, k.R_bar)]
-    hypotheses = [*hypotheses, Hypothesis("the path enters the cone", bool(inside), k.R_bar)]
+    hypotheses.append(Hypothesis("the path enters the cone", bool(inside), k.R_bar))
     if not inside:
         return Outcome(hypotheses)
     gaps = path.cosine_distances(best)[inside[0] :]
     over, fall = float(gaps.max()) / k.mu - 1, float(gaps[-1] / gaps[0]) if gaps[0] else 0.0
-    found = {
-        "overshoot": over,
-        "end over start of 1 - cos": fall,
-        "enters at norm": float(path.p_norms[inside[0]]),
-    }
-    slack = min(ROUNDING - over, 1 - fall)
-    return Outcome(hypotheses, slack, found, vacuous=len(gaps) < 2)
+    norm = float(path.p_norms[inside[0]])
+    measured = {"overshoot": over, "end over start of 1 - cos": fall, "enters at norm": norm}
+    slack = min(common.ROUNDING - over, 1 - fall)
+    return Outcome(hypotheses, slack, measured, vacuous=len(gaps) < 2)

@@ -70,30 +70,18 @@ def maps_table(course: Course, epochs: list[int]) -> Table:
     }
 
 
-def soft_sparsity(s: np.ndarray) -> np.ndarray:
-    """Return nnz of probability vectors along the last axis (B-DEF-8).
-
-    >>> import numpy as np
-    >>> from hardmax.papers.max_margin.figures.vision.course import soft_sparsity
-    >>> soft_sparsity(np.array([[0.25, 0.25, 0.25, 0.25], [1.0, 0.0, 0.0, 0.0]])).tolist()
-    [4.0, 1.0]
-    """
-    return np.asarray(1.0 / (s**2).sum(axis=-1))
-
-
 def measured(weights: np.ndarray, own: bool) -> tuple[float, float, float, np.ndarray]:
     """sparsity, head_sparsity, with_self and maps of weights (images, heads, tokens).
 
     ``own`` says that the first token is [CLS] itself.
     """
+
+    def sparsity(s: np.ndarray) -> float:
+        """Return nnz of probability vectors along the last axis (B-DEF-8), a mean over their number."""
+        return float((1.0 / (s**2).sum(axis=-1)).mean()) / s.shape[-1]
+
     patches = weights[:, :, 1:] if own else weights
-    T = patches.shape[-1]
     mean = patches.mean(axis=1)
     maps = mean / mean.sum(axis=1, keepdims=True)
-    each = patches / patches.sum(axis=2, keepdims=True)
-    return (
-        float(soft_sparsity(maps).mean()) / T,
-        float(soft_sparsity(each).mean()) / T,
-        float(soft_sparsity(weights.mean(axis=1)).mean()) / weights.shape[-1],
-        maps,
-    )
+    heads = patches / patches.sum(axis=2, keepdims=True)
+    return sparsity(maps), sparsity(heads), sparsity(weights.mean(axis=1)), maps

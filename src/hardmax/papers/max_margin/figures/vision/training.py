@@ -67,42 +67,34 @@ def train(
     resumes from there.
     """
     device = "cuda" if torch.cuda.is_available() else "cpu"
-    model = VisionTransformer(
-        patch=protocol.patch,
-        dim=protocol.dim,
-        depth=protocol.depth,
-        heads=protocol.heads,
-        ratio=protocol.ratio,
-        start=start,
-        backward=backward,
-        rng=seed,
-    ).to(device)
+    sizes: Any = {name: getattr(protocol, name) for name in ("patch", "dim", "depth", "heads", "ratio")}
+    model = VisionTransformer(**sizes, start=start, backward=backward, rng=seed).to(device)
     x, y = _tensor(images.train[: protocol.train]), torch.tensor(images.train_labels[: protocol.train])
     test, classes = _tensor(images.test[: protocol.test]), torch.tensor(images.test_labels[: protocol.test])
-    x, y, test, classes = (each.to(device) for each in (x, y, test, classes))
+    x, y, test, classes = (tensor.to(device) for tensor in (x, y, test, classes))
     optimizer = torch.optim.Adam(model.parameters(), lr=protocol.rate)
     chance = torch.Generator().manual_seed(seed)
     identity = {**asdict(protocol), "epochs": None, "start": start, "backward": backward, "seed": seed}
-    held = None if checkpoint is None else _held(checkpoint, identity)
-    if held is None:
-        rows, taken = [_look(model, test, classes)], 0
+    if checkpoint is None or not checkpoint.exists():
+        rows, done = [_look(model, test, classes)], 0
     else:
-        rows, taken = [tuple(each.numpy() for each in row) for row in held["rows"]], held["taken"]
-        model.load_state_dict(held["model"])
-        optimizer.load_state_dict(held["optimizer"])
-        chance.set_state(held["chance"])
+        state = _load(checkpoint, identity)
+        rows, done = [tuple(value.numpy() for value in row) for row in state["rows"]], state["taken"]
+        model.load_state_dict(state["model"])
+        optimizer.load_state_dict(state["optimizer"])
+        chance.set_state(state["chance"])
 
-    def save(order: Any, taken: int) -> None:
+    def save(order: Any, done: int) -> None:
         """Write the state; ``order`` is the generator's before this epoch's permutation."""
         if checkpoint is None:
             return
         state = {
             "identity": identity,
-            "rows": [[torch.as_tensor(each, dtype=torch.float64) for each in row] for row in rows],
+            "rows": [[torch.as_tensor(value, dtype=torch.float64) for value in row] for row in rows],
             "model": model.state_dict(),
             "optimizer": optimizer.state_dict(),
             "chance": order,
-            "taken": taken,
+            "taken": done,
         }
         with whole(checkpoint) as file:
             torch.save(state, file)
@@ -111,7 +103,7 @@ def train(
     for epoch in range(len(rows) - 1, protocol.epochs):
         order = chance.get_state()
         for k, batch in enumerate(torch.randperm(len(x), generator=chance).split(protocol.batch)):
-            if k < taken:
+            if k < done:
                 continue
             optimizer.zero_grad()
             F.cross_entropy(model(x[batch.to(device)]), y[batch.to(device)]).backward()
@@ -119,25 +111,22 @@ def train(
             tell((epoch + (k + 1) / batches) / protocol.epochs)
             if (k + 1) % SAVED_EVERY == 0:
                 save(order, k + 1)
-        taken = 0
+        done = 0
         rows.append(_look(model, test, classes))
-        save(chance.get_state(), taken)
-    columns = [np.array(column) for column in zip(*rows, strict=True)]
-    return Course(f"{start}, {backward}", *columns)
+        save(chance.get_state(), done)
+    return Course(f"{start}, {backward}", *(np.array(column) for column in zip(*rows, strict=True)))
 
 
-def _held(checkpoint: Path, identity: dict[str, Any]) -> Any:
-    """What a checkpoint of this very training holds; None where there is none."""
-    if not checkpoint.exists():
-        return None
-    held = torch.load(checkpoint, weights_only=True)
-    changed = [name for name in identity if held["identity"].get(name) != identity[name]]
+def _load(checkpoint: Path, identity: dict[str, Any]) -> Any:
+    """Load the state of this very training from its checkpoint."""
+    state = torch.load(checkpoint, weights_only=True)
+    changed = [name for name in identity if state["identity"].get(name) != identity[name]]
     if changed:
         raise ValueError(
             f"checkpoint must come from the same training, {checkpoint} does not ({', '.join(changed)}); "
             "remove it, or choose another `out`"
         )
-    return held
+    return state
 
 
 def train_all(
@@ -177,14 +166,12 @@ def _tensor(images: np.ndarray) -> Any:
 
 @torch.no_grad()
 def _look(model: VisionTransformer, test: Any, classes: Any) -> tuple[float | np.ndarray, ...]:
-    weights = (
-        torch.cat([model.cls_weights(part) for part in test[:LOOKED_AT].split(128)]).double().cpu().numpy()
-    )
-    sparsity, head_sparsity, with_self, maps = measured(weights, own=True)
+    parts = [model.cls_weights(part) for part in test[:LOOKED_AT].split(128)]
+    sparsity, head_sparsity, with_self, maps = measured(torch.cat(parts).double().cpu().numpy(), own=True)
     layer = attention_layers(model)[-1]
     K, Q = (W.double().cpu().numpy() for W in (layer.key_weights(), layer.query_weights()))
-    whole = np.linalg.norm(np.einsum("hwd,hwe->de", K, Q))
-    each = np.sqrt(np.einsum("hvd,hwd,hve,hwe->", K, K, Q, Q, optimize=True))
-    found = torch.cat([model(part).argmax(dim=1) for part in test.split(500)])
-    accuracy = float((found == classes).double().mean())
-    return sparsity, head_sparsity, with_self, float(whole), float(each), accuracy, maps[:SHOWN]
+    norm = float(np.linalg.norm(np.einsum("hwd,hwe->de", K, Q)))
+    head_norm = float(np.sqrt(np.einsum("hvd,hwd,hve,hwe->", K, K, Q, Q, optimize=True)))
+    labels = torch.cat([model(part).argmax(dim=1) for part in test.split(500)])
+    accuracy = float((labels == classes).double().mean())
+    return sparsity, head_sparsity, with_self, norm, head_norm, accuracy, maps[:SHOWN]
