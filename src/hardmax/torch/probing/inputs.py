@@ -115,16 +115,16 @@ class HeadWeights:
     """One head: W = W_K' W_Q by its factors, ``scale`` inside W_Q, and fixed terms of the logits.
 
     ``offsets[s, i, t]`` are additive position terms. A head that is not bilinear in x and z (its queries or
-    keys are normalized) has the logits given, and only its hardness is known.
+    keys are normalized) has the logarithms of its weights as logits, and only its hardness is known.
     """
 
     inputs: Inputs
     key_factor: Floats  # W_K (h, d)
     query_factor: Floats  # scale W_Q (h, e)
     offsets: Floats | None = None
-    given: Floats | None = None  # logits of a head that is not bilinear
+    logits_of_weights: Floats | None = None  # of a head that is not bilinear
     why: str = ""  # it is not
-    weights: tuple[Floats, Floats] | None = None  # factors of the matrix whose norms are told, if another
+    weights: tuple[Floats, Floats] | None = None  # factors of the matrix whose norms are reported, if another
 
     @cached_property
     def keys(self) -> Floats:
@@ -134,8 +134,8 @@ class HeadWeights:
     @cached_property
     def logits(self) -> Floats:
         """(S, T, T), -inf where a query cannot look."""
-        if self.given is not None:
-            return np.where(self.inputs.visible, self.given, -np.inf)
+        if self.logits_of_weights is not None:
+            return np.where(self.inputs.visible, self.logits_of_weights, -np.inf)
         return self.masked(self.bilinear(self.inputs.z @ self.query_factor.T))
 
     @property
@@ -276,11 +276,11 @@ class QueryRows:
         flat = logits.reshape(-1, length)
         return flat[self.query, self.plus % length] - flat[self.query, self.minus % length]
 
-    def of_texts(self, wanted: Bools) -> QueryRows:
+    def of_texts(self, texts: Bools) -> QueryRows:
         """Return the rows of some texts."""
         per = self.inputs.length
-        rows = wanted[self.query // per]
-        queries = self.queries[wanted[self.queries // per]]
+        rows = texts[self.query // per]
+        queries = self.queries[texts[self.queries // per]]
         return QueryRows(self.inputs, queries, self.query[rows], self.plus[rows], self.minus[rows])
 
     def constraints(self) -> Constraints:
@@ -290,9 +290,9 @@ class QueryRows:
         return Constraints.pairs(table, self.plus, self.minus, right=right, right_of=self.query)
 
 
-def hard_queries(found: Choices, count: int | None, least: float = HARD) -> Ints:
+def hard_queries(choice: Choices, count: int | None, least: float = HARD) -> Ints:
     """Return flat places of the queries with the largest gaps, at most ``count``, of at least ``least``."""
-    flat = np.where(np.isnan(found.gap), -np.inf, found.gap).ravel()
+    flat = np.where(np.isnan(choice.gap), -np.inf, choice.gap).ravel()
     order = np.argsort(-flat, kind="stable")
     order = order[(flat[order] >= least) & np.isfinite(flat[order])]
     return np.sort(order[:count])
