@@ -80,7 +80,7 @@ def dense_check(head):
     found = choices(i, head.logits)
     queries = hard_queries(found, 12)
     rows = rows_of(i, queries, found.top.ravel()[queries])
-    told = closeness(found, head.bilinear(i.z @ head.query_factor.T), rows)
+    told = closeness(i, found, head.bilinear(i.z @ head.query_factor.T), queries)
     x, z = i.x.reshape(-1, i.x.shape[2]), i.z.reshape(-1, i.z.shape[2])
     A = np.einsum("jd,je->jde", x[rows.plus] - x[rows.minus], z[rows.query]).reshape(rows.count, -1)
     W = (head.key_factor.T @ head.query_factor).ravel()

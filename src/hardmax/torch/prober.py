@@ -165,8 +165,8 @@ def _items(
     if not all(isinstance(x, torch.Tensor) and not x.is_floating_point() for x in tokens):
         return items, [[] for _ in items], None
     ids = [x[0].cpu().numpy() for x in tokens]
-    named = [x.tolist() if tokenizer is None else tokenizer.convert_ids_to_tokens(x.tolist()) for x in ids]
-    return items, [[str(word) for word in words] for words in named], ids
+    spelled = [x.tolist() if tokenizer is None else tokenizer.convert_ids_to_tokens(x.tolist()) for x in ids]
+    return items, [[str(word) for word in words] for words in spelled], ids
 
 
 def _of_texts(model: nn.Module, texts: Any, tokenizer: Any, length: int) -> list[Any]:

@@ -197,9 +197,9 @@ def induction(weights: Floats, visible: Bools, period: Ints) -> float:
     return total / count if count else np.nan
 
 
-def named(found: dict[str, float]) -> tuple[str, ...]:
+def main_kinds(kinds: dict[str, float]) -> tuple[str, ...]:
     """Return the kinds with half of the weight or more, largest first: a head may be of several kinds."""
-    return tuple(sorted((kind for kind in found if found[kind] >= LEAST), key=lambda kind: -found[kind]))
+    return tuple(sorted((kind for kind in kinds if kinds[kind] >= LEAST), key=lambda kind: -kinds[kind]))
 
 
 QUANTILE = 0.1  # of row margins: the smallest one is noise
@@ -235,8 +235,9 @@ class Closeness:
         return self.margin.status != "infeasible" and (self.independent or self.rows < 2 * self.rank)
 
 
-def closeness(found: Choices, bilinear: Floats, rows: QueryRows) -> Closeness:
-    """Measure a head with these bilinear logits on the rows of its selection."""
+def closeness(inputs: Inputs, choice: Choices, bilinear: Floats, queries: Ints) -> Closeness:
+    """Measure a head with these bilinear logits on the rows of its choice for some queries."""
+    rows = rows_of(inputs, queries, choice.top.ravel()[queries])
     gram = rows.gram()
     along = rows.gaps(bilinear)
     span = span_of(gram)
@@ -246,14 +247,13 @@ def closeness(found: Choices, bilinear: Floats, rows: QueryRows) -> Closeness:
     if best.margin > 0 and size > 0:
         efficiency = float(np.quantile(along, QUANTILE)) / (size * best.margin)
         cosine = float(best.weights @ along) / (size * best.squared**0.5)
-    agreement, chance = held_out(found, rows, gram)
-    among = rows.inputs.query_gram[np.ix_(rows.queries, rows.queries)]
-    independent = span_of(among).rank == len(rows.queries)
-    counts = len(rows.queries), rows.count, span.rank
+    agreement, chance = held_out(choice, rows, gram)
+    independent = span_of(inputs.query_gram[np.ix_(queries, queries)]).rank == len(queries)
+    counts = len(queries), rows.count, span.rank
     return Closeness(*counts, independent, best, efficiency, cosine, agreement, chance, rows)
 
 
-def held_out(found: Choices, rows: QueryRows, gram: Floats) -> tuple[float, float]:
+def held_out(choice: Choices, rows: QueryRows, gram: Floats) -> tuple[float, float]:
     """Test W_mm of half of the texts on the other half, both ways; return its accuracy and that of chance."""
     per, odd = rows.inputs.length, np.arange(rows.inputs.texts) % 2 == 1
     right, count, blind = 0, 0, 0.0
@@ -266,7 +266,7 @@ def held_out(found: Choices, rows: QueryRows, gram: Floats) -> tuple[float, floa
         if not best.margin > 0:
             continue
         picked, options = picks(train, best.weights, test)
-        right += int((picked == found.top.ravel()[test]).sum())
+        right += int((picked == choice.top.ravel()[test]).sum())
         count += len(test)
         blind += float((1.0 / options).sum())
     return (right / count, blind / count) if count else (np.nan, np.nan)
@@ -402,7 +402,7 @@ class ProbedHead:
     @property
     def named(self) -> tuple[str, ...]:
         """Kinds of heads that are known, as far as it is one."""
-        return named(self.kinds)
+        return main_kinds(self.kinds)
 
     @property
     def hard_share(self) -> float:
@@ -464,51 +464,46 @@ def probe_selection(
     """Compare the problems with and without first token and self with the same rotated heads."""
     inputs = head.inputs
     logits = head.bilinear(inputs.z @ head.query_factor.T)
-    views, real = {"all": head, "inner": head.inner}, {}
+    views = {"all": head, "inner": head.inner}
+    real: dict[str, Closeness] = {}
     for kind, view in views.items():
         choice = choices(view.inputs, view.logits)
         queries = hard_queries(choice, settings.queries, HARD)
         if len(queries) >= FEWEST:
-            real[kind] = _closeness(view, choice, logits, queries)
+            real[kind] = closeness(view.inputs, choice, logits, queries)
     null: dict[str, list[Closeness]] = {kind: [] for kind in real}
     rng = np.random.default_rng([settings.seed, *place])
-    for theirs in rotated(head, rng, settings.null if real else 0):
-        bilinear = head.bilinear(theirs)
-        for kind, mine in real.items():
+    for random_queries in rotated(head, rng, settings.null if real else 0):
+        bilinear = head.bilinear(random_queries)
+        for kind, reference in real.items():
             view = views[kind]
             choice = choices(view.inputs, view.masked(bilinear))
-            hardest = hard_queries(choice, mine.queries, 0.0)
-            if len(hardest) >= FEWEST:
-                null[kind].append(_closeness(view, choice, bilinear, hardest))
+            queries = hard_queries(choice, reference.queries, 0.0)
+            if len(queries) >= FEWEST:
+                null[kind].append(closeness(view.inputs, choice, bilinear, queries))
     selected = {kind: _selected(views[kind], real[kind], null[kind], logits, rng, settings) for kind in real}
     return {kind: selected.get(kind) for kind in views}
-
-
-def _closeness(head: HeadWeights, found: Choices, bilinear: Floats, queries: Ints) -> Closeness:
-    return closeness(found, bilinear, rows_of(head.inputs, queries, found.top.ravel()[queries]))
 
 
 def _selected(
     head: HeadWeights,
     real: Closeness,
     null: list[Closeness],
-    own: Floats,
+    logits: Floats,
     rng: np.random.Generator,
     settings: ProbeSettings,
 ) -> Selected:
     rows, per = real.problem, head.inputs.length
-    against: dict[str, Against] = {}
-    for statistic in STATISTICS:
-        values = np.array([getattr(one, statistic) for one in null])
-        against[statistic] = Against.of(getattr(real, statistic), values)
-    margins = []
-    for _ in range(settings.null // 5):
-        drawn = rows_of(head.inputs, rows.queries, random_tokens(head.inputs, rows.queries, rng))
-        margins.append(margin_of(drawn, drawn.gram()).margin)
-    drawn_margins = np.array(margins)
-    finite = drawn_margins[~np.isnan(drawn_margins)]
+    against = {
+        name: Against.of(getattr(real, name), np.array([getattr(one, name) for one in null]))
+        for name in STATISTICS
+    }
+    tokens = (random_tokens(head.inputs, rows.queries, rng) for _ in range(settings.null // 5))
+    draws = (rows_of(head.inputs, rows.queries, selected) for selected in tokens)
+    margins = np.array([margin_of(draw, draw.gram()).margin for draw in draws])
+    finite = margins[~np.isnan(margins)]
     bound = nuclear(real.margin, rows)
-    reached = float(np.quantile(rows.gaps(own), QUANTILE)) / head.nuclear
+    reached = float(np.quantile(rows.gaps(logits), QUANTILE)) / head.nuclear
     farkas: tuple[tuple[int, int, int, float], ...] = ()
     if real.margin.farkas is not None:
         used = np.flatnonzero(real.margin.farkas)
@@ -525,7 +520,7 @@ def _selected(
         farkas,
         real.chance,
         against,
-        Against.of(real.margin.margin, drawn_margins) if margins else None,
+        Against.of(real.margin.margin, margins) if margins.size else None,
         float((finite > 0).mean()) if finite.size else np.nan,
         None if bound is None else (bound["low"], bound["high"]),
         reached,

@@ -279,16 +279,16 @@ def _padded(arrays: Sequence[Floats]) -> Floats:
     """The arrays in one, zero in the padding."""
     whole = np.zeros((len(arrays), *np.max([array.shape for array in arrays], axis=0)))
     for s, array in enumerate(arrays):
-        whole[(s, *map(slice, array.shape))] = array
+        whole[s][tuple(map(slice, array.shape))] = array
     return whole
 
 
 def _factors(layer: AttentionLayer, projection: Projection) -> tuple[Floats, Floats]:
     """Weights and biases of every head (zero where there are none), repeated where heads share them."""
-    parts = projection.weights(), projection.biases()
+    weights, biases = projection.weights(), projection.biases()
+    if biases is None:
+        biases = weights.new_zeros(weights.shape[:2])
     group = layer.heads // projection.heads
-    weights, biases = (
-        None if part is None else part.repeat_interleave(group, dim=0).double().cpu().numpy()
-        for part in parts
-    )
-    return np.asarray(weights), np.zeros(weights.shape[:2]) if biases is None else np.asarray(biases)
+    parts = (part.repeat_interleave(group, dim=0).double().cpu().numpy() for part in (weights, biases))
+    W, b = map(np.asarray, parts)
+    return W, b
