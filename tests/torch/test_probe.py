@@ -128,6 +128,24 @@ def test_architectures(make):
             assert np.array_equal(own[known], head.top[known])
 
 
+def test_a_head_with_other_terms_reports_the_norms_of_its_matrix():
+    """Rotary heads have rotated queries and keys as inputs; their matrix is the one before the rotation."""
+    from hardmax.torch.probing import seeing
+    from hardmax.torch.probing.inputs import HeadWeights, Inputs, softmax
+
+    rng = np.random.default_rng(0)
+    inputs = Inputs(*rng.normal(size=(2, 3, 4, 2)), np.ones((3, 4, 4), dtype=bool))
+    factors = tuple(rng.normal(size=(2, 2, 5)))
+    head = HeadWeights(inputs, np.eye(2), np.eye(2), weights=factors)
+    norm = np.linalg.norm(factors[0].T @ factors[1])
+    attention = softmax(head.logits + rng.normal(size=(4, 4)))
+    offsets = seeing._offsets(head, attention, 1e-3)
+    assert offsets is not None
+    for other in (seeing.replace(head, offsets=offsets), seeing._read_off(head, attention, "not bilinear")):
+        assert np.abs(softmax(other.logits) - attention).max() < 1e-12
+        assert other.norms["frobenius"] == pytest.approx(norm)
+
+
 def test_the_lift_is_a_relaxation():
     """Every distance may have its own matrix, so the margin can only grow next to |W| of the same head."""
     torch.manual_seed(0)

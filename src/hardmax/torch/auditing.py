@@ -82,6 +82,7 @@ class AuditResult(Result):
     """
 
     schema: ClassVar[str] = "hardmax.audit/1"
+    row_field: ClassVar[str] = "cases"
 
     attention: str
     level: str
@@ -113,10 +114,6 @@ class AuditResult(Result):
     def fields(self) -> dict[str, Any]:
         """Return the fields of the JSON object."""
         return asdict(self)
-
-    def records(self) -> list[dict[str, Any]]:
-        """Return a row per case."""
-        return [asdict(case) for case in self.cases]
 
     def table(self) -> RenderableType:
         """Return the table that ``hardmax audit`` prints: the largest error per regime and dtype."""
@@ -337,7 +334,7 @@ def _check_names(argument: str, names: Sequence[str], allowed: Sequence[str]) ->
 
 @dataclass(frozen=True, eq=False)
 class _Truth:
-    """A quantity in float64, and for each row the size of what is added up to it."""
+    """A quantity in float64, and for each row the size of the terms that it adds up."""
 
     value: torch.Tensor  # (draws, heads, rows, width)
     size: torch.Tensor  # (draws, heads, rows)
@@ -406,7 +403,7 @@ def _sizes(
     """For each row of each quantity, its largest entry if all terms of the zero-sum form had the same sign.
 
     An error is large if it is large compared with this: where terms cancel, no arithmetic keeps all digits.
-    A query that sees one token has gradients of zero; then the terms of the usual form are the measure.
+    A query with one visible token has gradients of zero; then the terms of the usual form are the measure.
     """
     heads, shared = q.shape[1], k.shape[1]
     group = heads // shared

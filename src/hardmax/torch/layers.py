@@ -1,7 +1,7 @@
 """Attention layers of a PyTorch model: where its queries and keys are projected, head by head.
 
-Found are `nn.MultiheadAttention` and every module whose projections have one of the usual names: those of the
-models of `transformers`, timm, fairseq and their kin. What has other names is described by hand, as an
+`attention_layers` finds `nn.MultiheadAttention` and every module whose projections have one of the usual
+names, such as those of transformers, timm and fairseq. Describe a layer with other names as an
 `AttentionLayer` of `Projection`s.
 """
 
@@ -48,11 +48,11 @@ class Projection:
     """Rows of a parameter, read each time: a layer in training shows its present weights.
 
     Args:
-        owner: the module that holds the parameter; its input is what is projected.
-        heads: how many heads the rows are, one after the other.
-        rows: which rows belong to this projection; all if None.
-        weight, bias: names of the parameters in the owner.
-        transposed: the parameter is (inputs, outputs), as in GPT-2.
+        owner: The module with the parameter; its input is projected.
+        heads: Number of heads in the rows, one after the other.
+        rows: The rows of this projection; all if None.
+        weight, bias: Names of the parameters in the owner.
+        transposed: Whether the parameter is (inputs, outputs), as in GPT-2.
 
     >>> import torch
     >>> from hardmax.torch import Projection
@@ -96,13 +96,13 @@ class AttentionLayer:
     """One attention layer: the logit of head h is ``scale * (W_Q z + b_Q)_h . (W_K x + b_K)_h``.
 
     Args:
-        name: the dotted name of the module in the model, or what it is to be called.
-        module: the module whose call is the layer's attention.
-        query, key: the projections; `key.heads` may be fewer than `query.heads` (grouped keys).
-        value: likewise, or None where a model hides it.
-        scale: what logits are multiplied by.
-        rotary: queries and keys are turned by their positions, so no single matrix makes the logits.
-        normalized: queries and keys are normalized after the projection: not bilinear.
+        name: The dotted name of the module in the model, or any title.
+        module: The module whose call is the layer's attention.
+        query, key: The projections; `key.heads` may be fewer than `query.heads` (grouped keys).
+        value: The projection of the values, or None if a model hides it.
+        scale: Factor of the logits.
+        rotary: Whether positions rotate queries and keys, so that no single matrix makes the logits.
+        normalized: Whether queries and keys are normalized after the projection.
 
     >>> import torch
     >>> from hardmax.torch import attention_layers
@@ -159,7 +159,7 @@ def attention_layers(
         model: The model to search.
         layers: Names of the layers, or descriptions where projections have unusual names.
         heads: Number of query heads of a layer whose module does not declare it. By default such a layer is
-            skipped, and a model that has no other layers is refused.
+            skipped, and a model without other layers is an error.
 
     >>> import torch
     >>> from hardmax.torch import attention_layers

@@ -134,7 +134,7 @@ def precision(query: Tensor) -> torch.dtype:
 
 @dataclass(frozen=True)
 class _OperatorPart:
-    """A chunk of the logits: some batches, heads and queries, and the first tokens, which they see."""
+    """A chunk of the logits: some batches, heads and queries, and their visible tokens."""
 
     number: int
     rows: tuple[slice, slice, slice]  # batches, heads and queries
@@ -240,7 +240,7 @@ def _repeated(shared: Tensor, query: Tensor) -> Tensor:
 
 
 def _absent(query: Tensor, like: Tensor | None, wanted: bool, kind: torch.dtype) -> Tensor:
-    """Zeros for a gradient; without entries where there is nothing to differentiate by."""
+    """Zeros for a gradient; without entries if it is not needed."""
     shape = like.shape if like is not None and wanted else (0,)
     return torch.zeros(shape, dtype=kind, device=query.device)
 

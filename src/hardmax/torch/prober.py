@@ -1,4 +1,4 @@
-"""The engine of `hm.probe`: what each head of a trained model selects, how hard, and compared with chance."""
+"""The engine of `hm.probe`: the tokens that each head selects, its hardness, and a comparison with chance."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from hardmax.torch.probing.tables import Heads, corrected, null_notes
 
 Records = list[tuple[AttentionLayer, list[Sight]]]
 
-LENGTH = 12  # tokens of a text: rows are 64 queries times the tokens each can see
+LENGTH = 12  # tokens of a text: rows are 64 queries times their visible tokens
 TWICE = 24  # texts that are repeated, for induction
 ROTARY = ("rotated", "lift")
 

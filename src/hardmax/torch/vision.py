@@ -79,9 +79,8 @@ class VisionTransformer(nn.Module):  # type: ignore[misc]
 
     def forward(self, images: torch.Tensor) -> torch.Tensor:
         """Logits (n, classes) of images (n, 3, size, size)."""
-        x = self.blocks[-1](
-            self._before_last(images), 1
-        )  # the class is read off [CLS], so the last block updates nothing else
+        # The class is read off [CLS], so the last block updates nothing else.
+        x = self.blocks[-1](self._before_last(images), 1)
         return self.head(self.norm(x[:, 0]))
 
     @torch.no_grad()

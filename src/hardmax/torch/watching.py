@@ -158,11 +158,11 @@ class Watch:
     | column | meaning |
     |---|---|
     | tokens | soft sparsity 1 / sum s^2, the mean over queries: 1 is hard |
-    | sparsity | soft sparsity over the number of tokens that the query sees: 1 is uniform |
+    | sparsity | soft sparsity over the number of visible tokens: 1 is uniform |
     | top, entropy | weight of the top token; entropy of the weights in nats; means over queries |
     | max_logit | largest logit of any query |
-    | gap | largest logit of a query minus its second largest, the mean over queries that see two tokens |
-    | sink | weight of the first token, and of a learned sink, the mean over queries that see two tokens |
+    | gap | largest logit of a query minus its second largest, the mean over queries with two visible tokens |
+    | sink | weight of the first token, and of a learned sink, the mean over queries with two visible tokens |
     | frobenius, nuclear, spectral | norms of W = scale W_K' W_Q, whose logits are x' W z |
     | rank | effective rank: exp of the entropy of its singular values over their sum |
 
@@ -377,7 +377,7 @@ def _write(writer: Any, row: tuple[Any, ...]) -> None:
 
 
 def attention_measures(shown: ShownLogits) -> np.ndarray:
-    """Return (heads, 7), the columns of ATTENTION: means over the queries that see enough tokens."""
+    """Return (heads, 7), the columns of ATTENTION: means over the queries with enough visible tokens."""
     logits = shown.logits.detach()
     # Masks hide a token by -inf or by the least number of the dtype.
     logits = logits.masked_fill(logits <= torch.finfo(logits.dtype).min / 2, -torch.inf).float()

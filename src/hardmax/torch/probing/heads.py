@@ -1,8 +1,8 @@
-"""One head, probed: how hard it is, how close to its max margin, what chance would give, its name.
+"""Measurements on one head: hardness, closeness to its max margin compared with chance, kind.
 
 Chance is a head rotated at random, W O with O a rotation of the whitened query space: its queries have the
-mean and the covariance of the head's, its keys are the head's, and what the one had to do with the other is
-gone. The mean stays, so that a head that sends all queries to one token is compared with others that do so.
+mean and the covariance of the head's, and its keys are the head's, but queries and keys are unrelated. The
+mean stays, so that a head that sends all queries to one token is compared with others that do so.
 """
 
 from __future__ import annotations
@@ -171,10 +171,8 @@ def scores(weights: Floats, visible: Bools, ids: Ints | None = None) -> dict[str
         "last": (token == last) & (query < last),
         "previous": (token == query - 1) & (query > 1),
         "next": (token == query + 1) & (query + 1 < last),
-        "same": token == query,
+        "same": (token == query) | (False if ids is None else ids[:, :, None] == ids[:, None, :]),
     }
-    if ids is not None:
-        where["same"] = where["same"] | (ids[:, :, None] == ids[:, None, :])
     means = {}
     for name, spots in where.items():
         spots = spots & visible
@@ -185,7 +183,7 @@ def scores(weights: Floats, visible: Bools, ids: Ints | None = None) -> dict[str
 
 
 def induction(weights: Floats, visible: Bools, period: Ints) -> float:
-    """Compute the weight on what followed a token before, in texts that repeat after ``period[s]`` tokens."""
+    """Compute the weight on the token that followed a token before, in texts of period ``period[s]``."""
     total, count = 0.0, 0
     for s, step in enumerate(period):
         length = int(visible[s].any(axis=1).sum())
@@ -230,7 +228,7 @@ class Closeness:
         """Separability is generic here: of independent queries, or of fewer rows than twice their rank.
 
         Where queries are independent, W z_i may be chosen one by one, so every selection of exposed keys is
-        separable; that the keys are exposed is what the head itself shows.
+        separable; the head itself shows that the keys are exposed.
         """
         return self.margin.status != "infeasible" and (self.independent or self.rows < 2 * self.rank)
 
@@ -290,7 +288,7 @@ def nuclear(best: Margin, rows: QueryRows) -> dict[str, float] | None:
     """Compute |W_mm| in the nuclear norm, and an interval for the max margin in that norm.
 
     W_mm (margin 1) shows a margin of 1/|W_mm|_*; its weights l bound every other by |sum l_j R_j|_2 / sum
-    l_j, the dual norm. Singular values come from Gram matrices of queries and of what W_mm gathers for each.
+    l_j, the dual norm. Singular values come from Gram matrices of queries and of their gathered keys.
     """
     if not best.margin > 0 or rows.inputs.angles is not None:
         return None
@@ -311,7 +309,7 @@ def nuclear(best: Margin, rows: QueryRows) -> dict[str, float] | None:
 
 
 NULL = 99  # rotated heads
-FEWEST = 4  # hard queries, below which a margin says nothing
+FEWEST = 4  # hard queries that a margin needs
 STATISTICS = ("efficiency", "cosine", "agreement")
 
 
@@ -359,7 +357,7 @@ class Selected:
     random: Against | None
     separable: float
     nuclear_margin: tuple[float, float] | None  # the interval of the largest
-    nuclear_reached: float  # what the head has, by its quantile
+    nuclear_reached: float  # the margin of the head, by its quantile
 
     @property
     def feasible(self) -> bool | None:
@@ -504,12 +502,10 @@ def _selected(
     finite = margins[~np.isnan(margins)]
     bound = nuclear(real.margin, rows)
     reached = float(np.quantile(rows.gaps(logits), QUANTILE)) / head.nuclear
-    farkas: tuple[tuple[int, int, int, float], ...] = ()
-    if real.margin.farkas is not None:
-        used = np.flatnonzero(real.margin.farkas)
-        text, query, token = rows.query[used] // per, rows.query[used] % per, rows.minus[used] % per
-        weight = real.margin.farkas[used]
-        farkas = tuple(zip(text.tolist(), query.tolist(), token.tolist(), weight.tolist(), strict=True))
+    cancel = np.zeros(0) if real.margin.farkas is None else real.margin.farkas
+    used = np.flatnonzero(cancel)
+    columns = (rows.query[used] // per, rows.query[used] % per, rows.minus[used] % per, cancel[used])
+    farkas = tuple(zip(*(column.tolist() for column in columns), strict=True))
     return Selected(
         real.queries,
         real.rows,

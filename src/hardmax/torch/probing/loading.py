@@ -1,9 +1,9 @@
 """Models from files, as plain tensors: a folder of `transformers` (safetensors), or a GGUF file of a Llama.
 
-Nothing that could hold code is read: no pickles, no code of a repository, no network. A config and an index
-come from strangers. Weights are read from safetensors files inside the folder only, a config may declare no
-more than these files contain, and settings that choose code are dropped. The header of a GGUF file is walked
-once so that no count in it leads beyond the end of the file.
+Nothing that could hold code is read: no pickles, no code of a repository, no network. Configs and indices are
+not trusted. Weights are read from safetensors files inside the folder only, a config may declare no more than
+these files contain, and settings that choose code are dropped. The header of a GGUF file is walked once so
+that no count in it leads beyond the end of the file.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ LAYERS = {
 
 
 def load(path: str | Path) -> tuple[nn.Module, Any]:
-    """Load a model and its tokenizer; a ValueError names what a folder or file lacks."""
+    """Load a model and its tokenizer; a ValueError names the missing part of a folder or file."""
     place = Path(path)
     if place.is_dir():
         return _folder(place)
@@ -96,7 +96,7 @@ class Unfit(ValueError):
 def _llama(place: Path) -> tuple[nn.Module, Any]:
     """A Llama: dequantized tensors in the places where transformers has them."""
     from gguf import GGUFReader, dequantize
-    from transformers import LlamaConfig, LlamaModel
+    from transformers import LlamaModel
 
     reader = GGUFReader(place)
     settings = {name: field.contents() for name, field in reader.fields.items()}
@@ -112,6 +112,27 @@ def _llama(place: Path) -> tuple[nn.Module, Any]:
         tensor.name: torch.from_numpy(np.array(dequantize(tensor.data, tensor.tensor_type), dtype=np.float32))
         for tensor in reader.tensors
     }
+    config = _llama_config(place, settings, weights)
+    state = {
+        "embed_tokens.weight": weights["token_embd.weight"],
+        "norm.weight": weights["output_norm.weight"],
+    }
+    paired = {"attn_q": config.num_attention_heads, "attn_k": config.num_key_value_heads}
+    for n in range(config.num_hidden_layers):
+        for ours, theirs in LAYERS.items():
+            tensor = weights[f"blk.{n}.{ours}.weight"]
+            state[f"layers.{n}.{theirs}.weight"] = (
+                unpaired(tensor, paired[ours]) if ours in paired else tensor
+            )
+    model = LlamaModel(config)
+    model.load_state_dict(state, strict=True)
+    check_finite(place, model)
+    return model.eval(), _gguf_tokenizer(settings, settings["tokenizer.ggml.tokens"])
+
+
+def _llama_config(place: Path, settings: dict[str, Any], weights: dict[str, torch.Tensor]) -> Any:
+    """Return the configuration of a plain Llama whose settings fit its tensors."""
+    from transformers import LlamaConfig
 
     def number(name: str, what: str, fits: Callable[[Any], bool], default: Any = None) -> Any:
         value = settings.get(f"llama.{name}", default)
@@ -145,7 +166,7 @@ def _llama(place: Path) -> tuple[nn.Module, Any]:
     if other or scaling != "none":
         what = f"the tensor {other[0]!r:.60}" if other else f"rotary positions scaled by {scaling!r:.60}"
         raise Unfit(f"{place} must be a plain Llama, got {what}; convert it to safetensors")
-    config = LlamaConfig(
+    return LlamaConfig(
         vocab_size=len(words),
         hidden_size=width,
         intermediate_size=inner_width,
@@ -159,17 +180,6 @@ def _llama(place: Path) -> tuple[nn.Module, Any]:
         bos_token_id=None,
         eos_token_id=None,
     )
-    state = {"embed_tokens.weight": embeddings, "norm.weight": weights["output_norm.weight"]}
-    for n in range(layers):
-        for ours, theirs in LAYERS.items():
-            tensor = weights[f"blk.{n}.{ours}.weight"]
-            if ours in ("attn_q", "attn_k"):
-                tensor = unpaired(tensor, heads if ours == "attn_q" else key_heads)
-            state[f"layers.{n}.{theirs}.weight"] = tensor
-    model = LlamaModel(config)
-    model.load_state_dict(state, strict=True)
-    check_finite(place, model)
-    return model.eval(), _gguf_tokenizer(settings, words)
 
 
 def unpaired(weight: torch.Tensor, heads: int) -> torch.Tensor:
@@ -258,17 +268,18 @@ BUFFERS = 2**24  # numbers in buffers that no file contains, as causal masks and
 
 
 def inside(place: Path, name: Any, suffix: str, owner: str = "") -> Path:
-    """Return the path of a file of the folder, links resolved; refuse every other."""
+    """Return the path of a file of the folder, links resolved; raise for every other."""
     whose = f"{owner} must name" if owner else f"{place} must hold"
     if not isinstance(name, str) or not name.endswith(suffix):
         raise ValueError(
             f"{whose} *{suffix} files of the folder, got {name!r:.80}; save the model as safetensors"
         )
     try:
-        target = (place / name).resolve(strict=True)
+        home = place.resolve()
+        target = (place / name).resolve(strict=True)  # a link of the hub's cache leads to a blob of the model
         fits = target.is_file() and (
-            (target.name.endswith(suffix) and target.is_relative_to(place.resolve()))
-            or _is_cached(place, target)
+            (target.name.endswith(suffix) and target.is_relative_to(home))
+            or (home.parent.name == "snapshots" and target.parent == home.parent.parent / "blobs")
         )
     except (OSError, ValueError, RuntimeError):  # not there, not a name, or a link to itself
         raise ValueError(f"{whose} {name!r:.80}, got no such file; fetch the folder again") from None
@@ -277,12 +288,6 @@ def inside(place: Path, name: Any, suffix: str, owner: str = "") -> Path:
             f"{whose} {name!r:.80} as a file inside the folder, got {target}; copy the file into the folder"
         )
     return target
-
-
-def _is_cached(place: Path, target: Path) -> bool:
-    """Whether a link of a snapshot in the hub's cache leads to the blobs of the same model."""
-    home = place.resolve()
-    return home.parent.name == "snapshots" and target.parent == home.parent.parent / "blobs"
 
 
 def weight_files(place: Path) -> list[Path]:
@@ -336,7 +341,7 @@ def read_config(place: Path, tensors: int) -> dict[str, Any]:
 
 
 def _architecture(path: Path, name: str, value: Any, tensors: int) -> Any:
-    """A setting without what is dropped inside it; a count of layers is bounded by the weights."""
+    """A setting without the settings to drop inside it; the weights bound a count of layers."""
     if isinstance(value, dict):
         remaining = ((key, x) for key, x in value.items() if key[:1] != "_" and key not in DROPPED)
         return {key: _architecture(path, key, x, tensors) for key, x in remaining}

@@ -1,8 +1,8 @@
 """From a model to its heads: a forward pass with an eye on every attention layer, then heads as problems.
 
 Every head is checked against the model's own attention before anything is said about it: softmax of x.Wz,
-of rotated queries and keys, or of x.Wz with fixed terms for positions. What is none of these is not bilinear,
-and its logits are read off the attention itself.
+of rotated queries and keys, or of x.Wz with fixed terms for positions. Any other head is not bilinear; its
+logits are the logarithms of its attention.
 """
 
 from __future__ import annotations
@@ -37,7 +37,9 @@ class Sight:
 
 
 def see(model: nn.Module, layers: Sequence[AttentionLayer], items: Sequence[Any]) -> list[list[Sight | None]]:
-    """Record what each layer saw of each item; None if it was not called or looks at another sequence.
+    """Record the inputs and the attention of each layer on each item.
+
+    The record is None if the layer was not called or attends to another sequence.
 
     Items go through the model one by one, so that nothing is padded. It runs without gradients, in evaluation
     mode and with plain attention, and is left as it was.
@@ -52,7 +54,8 @@ def see(model: nn.Module, layers: Sequence[AttentionLayer], items: Sequence[Any]
                     what = " ".join(f"{type(error).__name__}: {error}".split())[:160]
                     raise ValueError(
                         f"model must run on the texts, got {what}; check that the tokenizer belongs to the "
-                        "model, that its positions suffice for the length, and that its config is undamaged"
+                        "model, that its positions are enough for the length, and that its config is "
+                        "undamaged"
                     ) from error
             sights.append([watch.sight(k) for k in range(len(layers))])
     return sights
@@ -199,7 +202,7 @@ def heads_of(
         elif turns is not None:
             k, q = turned(x_one @ key.T, turns[0]), turned(z_one @ with_bias[h].T, turns[0]) / layer.scale
             size = k.shape[2]
-            # M = scale I; W itself, without the rotation, is what its norms are those of.
+            # M = scale I; norms are those of W itself, without the rotation.
             turning = Inputs(k, q, visible)
             head = HeadWeights(
                 turning, np.eye(size), layer.scale * np.eye(size), weights=(W_K[h], with_bias[h])
@@ -235,7 +238,7 @@ def _visible(sizes: Any, weights: Floats | None, causal: bool | None) -> Bools:
 
 
 def _turns(sights: Sequence[Sight]) -> tuple[Floats, Floats] | None:
-    """Angles of every position (T, h/2), and of one step; None if none were seen, or they start elsewhere."""
+    """Angles of every position (T, h/2), and of one step; None if they are hidden or start elsewhere."""
     longest = max(sights, key=lambda s: len(s.x))
     if longest.turns is None or len(longest.x) < 2:
         return None
