@@ -2,6 +2,7 @@
 
     python docs/_tools/words.py            # pages, tutorials, docstrings and messages of the source
     python docs/_tools/words.py --count    # hits by word
+    python docs/_tools/words.py --names    # variables named by a participle, such as found
 
 What must keep a word, such as the name of a file, is in ALLOWED. Code in pages is not read. Of source files,
 comments and strings with a space are; strings without one are keys.
@@ -10,6 +11,7 @@ comments and strings with a space are; strings without one are keys.
 from __future__ import annotations
 
 import argparse
+import ast
 import io
 import re
 import sys
@@ -52,6 +54,42 @@ ALLOWED = (
     re.compile(r"p beside S has outgrown|a swing can be seen beside|neighbours? (scores?|competes)"),
     re.compile(r"beside wide"),  # classes of a page
 )
+
+# As names of variables these make a reader remember what was found; a noun says it.
+PARTICIPLES = re.compile(
+    "apart|asked|drawn|each|found|given|held|kept|known|left|lost|made|met|named|own|said|seen|taken|told|torn"
+)
+
+
+def participles(source: Path) -> Counter[tuple[str, str]]:
+    """Count variables and parameters that are named by a participle, by package and name.
+
+    A name counts once in each function that binds it.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     _ = (Path(folder) / "a.py").write_text("def f(each):\\n    found = [each]\\n    found = x = 1\\n")
+    ...     sorted(participles(Path(folder)).elements())
+    [('a.py', 'each'), ('a.py', 'found')]
+    """
+    counts: Counter[tuple[str, str]] = Counter()
+    for path in sorted(source.rglob("*.py")):
+        package = path.relative_to(source).parts[0]
+        waiting: list[tuple[ast.AST, set[str]]] = [(ast.parse(path.read_text(encoding="utf-8")), set())]
+        scopes = [waiting[0][1]]
+        while waiting:
+            node, names = waiting.pop()
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+                names = set()
+                scopes.append(names)
+            elif isinstance(node, ast.arg):
+                names.add(node.arg)
+            elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+                names.add(node.id)
+            waiting += [(child, names) for child in ast.iter_child_nodes(node)]
+        for names in scopes:
+            counts.update((package, name) for name in names if PARTICIPLES.fullmatch(name))
+    return counts
 
 
 def pages() -> Iterator[Path]:
@@ -97,8 +135,8 @@ def hits(path: Path) -> Iterator[tuple[int, str, str]]:
         for allowed in ALLOWED:
             line = allowed.sub(" ", line)
         for pattern, advice in WORDS.items():
-            for found in re.finditer(pattern, line, re.IGNORECASE):
-                yield number, found.group().strip(), advice
+            for match in re.finditer(pattern, line, re.IGNORECASE):
+                yield number, match.group().strip(), advice
 
 
 def main() -> int:
@@ -106,10 +144,22 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--count", action="store_true", help="print hits by word and by folder")
-    asked = parser.parse_args()
+    parser.add_argument("--names", action="store_true", help="count variables named by participles")
+    options = parser.parse_args()
+    if options.names:
+        counts = participles(ROOT / "src" / "hardmax")
+        for part in (0, 1):
+            tally: Counter[str] = Counter()
+            for key, count in counts.items():
+                tally[key[part]] += count
+            for name, count in tally.most_common():
+                print(f"{count:6}  {name}")
+            print()
+        print(f"{counts.total()} names")
+        return 0
     files = [*pages(), *sorted((ROOT / "src").rglob("*.py"))]
     all_hits = [(path.relative_to(ROOT), *hit) for path in files if path.exists() for hit in hits(path)]
-    if asked.count:
+    if options.count:
         for counts in (
             Counter(word.lower() for _, _, word, _ in all_hits),
             Counter(

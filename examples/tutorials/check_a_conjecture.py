@@ -3,9 +3,8 @@ Check a conjecture over 10,000 random instances
 ===============================================
 
 A conjecture that sounds right: *training that starts at p = 0 selects the best-scoring token of every
-input, provided that some p can select them all.* The start favors no token, and the best
-tokens have the smallest loss. This tutorial tests it on 10,000 random problems, counts with error bars, and
-examines a counterexample. The run takes less than a minute.
+input, provided that some p can select them all.* This tutorial tests it on 10,000 random problems, counts
+with error bars, and examines a counterexample. The run takes less than a minute.
 """
 
 import matplotlib.pyplot as plt
@@ -18,7 +17,7 @@ import hardmax as hm
 # ---------
 #
 # A sweep calls a function with the parameters of a grid cell and with seeds, and stores the rows that it
-# returns, one per seed. Randomness comes from the seed alone, so every row can be recomputed.
+# returns, one per seed.
 #
 # Each problem here has two inputs of three tokens on the unit sphere in d dimensions. We compute the
 # max-margin solution of the best tokens, which exists exactly if some p selects them, and train with 1,000
@@ -46,9 +45,8 @@ def trials(parameters, seeds):
 # Ten thousand trials
 # -------------------
 #
-# ``batched=True`` passes many seeds in one call, and ``workers=0`` runs everything in this process. A
-# function in a separate file runs on all cores, and with ``store="conjecture.sqlite"`` a sweep can be
-# interrupted and resumed.
+# ``batched=True`` passes many seeds in one call, and ``workers=0`` runs everything in this process. With
+# ``store="conjecture.sqlite"`` a sweep can be interrupted and resumed.
 
 sweep = hm.sweep(trials, {"d": [2, 3, 4, 6]}, trials=2500, workers=0, batched=True)
 cells = sweep.summary()
@@ -59,17 +57,16 @@ for cell in cells:
 print(f"all: {everything.of['found']}")
 
 # %%
-# "k of N" comes with the 95 percent interval of Clopper and Pearson for the true share. In the plane the
-# best tokens can be selected together in three problems out of four, in four dimensions or more always:
-# there are as many dimensions as constraints. Where they can and the trial was decided, training found them
-# in 8,398 of 8,958 trials, or 93.7 percent. With 560 counterexamples the conjecture is false; yet a dozen
-# random instances would have shown none of them in 46 cases out of 100.
+# "k of N" comes with the 95 percent interval of Clopper and Pearson for the true share. In the plane the best
+# tokens can be selected together in three problems out of four, in four dimensions or more always: there are
+# as many dimensions as constraints. Where they can and the trial was decided, training found them in 8,398 of
+# 8,958 trials, or 93.7 percent. With 560 counterexamples the conjecture is false; yet in 46 of 100 cases a
+# dozen random instances would not show a counterexample.
 #
 # One counterexample
 # ------------------
 #
-# Its seed reproduces it. To rule out that the steps were too long, we follow gradient flow, to a much
-# longer p.
+# Its seed reproduces it. To rule out that the steps were too long, we follow gradient flow to a longer p.
 
 row = next(row for row in sweep.rows() if row["d"] == 2 and row.get("found") is False)
 problem = hm.data.sphere(n=2, T=3, d=2, rng=row["seed"])
@@ -81,15 +78,15 @@ for name, selection in [("best tokens", hm.best_tokens(problem)), ("selected", r
 print(f"1 - cos between the flow and the direction of what it selected: {run.cosine_distance(solved):.0e}")
 
 # %%
-# The flow selects token 1 in both inputs, where token 2 would be better, and 1 - cos shows that it stays
-# there. The other direction is proved to exist, but its margin is only 0.27 against 0.75: for the same lead
-# of the selected tokens a p along it must be almost three times as long.
+# The flow selects token 1 in both inputs, where token 2 would be better. The other direction is proved to
+# exist, but its margin is only 0.27 against 0.75: for the same lead of the selected tokens a p along it must
+# be almost three times as long.
 #
 # The next conjecture
 # -------------------
 #
-# Is this the reason? *If training from 0 misses the best tokens, it reaches a direction of larger margin.*
-# The sweep has recorded that too.
+# *If training from 0 misses the best tokens, it reaches a direction of larger margin.* The sweep has recorded
+# that too.
 
 print(f"the direction reached has the larger margin in {everything.of['larger_margin']}")
 exceptions = [row for row in sweep.rows() if row.get("larger_margin") is False]
@@ -103,12 +100,11 @@ for each in hm.attractors(odd):
     print(f"{each.selection} attracts, margin {each.max_margin.margin:.3f}", best, end)
 
 # %%
-# 540 of 560: a good rule, and false as well. In this exception the flow from 0 goes for a margin of 0.36
-# although the best tokens offer 0.41. Its first steps follow an average over all tokens, which does
-# not depend on margins. A weaker claim remains: a flow that diverges ends in a direction that *attracts*, one
-# whose selected tokens score above their neighbors, from almost every start. This is one of the statements
-# that hardmax can check on your data; here it follows the flow from eight random starts. Its
-# label is *conjecture*: there is no proof.
+# 540 of 560: a good rule, and false as well. In this exception the flow from 0 reaches a margin of 0.36
+# although that of the best tokens is 0.41. Its first steps follow an average over all tokens, which does not
+# depend on margins. A weaker conjecture remains: from almost every start, a flow that diverges ends in a
+# direction that *attracts*, one whose selected tokens score above their neighbors. hardmax can check it on
+# your data; here it follows the flow from eight random starts.
 
 check = hm.check_statement("B-ERR-21", odd)
 print(f"{check.title}: {check.verdict} (label: {check.label})")

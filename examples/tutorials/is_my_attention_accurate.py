@@ -2,9 +2,9 @@
 Is my attention accurate?
 =========================
 
-This tutorial takes one attention layer in PyTorch from a silent error to a fix. A layer whose logits are far
-apart attends to one token; its loss is right, its shapes are right, nothing is NaN, and the direction of its
-gradient is wrong. The tutorial needs the extra ``torch``.
+This tutorial takes one attention layer in PyTorch from a silent error to a fix. In a layer whose logits are
+far apart the loss is right, but the direction of the gradient is wrong. The tutorial needs the extra
+``torch``.
 
 A head that is hard
 -------------------
@@ -59,8 +59,8 @@ print("regimes that fail:", sorted({case.regime for case in result.failures}))
 print("quantities that fail:", sorted({case.quantity for case in result.failures}))
 
 # %%
-# The reason is one subtraction. The backward pass of a softmax computes s (g - sum of s g). For the top
-# token the two numbers are nearly equal, and rounding leaves noise.
+# The backward pass of a softmax computes s (g - sum of s g). For the top token the two numbers are nearly
+# equal, and their difference is noise.
 #
 # Fix it
 # ------

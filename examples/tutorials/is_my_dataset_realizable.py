@@ -3,9 +3,8 @@ Is my next-token dataset realizable?
 ====================================
 
 A one-layer transformer that predicts the next word can learn some sets of sentences completely, and others
-never, however long it is trained. The theory names the conditions. This tutorial checks a set of
-sentences, finds the violations, keeps the part without them, trains on it, and reads the reasons of the
-model's predictions.
+never, however long it is trained. This tutorial checks a set of sentences, finds the violations, keeps the
+part without them, trains on it, and explains the model's predictions.
 """
 
 import matplotlib.pyplot as plt
@@ -16,9 +15,8 @@ import hardmax as hm
 # The data
 # --------
 #
-# Five notes on how to make tea, one sentence each, words between spaces. Every beginning of a sentence is a
-# question, and the word that follows is the answer: "boil" leads to "pour", "boil pour" to "steep". The
-# rule behind the notes is that tea which steeps has to wait, and the last note breaks it.
+# Five notes on how to make tea, one sentence each. Every beginning of a sentence is a question, and the next
+# word is the answer: "boil" leads to "pour", "boil pour" to "steep". The last note contradicts the first.
 
 notes = [
     "boil pour steep wait wait",
@@ -69,15 +67,15 @@ print("collocation:", ", ".join(f"{x} -> {y}" for x, y in pairs))
 print("repaired:", repaired.words(repaired.repaired))
 
 # %%
-# One question of 14 was removed, the end of the last note. "drink -> boil" was chosen by the repair; the
-# other four arrows are in the data.
+# One question of 14 was removed, the end of the last note. The repair chose "drink -> boil"; the other four
+# arrows are in the data.
 #
 # Train
 # -----
 #
-# The model has two matrices. The first, W_ov, turns the word attended to into the next word; the second,
-# W_kq, determines how much attention each word gets for a given last word. They are trained one after the
-# other, for 900 and 10,000 steps.
+# The model has two matrices. W_ov turns the attended word into the next word; W_kq determines how much
+# attention each word gets for a given last word. They are trained one after the other, for 900 and 10,000
+# steps.
 
 samples = hm.nexttoken.Samples.from_sentences(kept)
 model = samples.model()
@@ -87,10 +85,9 @@ print(f"1 - cos between W_kq and its max-margin solution: {run.misalignment_kq:.
 print(f"the law of late training predicts {run.late.predicted_misalignment(run.rate * 10_000):.2e}")
 
 # %%
-# The loss is practically zero, and in every sentence the attention is on the right word: the softmax has
-# become a hardmax. W_kq itself grows forever, in the direction of the shortest matrix that lets every
-# deciding word lead by 1. The distance to that direction falls like one over the square of the number of
-# steps.
+# The loss is practically zero, and in every sentence the attention is on the right word. W_kq itself grows
+# forever, in the direction of the shortest matrix that lets every deciding word lead by 1. The distance to
+# that direction falls like one over the square of the number of steps.
 #
 # Predict
 # -------
@@ -103,10 +100,9 @@ for question, answer in zip(questions, answers, strict=True):
 
 # %%
 # The first sentence is in the data. The second is not, but its answer follows from the order of the words
-# under "wait", in which "steep" is on top. The third is *ambiguous*: under "wait" the data put both words
-# below "steep" and never compare them, so the model's preference is an accident of training. The fourth is
-# a *tie*: the data never have "drink" as a last word, and one of two equally probable answers is shown. An
-# unknown word is an error:
+# under "wait", in which "steep" is on top. The third is *ambiguous*: under "wait" the data never compare the
+# two words, so the model's preference is an accident of training. The fourth is a *tie*: "drink" is never a
+# last word in the data, and one of two equally probable answers is shown. An unknown word is an error:
 
 try:
     run.predict("boil milk")
@@ -133,5 +129,5 @@ right.legend()
 plt.show()
 
 # %%
-# With a file of sentences, one to a line, the same is done in a terminal by ``hardmax ntp check
-# notes.txt``, ``hardmax ntp train`` and ``hardmax ntp predict``.
+# In a terminal, ``hardmax ntp check notes.txt``, ``hardmax ntp train`` and ``hardmax ntp predict`` do the
+# same for a file of sentences, one to a line.

@@ -3,8 +3,8 @@ Read a theorem check
 ====================
 
 hardmax can test every lemma and theorem of its three papers on your problem. This tutorial takes one theorem
-and one small problem, and changes the problem until every verdict has occurred: *not applicable*, *holds*,
-*vacuous*, *fails* and *undecided*. It explains what each verdict means and when to look at the errata.
+and changes a small problem until every verdict has occurred: *not applicable*, *holds*, *vacuous*, *fails*
+and *undecided*.
 """
 
 import matplotlib.pyplot as plt
@@ -16,8 +16,7 @@ import hardmax as hm
 # The statement
 # -------------
 #
-# Theorem 2 of the max-margin paper is about training from anywhere, say p = 0: under which conditions must
-# p grow without bound, and how fast?
+# Theorem 2 of the max-margin paper gives conditions under which p must grow without bound, and the rate.
 
 statement = hm.statements("B-THM-2")[0]
 print(f"{len(hm.statements())} statements can be checked; this one is {statement.title}, {statement.label}.")
@@ -52,11 +51,10 @@ scored = hm.check_statement("B-THM-2", mine)
 show(scored)
 
 # %%
-# A theorem does not apply where a condition is not met. Each hypothesis comes with its measured value. The
-# loss falls everywhere, by at least 0.289 per unit of score.
-# Assumption B fails, and (0, 0, 1) shows where: in input 0 neither of the tokens 0 and 1 is the best, and
-# their scores differ. The last condition, that some p selects all the best tokens, is met with a margin of
-# 0.718. The paper leaves it out; erratum B-ERR-01 adds it.
+# Each hypothesis comes with its measured value. The loss falls everywhere, by at least 0.289 per unit of
+# score. Assumption B fails, and (0, 0, 1) shows where: in input 0 neither of the tokens 0 and 1 is the best,
+# and their scores differ. The last condition, that some p selects all the best tokens, is met with a margin
+# of 0.718. The paper omits it; erratum B-ERR-01 adds it.
 #
 # Holds
 # -----
@@ -76,15 +74,14 @@ print(f"claimed:  |p_mm| = {hm.max_margin(only([2, 2, 3])).p_norm:.6f}; slack {e
 # %%
 # *Holds* means that all conditions are met and the claim was measured to be true on this problem. It is
 # evidence, not a proof: the check has followed gradient flow to a norm of p of 14,000, and the theorem is
-# about the limit. The *slack* measures how far the claim is from failing, in units of what is allowed: 1 is
-# perfect agreement, 0 the edge (here a rate that is wrong by two percent), and it is negative exactly if
-# the claim fails.
+# about the limit. The *slack* measures how far the claim is from failing: 1 is perfect agreement, 0 the edge
+# (here a rate that is wrong by two percent), and it is negative exactly if the claim fails.
 #
 # Vacuous
 # -------
 #
-# One token per input leaves nothing to choose. The conditions are met and nothing is claimed, so nothing
-# was tested: do not count this as support.
+# One token per input leaves nothing to choose. The conditions are met, but nothing was tested: do not count
+# this as support.
 
 single = hm.check_statement("B-THM-2", hm.Problem([[[1.0, 0.0]], [[0.0, 1.0]]], [[1.0], [1.0]]))
 show(single)
@@ -112,14 +109,13 @@ for name, p in [("0", np.zeros(2)), ("the witness", printed.witness)]:
     print(f"log of the gradient's norm at {name}: {hm.gradient(opposed, p).log_norm:.0f}")
 
 # %%
-# It has fallen from e to the -3 at the start to rounding error. The page on errata lists what is wrong with
-# the wording of each statement, including B-ERR-01.
+# It has fallen from e to the -3 at the start to rounding error. The page "Errata" has a row for each of them.
 #
 # Undecided
 # ---------
 #
-# This verdict means that a budget ran out or that the run is too short. The statements of the other
-# papers take their kind of data, here the sentences of the next-token paper and a law about late training.
+# This verdict means that a budget ran out or that the run is too short. Here a law of the next-token paper
+# about late training is tested on sentences.
 
 sentences = ["S V O P", "V O P", "O P P", "P S V"]
 for steps in (900, 100_000):
@@ -127,9 +123,8 @@ for steps in (900, 100_000):
     print(f"{late.id} after {steps} steps: {late.verdict}")
 
 # %%
-# The picture shows the subject of Theorem 2: the norm of p along gradient flow, for the problem on which it
-# holds and for the one on which the paper's wording fails. The dotted line has the slope that the theorem
-# claims.
+# The picture shows the norm of p along gradient flow, for the problem on which Theorem 2 holds and for the
+# one on which the paper's wording fails. The dotted line has the slope that the theorem claims.
 
 figure, axes = plt.subplots(figsize=(5.5, 3.6), layout="constrained")
 for name, problem in [("best tokens 0, 0, 0", opposed), ("best tokens 2, 2, 3", only([2, 2, 3]))]:
@@ -142,5 +137,5 @@ axes.legend()
 plt.show()
 
 # %%
-# ``hardmax verify`` runs every check on instances where the verdict is known, good ones and bad ones, and
-# ``hm.check_statement(id, problem)`` takes your own problem.
+# ``hardmax verify`` runs every check on instances with a known verdict, and ``hm.check_statement(id,
+# problem)`` takes your own problem.

@@ -4,7 +4,7 @@ What did the embeddings learn?
 
 Train a small attention model to tell good reviews from bad ones, then look inside: what does the embedding
 of each word contain, which words does the attention select, and how much of this does the theory predict?
-The reviews are 32 sentences that we make ourselves, so that we know what there is to find.
+The reviews are 32 synthetic sentences.
 """
 
 import matplotlib.pyplot as plt
@@ -15,9 +15,8 @@ import hardmax as hm
 # The sentences
 # -------------
 #
-# Each sentence has one strong word that decides its label, +1 or -1, and one weak word that only leans to a
-# side: "warm" occurs in three quarters of the good reviews and in one quarter of the bad ones. All other
-# words are neutral.
+# Each sentence has one strong word that decides its label, +1 or -1, and one weak word: "warm" occurs in
+# three quarters of the good reviews and in one quarter of the bad ones. All other words are neutral.
 
 good, bad = ["superb", "brilliant", "moving", "delightful"], ["dreadful", "boring", "clumsy", "tedious"]
 sentences, labels = [], []
@@ -45,16 +44,14 @@ for word, row in zip(shown, rows, strict=True):
     print(f"{word:10}{corpus.posterior_difference[row]:7.2f}{corpus.alpha[row]:9.4f}")
 
 # %%
-# "superb" is more one-sided than "warm", but "warm" is four times as frequent, so its alpha is twice as
-# large.
+# "superb" is more one-sided than "warm", but "warm" is four times as frequent, and its alpha twice as large.
 #
 # What the first step learns
 # --------------------------
 #
-# The model has an embedding E_s for each word, a vector p that decides the attention, and a readout v
-# that turns the attended words into a prediction. The model depends on a word only through two numbers: its
-# value E_s.v and its attention logit E_s.p. Lemma 2 of the paper on trained embeddings states that after one
-# gradient step of size eta from a random start, E_s.v is about eta/2 times alpha.
+# The model has an embedding E_s for each word, a query p and a readout v. It depends on a word only through
+# two numbers: the value E_s.v and the attention logit E_s.p. Lemma 2 of the paper on trained embeddings
+# states that after one gradient step of size eta from a random start, E_s.v is about eta/2 times alpha.
 
 E, p, v = hm.embeddings.initial_vectors(corpus.S, d=512, rng=0)
 first = hm.embeddings.take_first_step(corpus, E, p, v, first_rate=64)
@@ -65,9 +62,8 @@ lemma = hm.check_statement("A-LEM-2", corpus)
 print(f"{lemma.title}: {lemma.verdict}, slack {lemma.slack:.3f}")
 
 # %%
-# The prediction is right up to the random start, which here is of size 0.05; the check finds the errors at
-# less than a hundredth of their bound (the slack is above 0.99). After one step "warm" counts more than
-# "superb". That cannot last.
+# The prediction is right up to the random start, which here is of size 0.05; the errors are less than a
+# hundredth of their bound (the slack is above 0.99). After one step "warm" counts more than "superb".
 #
 # What training learns
 # --------------------
@@ -81,16 +77,15 @@ for word, row in zip(shown, rows, strict=True):
     print(f"{word:10} E.v = {trained.c[row]:5.1f}   E.p = {trained.a[row]:5.1f}")
 
 # %%
-# The loss is small: the model tells all reviews apart. E.v now follows x instead of alpha, and E.p is
-# largest where x is far from 0: strong words get the attention, weak ones less, neutral ones least. One
-# neutral word is an exception. "song" carries no information by itself, but in its sentences "warm" and
-# "cold" mislead, and attention to "song" takes some from them.
+# The loss is small. E.v now follows x instead of alpha, and E.p is largest where x is far from 0: strong
+# words get the attention, weak ones less, neutral ones least. The exception is "song": in its sentences
+# "warm" and "cold" mislead, and attention to "song" takes some from them.
 #
 # Which words are selected?
 # -------------------------
 #
-# Fix E and v and continue to train p alone, forever. This is a problem of the max-margin paper,
-# with the embeddings as keys, and all its tools apply.
+# Fix E and v and continue to train p alone, forever. This is a problem of the max-margin paper, with the
+# embeddings as keys.
 
 problem = corpus.problem(trained.E, trained.v)
 run = hm.flow(problem, start=trained.p, until_norm=1e4)
@@ -110,8 +105,8 @@ print(
 # --------------------
 #
 # Theorem 5 predicts such a selection, after one large step and for very wide embeddings, if each sentence
-# has one word that occurs with one label only, and otherwise neutral words (Assumption 4). Our weak words
-# break that:
+# has one word that occurs with one label only, and otherwise neutral words (Assumption 4). The weak words
+# violate this:
 
 whole = hm.check_statement("A-THM-5", corpus)
 print("all words:", whole.verdict, "because", whole.hypotheses[0].measured)
@@ -120,10 +115,9 @@ simple = hm.check_statement("A-THM-5", hm.Corpus.from_sequences(short, [1, -1] *
 print("without weak words:", simple.verdict, "at a width of", f"{simple.measured['d']:.0e}")
 
 # %%
-# On eight sentences cut to four words, such as "the film was superb", the theorem applies and holds; the
-# required width of 1e70 and more is not an obstacle, because only inner products are computed. What AdamW
-# did to all 32 sentences above is beyond the theorem: there the numbers are a measurement. In the picture
-# each dot is a word.
+# On eight sentences cut to four words, such as "the film was superb", the theorem applies and holds; a width
+# of 1e70 and more is possible, because only inner products are computed. The theorem does not cover AdamW on
+# all 32 sentences. In the picture each dot is a word.
 
 figure, axes = plt.subplots(1, 3, figsize=(10, 3.4), layout="constrained")
 x = corpus.posterior_difference
@@ -145,8 +139,6 @@ plt.show()
 # Your own reviews
 # ----------------
 #
-# With the extra ``text`` installed, a CSV file of labeled texts becomes a corpus in one line:
-# ``hm.embeddings.text_corpus("reviews.csv").corpus``. Stop words are left out, the others reduced to their
-# stems, and those that occur fewer than 50 times dropped; the guide "Classify texts" has the options. Real
-# sentences do not meet Assumption 4: ``hm.embeddings.assumption_4(corpus).witness`` names the first that
-# does not.
+# With the extra ``text``, ``hm.embeddings.text_corpus("reviews.csv").corpus`` makes a corpus from a CSV
+# file of labeled texts; the guide "Classify texts" has the options. Real sentences do not meet Assumption
+# 4: ``hm.embeddings.assumption_4(corpus).witness`` names the first violation.

@@ -31,16 +31,14 @@ problem = hm.Problem(keys, scores)
 print(f"{problem.n} inputs, {problem.sizes.tolist()} tokens, keys in {problem.d} dimensions")
 
 # %%
-# The same two lists in a JSON file, ``{"keys": ..., "scores": ...}``, are read by
-# ``hm.Problem.load("mine.json")``, and ``hardmax solve mine.json --flow`` answers the questions of this
-# page in a terminal.
+# ``hm.Problem.load("mine.json")`` reads the same two lists from a JSON file, ``{"keys": ..., "scores":
+# ...}``. In a terminal, ``hardmax solve mine.json --flow`` answers the questions of this page.
 #
 # Train
 # -----
 #
 # Gradient flow is gradient descent with infinitely small steps. It starts at p = 0, where every token of an
-# input gets the same attention. The loss has no minimum: it keeps falling while p grows, so we limit the
-# length of p.
+# input gets the same attention. The loss falls as long as p grows, so we limit the length of p.
 
 run = hm.flow(problem, until_norm=1e6)
 print(f"|p| = {run.p_norm:.0f} at log t = {run.times[-1]:.0f}")
@@ -51,16 +49,15 @@ print(
 )
 
 # %%
-# The training time is e to the 717,808: this is what happens *in the end*. The softmax has become a hardmax
-# that selects token 2 of the first input, token 2 of the second and token 3 of the third. Counting starts
-# at 0, and these are the tokens with the best scores. A p of length 10 in this direction leaves less than a
-# thousandth of the attention to the others.
+# The training time is e to the 717,808. The softmax has become a hardmax that selects token 2 of the first
+# input, token 2 of the second and token 3 of the third (counting from 0), the tokens with the best scores.
+# A p of length 10 in this direction leaves less than a thousandth of the attention to the others.
 #
 # Where is that?
 # --------------
 #
-# Theory says that p tends to a *max-margin direction*: that of the shortest p for which every selected key
-# beats the other keys of its input by at least 1.
+# In theory p tends to a *max-margin direction*, that of the shortest p for which every selected key beats the
+# other keys of its input by at least 1.
 
 best = hm.max_margin(problem, run.selection)
 low, high = best.margin_interval
@@ -69,9 +66,9 @@ print("tokens that are beaten by exactly 1, as (input, token):", best.support)
 print(f"1 - cos between p and that direction: {run.cosine_distance(best):.1e}")
 
 # %%
-# *Certified* means proved: the interval contains the true margin, by arithmetic that allows for rounding.
-# The two tokens in the support are the *neighbors* that determine the direction. The last number means that
-# p is within 3e-7 radians of this direction, and it decreases as p grows.
+# *Certified* means that the interval is proved to contain the margin. The two tokens in the support are the
+# *neighbors* that determine the direction. The last number means that p is within 3e-7 radians of this
+# direction.
 #
 # What else could have happened?
 # ------------------------------
@@ -88,9 +85,8 @@ for attractor in attractors:
     print(attractor.selection, f"margin {attractor.margin:.4f}, {kind}")
 
 # %%
-# So training may well end where some inputs keep a worse token. Which of the three it is depends on the
-# start. We try 1,681 starts in a square, each with 600 steps of length 0.1 (normalized gradient
-# descent).
+# So training may end where some inputs keep a worse token. The start decides. We try 1,681 starts in a
+# square, each with 600 steps of length 0.1 (normalized gradient descent).
 
 side = np.linspace(-6, 6, 41)
 basin = np.empty((len(side), len(side)), dtype=int)
@@ -104,9 +100,8 @@ for selection, share in zip(selections, shares, strict=True):
     print(f"{share:.1%} of the starts end at {selection}")
 
 # %%
-# Nearly three quarters reach the best tokens; the two other basins are a property of the data. In the
-# picture each start has the color of its end. Arrows are the three max-margin
-# directions, lines are gradient flows from a few starts, the black one from p = 0.
+# Nearly three quarters reach the best tokens. In the picture each start has the color of its end. Arrows are
+# the three max-margin directions, lines are gradient flows from a few starts, the black one from p = 0.
 
 colors = ["#0072B2", "#E69F00", "#009E73"]
 figure, axes = plt.subplots(figsize=(6, 5), layout="constrained")
@@ -125,8 +120,7 @@ figure.legend(loc="outside lower center", fontsize=8)
 plt.show()
 
 # %%
-# In more than two dimensions this picture does not exist, but every number above does. If ``run.event`` is
-# not ``None``, it names the reason why the flow stopped: for example a "stationary point", where the data
-# pull in opposite directions and p stays finite.
+# If ``run.event`` is not ``None``, it names the reason why a flow stopped: for example a "stationary point",
+# where the data pull in opposite directions and p stays finite.
 #
 # The tutorial "Check a conjecture over 10,000 random instances" does this for many problems at once.

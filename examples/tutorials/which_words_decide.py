@@ -2,10 +2,10 @@
 Which words decide?
 ===================
 
-This tutorial trains a text classifier that names the words it selected. The model is the one-layer
-attention model of the paper on trained embeddings, as a scikit-learn estimator. Each word or pair of words
-has a logit (does it matter?) and a value (which class does it favor?). The score of a text is the mean
-of the values of its words, weighted by the softmax of their logits.
+This tutorial trains a text classifier that names the words it selected, a one-layer attention model as a
+scikit-learn estimator. Each word or pair of words has a logit (does it matter?) and a value (which class does
+it favor?). The score of a text is the mean of the values of its words, weighted by the softmax of their
+logits.
 
 The reviews
 -----------
@@ -37,8 +37,8 @@ print(labels[2], "-", texts[2])
 # Train and test
 # --------------
 #
-# The defaults are enough. A compiled vectorizer counts the words and pairs of words that occur in at least
-# two texts, and training takes a few passes over the texts.
+# A compiled vectorizer counts the words and pairs of words that occur in at least two texts, and training
+# takes a few passes over the texts.
 
 model = hm.text.AttentionClassifier().fit(texts, labels)
 accuracy = model.score(more, truth)
@@ -71,9 +71,8 @@ print(chosen)
 # Is that an explanation?
 # -----------------------
 #
-# A list of words explains a prediction only if these words suffice to make it. Softmax attention is not
-# sparse, so this needs a test: keep the five most informative words of each review, and predict from them
-# alone.
+# A list of words explains a prediction only if these words suffice to make it. To test this, keep the five
+# most informative words of each review, and predict from them alone.
 
 kept = model.evaluate_top_k(more, truth, k=5)
 print(kept)

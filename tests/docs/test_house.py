@@ -6,6 +6,24 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 
+# Variables named by a participle, such as found, in each package; lower a number when names become nouns.
+PARTICIPLES = {
+    "_lib": 62,
+    "app": 207,
+    "data": 19,
+    "directions": 54,
+    "dynamics": 114,
+    "embeddings": 32,
+    "limits": 32,
+    "margin": 110,
+    "nexttoken": 34,
+    "papers": 492,
+    "problem": 47,
+    "text": 23,
+    "torch": 2,
+    "trials": 46,
+}
+
 
 @pytest.fixture(scope="module")
 def house():
@@ -41,3 +59,13 @@ def test_the_rule_finds_what_it_is_about(tmp_path):
     inside = "def use():\n    from hardmax import light, heavy\n    from hardmax.light import json\n"
     (package / "user.py").write_text(inside)
     assert House(package).hidden_imports() == [("hardmax.user", "from hardmax.light import json")]
+
+
+def test_variables_are_named_by_nouns():
+    from words import participles
+
+    counts = dict.fromkeys(PARTICIPLES, 0)
+    for (package, _), count in participles(ROOT / "src" / "hardmax").items():
+        counts[package] = counts.get(package, 0) + count
+    above = {name: count for name, count in counts.items() if count > PARTICIPLES.get(name, 0)}
+    assert above == {}, "python docs/_tools/words.py --names"

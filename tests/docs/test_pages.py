@@ -133,7 +133,7 @@ def test_the_page_of_names_is_the_table():
 
 
 @pytest.mark.parametrize(
-    "tool", ["docstrings", "house", "links", "migration", "names", "root_files", "tutorials"]
+    "tool", ["docstrings", "house", "links", "migration", "names", "root_files", "tutorials", "words"]
 )
 def test_tools_do_as_they_say(tool):
     if tool == "links":

@@ -80,7 +80,7 @@ def dense_check(head):
     found = choices(i, head.logits)
     queries = hard_queries(found, 12)
     rows = rows_of(i, queries, found.top.ravel()[queries])
-    told = closeness(found, head.bilinear(i.z @ head.query_factor.T), rows)
+    told = closeness(i, found, head.bilinear(i.z @ head.query_factor.T), queries)
     x, z = i.x.reshape(-1, i.x.shape[2]), i.z.reshape(-1, i.z.shape[2])
     A = np.einsum("jd,je->jde", x[rows.plus] - x[rows.minus], z[rows.query]).reshape(rows.count, -1)
     W = (head.key_factor.T @ head.query_factor).ravel()
@@ -126,6 +126,24 @@ def test_architectures(make):
             known = np.isfinite(head.gaps) & (head.gaps > 1e-3)
             own = weights[head.layer][:, head.head].argmax(dim=-1).numpy()
             assert np.array_equal(own[known], head.top[known])
+
+
+def test_a_head_with_other_terms_reports_the_norms_of_its_matrix():
+    """Rotary heads have rotated queries and keys as inputs; their matrix is the one before the rotation."""
+    from hardmax.torch.probing import seeing
+    from hardmax.torch.probing.inputs import HeadWeights, Inputs, softmax
+
+    rng = np.random.default_rng(0)
+    inputs = Inputs(*rng.normal(size=(2, 3, 4, 2)), np.ones((3, 4, 4), dtype=bool))
+    factors = tuple(rng.normal(size=(2, 2, 5)))
+    head = HeadWeights(inputs, np.eye(2), np.eye(2), weights=factors)
+    norm = np.linalg.norm(factors[0].T @ factors[1])
+    attention = softmax(head.logits + rng.normal(size=(4, 4)))
+    offsets = seeing._offsets(head, attention, 1e-3)
+    assert offsets is not None
+    for other in (seeing.replace(head, offsets=offsets), seeing._read_off(head, attention, "not bilinear")):
+        assert np.abs(softmax(other.logits) - attention).max() < 1e-12
+        assert other.norms["frobenius"] == pytest.approx(norm)
 
 
 def test_the_lift_is_a_relaxation():

@@ -76,7 +76,7 @@ def test_margin_and_cosine_are_those_of_the_dense_computation(options):
     queries = hard_queries(found, 64)
     rows = rows_of(head.inputs, queries, found.top.ravel()[queries])
     own = head.bilinear(head.inputs.z @ head.query_factor.T)
-    told = closeness(found, own, rows)
+    told = closeness(head.inputs, found, own, queries)
     A, along = dense_rows(rows), rows.gaps(own)
     assert np.allclose(rows.gram(), A @ A.T, rtol=1e-11, atol=1e-11 * np.abs(A @ A.T).max())
     best = hm.max_margin(Constraints.dense(A))
@@ -215,11 +215,11 @@ def test_names_of_what_is_known():
     causal = np.broadcast_to(np.tri(T, dtype=bool), (S, T, T))
     sink = np.zeros((S, T, T))
     sink[:, :, 0] = 1.0
-    assert names.named(names.scores(sink, causal)) == ("first",)
+    assert names.main_kinds(names.scores(sink, causal)) == ("first",)
     even = causal / causal.sum(axis=2, keepdims=True)
     told = names.scores(even, causal)
     assert "next" not in told
-    assert names.named(told) == ()
+    assert names.main_kinds(told) == ()
     ids = np.tile(np.array([1, 2, 3, 1, 2, 3, 1, 2]), (S, 1))
     same = (ids[:, :, None] == ids[:, None, :]) & causal
     assert names.scores(same / same.sum(axis=2, keepdims=True), causal, ids)["same"] == 1.0

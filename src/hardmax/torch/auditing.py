@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
@@ -18,7 +17,8 @@ from hardmax._lib.arguments import check_arguments
 from hardmax._lib.result import Result
 from hardmax._lib.terminal import DONE, INCOMPLETE, NOT_AS_EXPECTED
 from hardmax.torch.operator import dense, dense_logits, dense_weights, precision
-from hardmax.torch.regimes import Regime, RegimeInputs, inputs, regimes
+from hardmax.torch.regimes import Regime, RegimeInputs, inputs
+from hardmax.torch.regimes import regimes as all_regimes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -82,6 +82,7 @@ class AuditResult(Result):
     """
 
     schema: ClassVar[str] = "hardmax.audit/1"
+    row_field: ClassVar[str] = "cases"
 
     attention: str
     level: str
@@ -113,10 +114,6 @@ class AuditResult(Result):
     def fields(self) -> dict[str, Any]:
         """Return the fields of the JSON object."""
         return asdict(self)
-
-    def records(self) -> list[dict[str, Any]]:
-        """Return a row per case."""
-        return [asdict(case) for case in self.cases]
 
     def table(self) -> RenderableType:
         """Return the table that ``hardmax audit`` prints: the largest error per regime and dtype."""
@@ -188,12 +185,9 @@ class AuditResult(Result):
 
     def _summary(self) -> str:
         passed = sum(case.verdict == PASSES for case in self.cases)
-        others = [
-            f"{len(cases)} {word}"
-            for cases, word in ((self.failures, "fail"), (self.not_run, "did not run"))
-            if cases
-        ]
-        return ", ".join([f"{passed} of {len(self.cases)} cases pass", *others])
+        parts = [f"{passed} of {len(self.cases)} cases pass"]
+        parts += [f"{len(self.failures)} fail"] if self.failures else []
+        return ", ".join(parts + ([f"{len(self.not_run)} did not run"] if self.not_run else []))
 
     def __repr__(self) -> str:
         return f"AuditResult({self.headline})"
@@ -268,24 +262,33 @@ def audit(
     [('gap 40', 'dq'), ('gap 40', 'dk')]
     """
     expect.one_of("level", level, LEVELS)
-    kinds = [_dtype(kind) for kind in dtypes]
-    if not kinds:
+    names = [str(kind).removeprefix("torch.") for kind in dtypes]
+    _check_names("dtypes", names, DTYPES)
+    if not names:
         raise ValueError(f"dtypes must name at least one of {', '.join(DTYPES)}, got none")
+    by_name = {regime.name: regime for regime in all_regimes(full)}
+    if regimes is not None:
+        chosen = [regimes] if isinstance(regimes, str) else list(regimes)
+        _check_names("regimes", chosen, tuple(by_name))
+        by_name = {name: by_name[name] for name in chosen}
     rng = expect.whole("rng", rng)
     try:
         torch.empty(0, device=device)
     except (RuntimeError, AssertionError) as error:
         raise ValueError(f"device must be one that PyTorch has here, got {device!r}") from error
-    chosen = _chosen(full, regimes)
     cases: list[AuditCase] = []
-    with _one_thread():
-        for number, (regime, kind) in enumerate(itertools.product(chosen, kinds)):
-            drawn_inputs = inputs(regime, kind, rng)
-            cases += _cases(attention, regime, drawn_inputs.to(device), level)
+    pairs = list(itertools.product(by_name.values(), names))
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # on tensors this small, several threads mostly wait for each other
+    try:
+        for number, (regime, name) in enumerate(pairs, 1):
+            cases += _cases(attention, regime, inputs(regime, getattr(torch, name), rng).to(device), level)
             if progress is not None:
-                progress(number + 1, len(chosen) * len(kinds))
-    name = getattr(attention, "__name__", type(attention).__name__)
-    return AuditResult(name, level, rng, tuple(cases))
+                progress(number, len(pairs))
+    finally:
+        torch.set_num_threads(threads)
+    title = getattr(attention, "__name__", type(attention).__name__)
+    return AuditResult(title, level, rng, tuple(cases))
 
 
 @check_arguments
@@ -312,17 +315,6 @@ def assert_accurate(attention: Attention, level: str = "usual", **options: Any) 
         raise AssertionError("\n".join(lines))
 
 
-@contextmanager
-def _one_thread() -> Iterator[None]:
-    """Run PyTorch on one thread: on tensors this small, several threads mostly wait for each other."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
-
-
 def math_path(*args: Any, **options: Any) -> Any:
     """Compute PyTorch's attention by its math path, with which the level "usual" compares."""
     with sdpa_kernel(SDPBackend.MATH):
@@ -334,39 +326,27 @@ def rounding(dtype: str) -> float:
     return float(torch.finfo(getattr(torch, dtype)).eps) / 2
 
 
-def _dtype(kind: Any) -> torch.dtype:
-    name = str(kind).removeprefix("torch.")
-    if name not in DTYPES:
-        raise ValueError(f"dtypes must be among {', '.join(DTYPES)}, got {name!r}")
-    return getattr(torch, name)
-
-
-def _chosen(full: bool, names: Iterable[str] | None) -> list[Regime]:
-    by_name = {regime.name: regime for regime in regimes(full)}
-    if names is None:
-        return list(by_name.values())
-    names = [names] if isinstance(names, str) else list(names)
+def _check_names(argument: str, names: Sequence[str], allowed: Sequence[str]) -> None:
     for name in names:
-        if name not in by_name:
-            raise ValueError(f"regimes must be among {', '.join(by_name)}, got {name!r}")
-    return [by_name[name] for name in names]
+        if name not in allowed:
+            raise ValueError(f"{argument} must be among {', '.join(allowed)}, got {name!r}")
 
 
 @dataclass(frozen=True, eq=False)
 class _Truth:
-    """A quantity in float64, and for each row the size of what is added up to it."""
+    """A quantity in float64, and for each row the size of the terms that it adds up."""
 
     value: torch.Tensor  # (draws, heads, rows, width)
     size: torch.Tensor  # (draws, heads, rows)
 
 
-def _cases(attention: Attention, regime: Regime, given: RegimeInputs, level: str) -> list[AuditCase]:
-    dtype = str(given.query.dtype).removeprefix("torch.")
-    truth, largest = _truth(given)
-    inner = torch.finfo(precision(given.query)).eps / 2
+def _cases(attention: Attention, regime: Regime, case: RegimeInputs, level: str) -> list[AuditCase]:
+    dtype = str(case.query.dtype).removeprefix("torch.")
+    truth, largest = _truth(case)
+    inner = torch.finfo(precision(case.query)).eps / 2
     exact = EXACT * (rounding(dtype) + inner * largest)
-    usual, _ = _run(math_path, given) if level == "usual" else ({}, "")
-    results, error = _run(attention, given)
+    usual, _ = _run(math_path, case) if level == "usual" else ({}, "")
+    results, error = _run(attention, case)
     cases = []
     for quantity, true in truth.items():
         allowed = exact
@@ -382,35 +362,34 @@ def _cases(attention: Attention, regime: Regime, given: RegimeInputs, level: str
     return cases
 
 
-def _compared(found: Any, true: _Truth) -> tuple[Numbers, str]:
+def _compared(result: Any, true: _Truth) -> tuple[Numbers, str]:
     """Distance of directions, ratio of lengths, largest error and bias, or why there are none."""
-    if not isinstance(found, torch.Tensor):
-        return NOTHING, f"is of the type {type(found).__name__}, not a tensor"
-    if found.shape != true.value.shape:
-        return NOTHING, f"has the shape {tuple(found.shape)} instead of {tuple(true.value.shape)}"
-    error = _error(found, true)
+    if not isinstance(result, torch.Tensor):
+        return NOTHING, f"is of the type {type(result).__name__}, not a tensor"
+    if result.shape != true.value.shape:
+        return NOTHING, f"has the shape {tuple(result.shape)} instead of {tuple(true.value.shape)}"
+    error = _error(result, true)
     if error is None:
         return NOTHING, "is not finite"
-    return (*_direction(found.double(), true), error, _bias(found.double() - true.value)), ""
+    return (*_direction(result.double(), true), error, _bias(result.double() - true.value)), ""
 
 
-def _truth(given: RegimeInputs) -> tuple[dict[str, _Truth], float]:
+def _truth(case: RegimeInputs) -> tuple[dict[str, _Truth], float]:
     """Compute all quantities from the zero-sum form in float64, and the largest logit."""
-    mask = given.options.get("attn_mask")
-    mask = None if mask is None else mask[None, None]
-    if mask is not None and mask.dtype != torch.bool:
-        mask = mask.double()
-    scale = given.options.get("scale", given.query.shape[-1] ** -0.5)
-    causal = given.options.get("is_causal", False)
-    wide = [x.detach().double().requires_grad_() for x in (given.query, given.key, given.value)]
-    g = given.by_out.double()
+    mask = case.options.get("attn_mask")
+    if mask is not None:
+        mask = (mask if mask.dtype == torch.bool else mask.double())[None, None]
+    scale = case.options.get("scale", case.query.shape[-1] ** -0.5)
+    causal = case.options.get("is_causal", False)
+    wide = [x.detach().double().requires_grad_() for x in (case.query, case.key, case.value)]
+    g = case.by_out.double()
     query, key, value = wide
     out = dense(query, key, value, mask, None, None, causal, scale, 0.0)
     values = (out.detach(), *torch.autograd.grad(out, wide, g))
     q, k, v = (x.detach() for x in wide)
     weights = dense_weights(q, k, mask, None, causal, scale)
     sizes = _sizes(q, k, v, g, weights, scale)
-    floor = float(torch.finfo(given.query.dtype).tiny)  # below this a dtype may flush to zero
+    floor = float(torch.finfo(case.query.dtype).tiny)  # below this a dtype may flush to zero
     logits, bias = dense_logits(q, k, mask, causal, scale)
     logits = logits if bias is None else logits + bias
     largest = float(logits.masked_fill(logits == -torch.inf, 0.0).abs().amax())
@@ -424,7 +403,7 @@ def _sizes(
     """For each row of each quantity, its largest entry if all terms of the zero-sum form had the same sign.
 
     An error is large if it is large compared with this: where terms cancel, no arithmetic keeps all digits.
-    A query that sees one token has gradients of zero; then the terms of the usual form are the measure.
+    A query with one visible token has gradients of zero; then the terms of the usual form are the measure.
     """
     heads, shared = q.shape[1], k.shape[1]
     group = heads // shared
@@ -451,16 +430,16 @@ def _sizes(
     ]
 
 
-def _run(attention: Attention, given: RegimeInputs) -> tuple[dict[str, Any], str]:
+def _run(attention: Attention, case: RegimeInputs) -> tuple[dict[str, Any], str]:
     """Output and gradients, as far as they could be computed, and why the others could not."""
     results: dict[str, Any] = {}
     try:
-        tensors = [x.clone().requires_grad_() for x in (given.query, given.key, given.value)]
-        out = attention(*tensors, **given.options)
+        tensors = [x.clone().requires_grad_() for x in (case.query, case.key, case.value)]
+        out = attention(*tensors, **case.options)
         results["out"] = out.detach() if isinstance(out, torch.Tensor) else out
-        if not isinstance(out, torch.Tensor) or out.shape != given.by_out.shape:
+        if not isinstance(out, torch.Tensor) or out.shape != case.by_out.shape:
             return results, "no gradients: the output is not a tensor of the right shape"
-        gradients = torch.autograd.grad(out, tensors, given.by_out.to(out.dtype))
+        gradients = torch.autograd.grad(out, tensors, case.by_out.to(out.dtype))
         results |= dict(zip(QUANTITIES[1:], gradients, strict=True))
     except Exception as error:  # of a function that is under test
         first = next(iter(str(error).splitlines()), "")
@@ -468,20 +447,20 @@ def _run(attention: Attention, given: RegimeInputs) -> tuple[dict[str, Any], str
     return results, ""
 
 
-def _error(found: torch.Tensor, true: _Truth) -> float | None:
+def _error(result: torch.Tensor, true: _Truth) -> float | None:
     """Largest error of an entry over the size of its row; None if it is not finite."""
-    floor = float(torch.finfo(found.dtype).tiny)
-    off = ((found.double() - true.value).abs().amax(dim=-1) - floor).clamp(min=0.0)
+    floor = float(torch.finfo(result.dtype).tiny)
+    off = ((result.double() - true.value).abs().amax(dim=-1) - floor).clamp(min=0.0)
     error = float((off / true.size).amax())
     return error if math.isfinite(error) else None
 
 
-def _direction(found: torch.Tensor, true: _Truth) -> tuple[float | None, float | None]:
+def _direction(result: torch.Tensor, true: _Truth) -> tuple[float | None, float | None]:
     """Largest 1 - cos of a row that does not cancel, and the ratio of lengths that is farthest from 1."""
     rows = true.value.abs().amax(dim=-1) > 1e-3 * true.size
     if not rows.any():
         return None, None
-    a, b = found[rows], true.value[rows]
+    a, b = result[rows], true.value[rows]
     a_size, b_size = (x.abs().amax(dim=-1, keepdim=True) for x in (a, b))  # squares of small rows underflow
     a, b = a / torch.where(a_size > 0, a_size, 1.0), b / b_size
     a_norm, b_norm = a.norm(dim=-1, keepdim=True), b.norm(dim=-1, keepdim=True)

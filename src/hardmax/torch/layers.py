@@ -1,7 +1,7 @@
 """Attention layers of a PyTorch model: where its queries and keys are projected, head by head.
 
-Found are `nn.MultiheadAttention` and every module whose projections have one of the usual names: those of the
-models of `transformers`, timm, fairseq and their kin. What has other names is described by hand, as an
+`attention_layers` finds `nn.MultiheadAttention` and every module whose projections have one of the usual
+names, such as those of transformers, timm and fairseq. Describe a layer with other names as an
 `AttentionLayer` of `Projection`s.
 """
 
@@ -10,7 +10,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from itertools import pairwise
+from typing import Any, cast
 
 import torch
 from torch import nn
@@ -47,11 +48,11 @@ class Projection:
     """Rows of a parameter, read each time: a layer in training shows its present weights.
 
     Args:
-        owner: the module that holds the parameter; its input is what is projected.
-        heads: how many heads the rows are, one after the other.
-        rows: which rows belong to this projection; all if None.
-        weight, bias: names of the parameters in the owner.
-        transposed: the parameter is (inputs, outputs), as in GPT-2.
+        owner: The module with the parameter; its input is projected.
+        heads: Number of heads in the rows, one after the other.
+        rows: The rows of this projection; all if None.
+        weight, bias: Names of the parameters in the owner.
+        transposed: Whether the parameter is (inputs, outputs), as in GPT-2.
 
     >>> import torch
     >>> from hardmax.torch import Projection
@@ -95,13 +96,13 @@ class AttentionLayer:
     """One attention layer: the logit of head h is ``scale * (W_Q z + b_Q)_h . (W_K x + b_K)_h``.
 
     Args:
-        name: the dotted name of the module in the model, or what it is to be called.
-        module: the module whose call is the layer's attention.
-        query, key: the projections; `key.heads` may be fewer than `query.heads` (grouped keys).
-        value: likewise, or None where a model hides it.
-        scale: what logits are multiplied by.
-        rotary: queries and keys are turned by their positions, so no single matrix makes the logits.
-        normalized: queries and keys are normalized after the projection: not bilinear.
+        name: The dotted name of the module in the model, or any title.
+        module: The module whose call is the layer's attention.
+        query, key: The projections; `key.heads` may be fewer than `query.heads` (grouped keys).
+        value: The projection of the values, or None if a model hides it.
+        scale: Factor of the logits.
+        rotary: Whether positions rotate queries and keys, so that no single matrix makes the logits.
+        normalized: Whether queries and keys are normalized after the projection.
 
     >>> import torch
     >>> from hardmax.torch import attention_layers
@@ -158,7 +159,7 @@ def attention_layers(
         model: The model to search.
         layers: Names of the layers, or descriptions where projections have unusual names.
         heads: Number of query heads of a layer whose module does not declare it. By default such a layer is
-            skipped, and a model that has no other layers is refused.
+            skipped, and a model without other layers is an error.
 
     >>> import torch
     >>> from hardmax.torch import attention_layers
@@ -171,16 +172,19 @@ def attention_layers(
     model = getattr(model, "_orig_mod", model)  # the model inside one that torch.compile made
     if heads is not None:
         expect.whole("heads", heads, 1)
-    if layers is None:
-        selected = _found(model, heads)
+    rotary = _is_rotary(model)
+    if layers is not None:
+        selected = [x if isinstance(x, AttentionLayer) else _named(model, x, rotary, heads) for x in layers]
     else:
-        selected = [x if isinstance(x, AttentionLayer) else _named(model, x, heads) for x in layers]
+        candidates = (_layer(name, module, rotary, heads) for name, module in model.named_modules())
+        selected = [layer for layer in candidates if layer is not None]
     if not selected:
         for name, module in model.named_modules():
             _refuse_uncounted(name or type(module).__name__, module, heads)
+        names = ", ".join([*map("/".join, SEPARATE), *PACKED, *INTERLEAVED])
         raise ValueError(
             f"model must be one with attention layers, got {type(model).__name__} without any that is known: "
-            f"no nn.MultiheadAttention, and no module with projections named {_looked_for()}; describe its "
+            f"no nn.MultiheadAttention, and no module with projections named {names}; describe its "
             "layers as hm.torch.AttentionLayer where layers= is an option"
         )
     return selected
@@ -196,24 +200,14 @@ def refuse_compiled(model: nn.Module, remedy: str) -> None:
             )
 
 
-def _looked_for() -> str:
-    return ", ".join([*("/".join(names) for names in SEPARATE), *PACKED, *INTERLEAVED])
-
-
-def _found(model: nn.Module, heads: int | None) -> list[AttentionLayer]:
-    rotary = _turns(model)
-    layers = (_layer(name, module, rotary, heads) for name, module in model.named_modules())
-    return [layer for layer in layers if layer is not None]
-
-
-def _named(model: nn.Module, name: str, heads: int | None) -> AttentionLayer:
+def _named(model: nn.Module, name: str, rotary: bool, heads: int | None) -> AttentionLayer:
     try:
         module = model.get_submodule(name)
     except AttributeError as missing:
         raise ValueError(
             f"layers must be names of modules, got {name!r}; see model.named_modules()"
         ) from missing
-    layer = _layer(name, module, _turns(model), heads)
+    layer = _layer(name, module, rotary, heads)
     if layer is None:
         _refuse_uncounted(name, module, heads)
         raise ValueError(
@@ -224,11 +218,11 @@ def _named(model: nn.Module, name: str, heads: int | None) -> AttentionLayer:
 
 def _refuse_uncounted(name: str, module: nn.Module, heads: int | None) -> None:
     """Raise if a module has the projections of an attention layer but its heads cannot be counted."""
-    three, packed = _projections(module)
-    if three is None and packed is None:
+    projections = _projections(module)
+    if not projections:
         return
-    rows = _outputs(three[0]) if three is not None else _outputs(getattr(module, packed or ""))
-    what = "query rows" if three is not None else "rows of queries, keys and values"
+    rows = _outputs(getattr(module, projections[0]))
+    what = "query rows" if len(projections) == 3 else "rows of queries, keys and values"
     declared = _number(module, HEADS) or _number(module, WIDTHS) or heads
     if declared is None:
         raise ValueError(
@@ -241,36 +235,19 @@ def _refuse_uncounted(name: str, module: nn.Module, heads: int | None) -> None:
     )
 
 
-def _turns(model: nn.Module) -> bool:
+def _is_rotary(model: nn.Module) -> bool:
     """Return whether positions are rotations: such models have a module or a setting for them."""
-    named = any("rotary" in type(module).__name__.lower() for module in model.modules())
-    return named or getattr(getattr(model, "config", None), "position_embedding_type", None) == "rotary"
+    if any("rotary" in type(module).__name__.lower() for module in model.modules()):
+        return True
+    return getattr(getattr(model, "config", None), "position_embedding_type", None) == "rotary"
 
 
-def _layer(name: str, module: nn.Module, rotary: bool, heads: int | None) -> AttentionLayer | None:
-    """The layer that a module is, or None; the model itself goes by the name of its class."""
-    name = name or type(module).__name__
-    if isinstance(module, nn.MultiheadAttention):
-        return _multihead(name, module)
-    three, packed = _projections(module)
-    if three is not None:
-        return _described(name, module, rotary, _separate(module, three, heads))
-    if packed is not None:
-        unpacked = _unpacked(module, getattr(module, packed), packed in INTERLEAVED, heads)
-        return _described(name, module, rotary, unpacked)
-    return None
-
-
-def _projections(module: nn.Module) -> tuple[list[Any] | None, str | None]:
-    """The projections of query, key and value, or the name of the one that holds all three."""
-    for names in SEPARATE:
-        three = [getattr(module, name, None) for name in names]
-        if all(map(_is_projection, three[:2])):
-            return three, None
-    for packed in PACKED + INTERLEAVED:
-        if _is_projection(getattr(module, packed, None)):
-            return None, packed
-    return None, None
+def _projections(module: nn.Module) -> tuple[str, ...]:
+    """The names of the projections of query, key and value, or of the one that holds all three."""
+    for names in (*SEPARATE, *((name,) for name in PACKED + INTERLEAVED)):
+        if all(_is_projection(getattr(module, name, None)) for name in names[:2]):
+            return names
+    return ()
 
 
 def _is_projection(thing: Any) -> bool:
@@ -278,72 +255,14 @@ def _is_projection(thing: Any) -> bool:
     return isinstance(thing, nn.Module) and isinstance(weight, torch.Tensor) and weight.dim() == 2
 
 
-Three = tuple[Projection, Projection, Projection | None]
-
-
-def _multihead(name: str, module: nn.MultiheadAttention) -> AttentionLayer:
-    heads, d = module.num_heads, module.embed_dim
-    bias = "in_proj_bias"
-
-    def part(k: int, own: str) -> Projection:
-        rows = slice(k * d, (k + 1) * d)
-        if module.in_proj_weight is not None:
-            return Projection(module, heads, rows, "in_proj_weight", bias)
-        # Inputs of different sizes have separate weights, and one packed bias.
-        return _OwnWeight(module, heads, rows, own, bias)
-
-    query, key, value = (part(k, f"{c}_proj_weight") for k, c in enumerate("qkv"))
-    return AttentionLayer(name, module, query, key, value, (d // heads) ** -0.5)
-
-
-class _OwnWeight(Projection):
-    """A projection whose rows are those of the bias alone."""
-
-    def weights(self) -> torch.Tensor:
-        return getattr(self.owner, self.weight).detach().unflatten(0, (self.heads, -1))
-
-
-def _separate(module: nn.Module, three: list[Any], given: int | None) -> Three | None:
-    heads, key_heads = _count(module, _outputs(three[0]), _outputs(three[1]), given)
-    if heads is None or key_heads is None:
-        return None
-    query, key = (
-        Projection(projection, count, transposed=_transposed(projection))
-        for projection, count in zip(three[:2], (heads, key_heads), strict=True)
-    )
-    if not _is_projection(three[2]):
-        return query, key, None
-    return query, key, Projection(three[2], key_heads, transposed=_transposed(three[2]))
-
-
-def _unpacked(module: nn.Module, one: Any, interleaved: bool, given: int | None) -> Three | None:
-    total = _outputs(one)
-    heads, width = _number(module, HEADS), _number(module, WIDTHS)
-    if heads is None and width and total % (3 * width) == 0 and not _number(module, KEY_HEADS):
-        heads = total // (3 * width)
-    elif heads is None and width is None:
-        heads = given
-    key_heads = _number(module, KEY_HEADS) or heads
-    if not heads or not key_heads or total % (heads + 2 * key_heads):
-        return None
-    width = total // (heads + 2 * key_heads)
-    turned = _transposed(one)
-    if interleaved:
-        if key_heads != heads:
-            return None
-        places = torch.arange(total).reshape(heads, 3, width)
-        rows = [tuple(places[:, k].flatten().tolist()) for k in range(3)]
-        query, key, value = (Projection(one, heads, part, transposed=turned) for part in rows)
-        return query, key, value
-    ends = [heads * width, (heads + key_heads) * width, total]
-    return (
-        Projection(one, heads, slice(0, ends[0]), transposed=turned),
-        Projection(one, key_heads, slice(ends[0], ends[1]), transposed=turned),
-        Projection(one, key_heads, slice(ends[1], ends[2]), transposed=turned),
-    )
-
-
-def _described(name: str, module: nn.Module, rotary: bool, three: Three | None) -> AttentionLayer | None:
+def _layer(name: str, module: nn.Module, rotary: bool, heads: int | None) -> AttentionLayer | None:
+    """The layer that a module is, or None; the model itself goes by the name of its class."""
+    name = name or type(module).__name__
+    if isinstance(module, nn.MultiheadAttention):
+        return _multihead(name, module)
+    projections = _projections(module)
+    split = _separate if len(projections) == 3 else _unpacked
+    three = split(module, projections, heads) if projections else None
     if three is None:
         return None
     width = three[0].weights().shape[1]
@@ -352,19 +271,81 @@ def _described(name: str, module: nn.Module, rotary: bool, three: Three | None) 
     return AttentionLayer(name, module, *three, _scale(module, width), rotary, normalized)
 
 
-def _count(
-    module: nn.Module, outputs: int, key_outputs: int, given: int | None
-) -> tuple[int | None, int | None]:
-    """Heads of queries and of keys, from attributes of the module, the sizes of its weights, or ``given``."""
+def _multihead(name: str, module: nn.MultiheadAttention) -> AttentionLayer:
+    heads, d = module.num_heads, module.embed_dim
+
+    def part(k: int, weight: str) -> Projection:
+        rows = slice(k * d, (k + 1) * d)
+        if module.in_proj_weight is not None:
+            return Projection(module, heads, rows, "in_proj_weight", "in_proj_bias")
+        # Inputs of different sizes have separate weights, and one packed bias.
+        return _SeparateWeight(module, heads, rows, weight, "in_proj_bias")
+
+    query, key, value = (part(k, f"{c}_proj_weight") for k, c in enumerate("qkv"))
+    return AttentionLayer(name, module, query, key, value, (d // heads) ** -0.5)
+
+
+class _SeparateWeight(Projection):
+    """A projection whose rows are those of the bias alone."""
+
+    def weights(self) -> torch.Tensor:
+        return getattr(self.owner, self.weight).detach().unflatten(0, (self.heads, -1))
+
+
+Three = tuple[Projection, Projection, Projection | None]
+
+
+def _separate(module: nn.Module, names: tuple[str, ...], default: int | None) -> Three | None:
+    """Three projections; heads are counted by the module, the sizes of its weights, or ``default``."""
+    parts = [getattr(module, name, None) for name in names]
+    outputs, key_outputs = map(_outputs, parts[:2])
     heads, width = _number(module, HEADS), _number(module, WIDTHS)
-    heads = given if heads is None and width is None else heads
+    heads = default if heads is None and width is None else heads
     if heads and outputs % heads == 0:
         width = outputs // heads
     elif width and outputs % width == 0:
         heads = outputs // width
     else:
-        return None, None
-    return (heads, key_outputs // width) if key_outputs % width == 0 else (None, None)
+        return None
+    if key_outputs % width:
+        return None
+    counts = (heads, key_outputs // width, key_outputs // width)
+    query, key, value = (
+        Projection(part, count, transposed=_transposed(part)) if _is_projection(part) else None
+        for part, count in zip(parts, counts, strict=True)
+    )
+    return cast("Three", (query, key, value))
+
+
+def _unpacked(module: nn.Module, names: tuple[str, ...], default: int | None) -> Three | None:
+    """The parts of one projection: one after the other, or head by head."""
+    packed = getattr(module, names[0])
+    total = _outputs(packed)
+    heads, width = _number(module, HEADS), _number(module, WIDTHS)
+    if heads is None and width and total % (3 * width) == 0 and not _number(module, KEY_HEADS):
+        heads = total // (3 * width)
+    elif heads is None and width is None:
+        heads = default
+    key_heads = _number(module, KEY_HEADS) or heads
+    if not heads or not key_heads or total % (heads + 2 * key_heads):
+        return None
+    width = total // (heads + 2 * key_heads)
+    counts = (heads, key_heads, key_heads)
+    rows: list[Any]
+    if names[0] in INTERLEAVED:
+        if key_heads != heads:
+            return None
+        rows = [
+            tuple(part.flatten().tolist()) for part in torch.arange(total).reshape(heads, 3, -1).unbind(1)
+        ]
+    else:
+        ends = [0, heads * width, (heads + key_heads) * width, total]
+        rows = [slice(*pair) for pair in pairwise(ends)]
+    query, key, value = (
+        Projection(packed, count, part, transposed=_transposed(packed))
+        for count, part in zip(counts, rows, strict=True)
+    )
+    return query, key, value
 
 
 def _number(module: nn.Module, names: Iterable[str]) -> int | None:

@@ -124,7 +124,7 @@ def dense_logits(
     """Compute all logits (B, H, Tq, T), in float32 or wider, and the mask as numbers to add."""
     wide = query.to(precision(query)) * scale
     logits = wide @ _repeated(key.to(wide.dtype), query).transpose(-2, -1)
-    return logits, _bias(mask, logits, range(query.shape[-2]), causal)
+    return logits, _bias(mask, logits, slice(0, query.shape[-2]), causal)
 
 
 def precision(query: Tensor) -> torch.dtype:
@@ -134,44 +134,39 @@ def precision(query: Tensor) -> torch.dtype:
 
 @dataclass(frozen=True)
 class _OperatorPart:
-    """A chunk of the logits: some batches, heads and queries, and the first tokens, which they see."""
+    """A chunk of the logits: some batches, heads and queries, and their visible tokens."""
 
     number: int
-    batches: slice
-    heads: slice
-    range: range  # of queries
+    rows: tuple[slice, slice, slice]  # batches, heads and queries
     tokens: int
     total: int  # heads of the query
     causal: bool
-
-    @property
-    def rows(self) -> tuple[slice, slice, slice]:
-        return self.batches, self.heads, _slice(self.range)
 
     def queries(self, query: Tensor, scale: float) -> Tensor:
         return query[self.rows].to(precision(query)) * scale
 
     def shared(self, key: Tensor) -> Tensor:
         """Return keys or values of the chunk's heads, repeated where heads share them."""
-        return key[self.batches, :, : self.tokens][:, self._heads(key)]
+        return key[self.rows[0], :, : self.tokens][:, self._heads(key)]
 
     def add(self, total: Tensor, part: Tensor) -> None:
         """Add gradients of keys or values to those of other chunks."""
-        visible, heads = total[self.batches, :, : self.tokens], self._heads(total)
+        visible, heads = total[self.rows[0], :, : self.tokens], self._heads(total)
         if isinstance(heads, slice):
             visible[:, heads] += part
         else:
             visible.index_add_(1, heads, part)
 
     def _heads(self, key: Tensor) -> slice | Tensor:
+        heads = self.rows[1]
         if key.shape[1] == self.total:
-            return self.heads
-        heads = torch.arange(self.heads.start, self.heads.stop, device=key.device)
+            return heads
+        heads = torch.arange(heads.start, heads.stop, device=key.device)
         return heads // (self.total // key.shape[1])
 
     def weights(self, q: Tensor, k: Tensor, mask: Tensor | None, sink: Tensor | None) -> Tensor:
         logits = q @ k.transpose(-2, -1)
-        bias = _bias(None if mask is None else self._cut(mask), logits, self.range, self.causal)
+        bias = _bias(None if mask is None else self._cut(mask), logits, self.rows[2], self.causal)
         return _weights(softmax_forward, logits, bias, None if sink is None else self._cut(sink))
 
     def add_to_bias(self, total: Tensor, part: Tensor) -> None:
@@ -201,21 +196,17 @@ def _parts(query: Tensor, key: Tensor, causal: bool) -> Iterator[_OperatorPart]:
         return
     rows = max(CHUNK // tokens, 1)
     number = 0
-    for b in _ranges(batch, rows // (heads * queries)):
-        for h in _ranges(heads, rows // queries):
-            for q in _ranges(queries, rows):
+    for b in _slices(batch, rows // (heads * queries)):
+        for h in _slices(heads, rows // queries):
+            for q in _slices(queries, rows):
                 visible = min(tokens, q.stop) if causal else tokens
-                yield _OperatorPart(number, _slice(b), _slice(h), q, visible, heads, causal)
+                yield _OperatorPart(number, (b, h, q), visible, heads, causal)
                 number += 1
 
 
-def _ranges(total: int, size: int) -> Iterator[range]:
+def _slices(total: int, size: int) -> Iterator[slice]:
     size = max(size, 1)
-    return (range(start, min(start + size, total)) for start in range(0, total, size))
-
-
-def _slice(places: range) -> slice:
-    return slice(places.start, places.stop)
+    return (slice(start, min(start + size, total)) for start in range(0, total, size))
 
 
 def _weights(
@@ -228,7 +219,7 @@ def _weights(
     return function(torch.cat([logits if bias is None else logits + bias, column], dim=-1), bias=None)
 
 
-def _bias(mask: Tensor | None, logits: Tensor, queries: range, causal: bool) -> Tensor | None:
+def _bias(mask: Tensor | None, logits: Tensor, queries: slice, causal: bool) -> Tensor | None:
     """A mask as numbers to add, in its own shape: it is often smaller than the logits."""
     if causal:
         places = torch.arange(queries.start, queries.stop, device=logits.device)
@@ -249,7 +240,7 @@ def _repeated(shared: Tensor, query: Tensor) -> Tensor:
 
 
 def _absent(query: Tensor, like: Tensor | None, wanted: bool, kind: torch.dtype) -> Tensor:
-    """Zeros for a gradient; without entries where there is nothing to differentiate by."""
+    """Zeros for a gradient; without entries if it is not needed."""
     shape = like.shape if like is not None and wanted else (0,)
     return torch.zeros(shape, dtype=kind, device=query.device)
 

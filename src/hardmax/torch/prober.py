@@ -1,4 +1,4 @@
-"""The engine of `hm.probe`: what each head of a trained model selects, how hard, and compared with chance."""
+"""The engine of `hm.probe`: the tokens that each head selects, its hardness, and a comparison with chance."""
 
 from __future__ import annotations
 
@@ -23,8 +23,10 @@ from hardmax.torch.probing.inputs import QUERIES
 from hardmax.torch.probing.seeing import Sight, finite, heads_of, see
 from hardmax.torch.probing.tables import Heads, corrected, null_notes
 
-LENGTH = 12  # tokens of a text: rows are 64 queries times the tokens each can see
-TWICE = 24  # texts that are said twice, for induction
+Records = list[tuple[AttentionLayer, list[Sight]]]
+
+LENGTH = 12  # tokens of a text: rows are 64 queries times their visible tokens
+TWICE = 24  # texts that are repeated, for induction
 ROTARY = ("rotated", "lift")
 
 
@@ -49,22 +51,22 @@ def probe(
 
     Args:
         model: a model with attention layers, of PyTorch or `transformers`; it is left as it was.
-        texts: sentences (with a tokenizer), or a batch: what the model takes, a tensor or a dictionary of
-            tensors, inputs along the first axis. Sixty-four English sentences by default.
-        tokenizer: of the model, as `transformers` has them; anything that turns a text into ``input_ids``.
-        queries: how many of a head's hardest queries make its max-margin problem.
+        texts: Sentences (with a tokenizer), or a batch for the model: a tensor or a dictionary of tensors,
+            inputs along the first axis. Sixty-four English sentences by default.
+        tokenizer: Tokenizer of the model, as in `transformers`: it turns a text into ``input_ids``.
+        queries: Number of a head's hardest queries in its max-margin problem.
         null: Number of random heads that each head is compared with. Fewer than 19 cannot reach p = 0.05, and
             a warning states that.
-        length: tokens of a text that are kept.
-        rotary: where positions rotate, "rotated" takes queries and keys after the rotation, "lift" the
+        length: Truncate each text to this number of tokens.
+        rotary: For rotary positions, "rotated" takes queries and keys after the rotation, and "lift" the
             relaxation in which every distance has its own matrix.
-        causal: whether tokens look back only; asked for where a layer hides its attention.
-        layers: names of layers, or layers described by hand; all that are found by default.
+        causal: Whether tokens look back only; required if a layer hides its attention.
+        layers: Names of layers, or descriptions; all layers by default.
         heads: Number of query heads of a layer whose module declares neither `num_heads`, `n_head` nor
             `head_dim`.
-        workers: threads; as many as there are cores by default.
-        rng: seed of the random heads.
-        progress: called as ``progress(done, total)`` with numbers of heads.
+        workers: Number of threads; the number of cores by default.
+        rng: Seed of the random heads.
+        progress: Called as ``progress(done, total)`` with numbers of heads.
     """
     settings = ProbeSettings(
         expect.whole("queries", queries, 1), expect.whole("null", null, 1), seed=expect.whole("rng", rng)
@@ -73,102 +75,72 @@ def probe(
         warnings.warn(note, stacklevel=2)
     expect.one_of("rotary", rotary, ROTARY)
     expect.whole("length", length, 2)
-    try:
-        chosen = attention_layers(model, layers, heads=heads)
-    except AttributeError as error:
-        raise ValueError(f"layers must be names of the model's modules, got {layers}: {error}") from error
+    count = cores() if workers is None else expect.whole("workers", workers, 1)
+    chosen = attention_layers(model, layers, heads=heads)
     for layer in chosen:
         finite(layer)
     items, words, ids = _items(model, texts, tokenizer, length)
-    sights: list[list[Any]] = _seen(model, chosen, items)
-    usable = [k for k in range(len(chosen)) if all(of_text[k] is not None for of_text in sights)]
-    _refuse(chosen, usable, sights, causal)
-    twice = _said_twice(model, [chosen[k] for k in usable], ids, sights, usable)
-    padded, numbers = _padded_ids(ids), _numbers(model, chosen, heads)
+    records = _records(chosen, see(model, chosen, items), causal)
+    repeated, periods = _repeated(model, records, ids)
+    padded = None
+    if ids is not None:  # every pad has its own number, so that it equals nothing
+        padded = -1 - np.arange(len(ids) * max(map(len, ids))).reshape(len(ids), -1)
+        for row, numbers in zip(padded, ids, strict=True):
+            row[: len(numbers)] = numbers
+    # The place of a layer in the whole model seeds its random heads, whichever layers are probed.
+    try:
+        names = [layer.name for layer in attention_layers(model, heads=heads)]
+    except ValueError:  # all are described by hand
+        names = []
+    is_known = all(layer.name in names for layer in chosen)
+    places = {id(x): names.index(x.name) if is_known else k for k, x in enumerate(chosen)}
 
     def jobs() -> Iterator[Callable[[], ProbedHead]]:
-        for n, k in enumerate(usable):
-            in_texts = heads_of(chosen[k], [of_text[k] for of_text in sights], rotary, causal)
-            second = [] if twice is None else list(heads_of(chosen[k], twice[0][n], rotary, True))
-            for h, head in enumerate(in_texts):
-                repeated = None
-                if twice is not None:
-                    repeated = second[h].logits, second[h].inputs.visible, twice[1]
-                yield partial(probe_head, head, settings, (numbers[k], h), chosen[k].name, padded, repeated)
-
-    probed = _run(jobs(), sum(chosen[k].heads for k in usable), workers, progress)
-    return Heads(corrected(probed), words, settings.queries, settings.null, settings.seed, rotary)
-
-
-def _numbers(model: nn.Module, found: list[AttentionLayer], heads: int | None) -> list[int]:
-    """The place of each layer in the whole model, whichever are asked for: it seeds the random heads too."""
-    try:
-        every = [layer.name for layer in attention_layers(model, heads=heads)]
-    except ValueError:  # all are described by hand
-        every = []
-    is_known = all(layer.name in every for layer in found)
-    return [every.index(layer.name) if is_known else k for k, layer in enumerate(found)]
-
-
-def _run(
-    jobs: Iterator[Callable[[], ProbedHead]], total: int, workers: int | None, progress: Progress | None
-) -> list[ProbedHead]:
-    """Heads in order, whatever the number of threads; few are held at a time: each has its own tables."""
-    count = cores() if workers is None else expect.whole("workers", workers, 1)
-    done: list[ProbedHead] = []
-    with serial_blas(), ThreadPoolExecutor(count) as pool:
-        for head in in_order(pool.submit, jobs, 2 * count):
-            done.append(head)
-            if progress is not None:
-                progress(len(done), total)
-    return done
-
-
-def _seen(model: nn.Module, layers: list[AttentionLayer], items: list[Any]) -> list[list[Any]]:
-    """Record what each layer saw of each item; errors of the model and nan become a ValueError."""
-    try:
-        record: list[list[Any]] = see(model, layers, items)
-    except Exception as error:  # the model's own code
-        what = " ".join(f"{type(error).__name__}: {error}".split())[:160]
-        raise ValueError(
-            f"model must run on the texts, got {what}; check that the tokenizer belongs to the model, that "
-            "its positions are enough for the length, and that its config is undamaged"
-        ) from error
-    for sights in record:
-        for layer, sight in zip(layers, sights, strict=True):
-            if sight is None:
-                continue
-            arrays = (sight.x, sight.z) if sight.weights is None else (sight.x, sight.z, sight.weights)
-            if not all(np.isfinite(array).all() for array in arrays):
-                raise ValueError(
-                    f"model must compute finite numbers, got nan or inf in layer {layer.name}; "
-                    "its weights may be damaged, fetch them again"
+        for (layer, sights), again in zip(records, repeated, strict=True):
+            copies = list(heads_of(layer, again, rotary, True)) if again else [None] * layer.heads
+            for h, head in enumerate(heads_of(layer, sights, rotary, causal)):
+                copy = copies[h]
+                induction = None if copy is None else (copy.logits, copy.inputs.visible, periods)
+                yield partial(
+                    probe_head, head, settings, (places[id(layer)], h), layer.name, padded, induction
                 )
-    return record
+
+    total = sum(layer.heads for layer, _ in records)
+    probed: list[ProbedHead] = []
+    with serial_blas(), ThreadPoolExecutor(count) as pool:
+        for head in in_order(pool.submit, jobs(), 2 * count):  # few at a time: each has its own tables
+            probed.append(head)
+            if progress is not None:
+                progress(len(probed), total)
+    return Heads(corrected(probed), words, settings.queries, settings.null, settings.seed, rotary)
 
 
 ONE_TOKEN = "texts must have two tokens or more, got one each: there is nothing to select; give longer ones"
 
 
-def _refuse(
-    found: list[AttentionLayer], usable: list[int], seen: list[list[Any]], causal: bool | None
-) -> None:
-    """Refuse what cannot be probed, with a clear message."""
-    if not usable:
+def _records(layers: list[AttentionLayer], sights: list[list[Sight | None]], causal: bool | None) -> Records:
+    """The layers that were called, with a sight for each text."""
+    records: Records = []
+    for layer, of_texts in zip(layers, zip(*sights, strict=True), strict=True):
+        complete = [sight for sight in of_texts if sight is not None]
+        if len(complete) == len(of_texts):
+            records.append((layer, complete))
+    if not records:
         raise ValueError(
             "model must call the projections of its attention layers, got no call of "
-            f"{found[0].name or 'its layer'}: a fused kernel hides them; switch it off, or describe "
+            f"{layers[0].name or 'its layer'}: a fused kernel hides them; switch it off, or describe "
             "the layers by hand as hm.torch.AttentionLayer"
         )
-    if all(len(of_text[k].x) < 2 for of_text in seen for k in usable):
+    if all(len(sight.x) < 2 for _, of_texts in records for sight in of_texts):
         raise ValueError(ONE_TOKEN)
-    hidden = [found[k].name for k in usable if any(of_text[k].weights is None for of_text in seen)]
+    hidden = [layer.name for layer, of_texts in records if any(sight.weights is None for sight in of_texts)]
     if hidden and causal is None:
         raise ValueError(
             f"model must show its attention weights, got none from {hidden[0] or 'its layer'}: "
-            "a fused kernel hides them; choose eager attention, or say causal=True or causal=False to trust "
+            "a fused kernel hides them; choose eager attention, or pass causal=True or causal=False to trust "
             "the projections"
         )
+    return records
 
 
 def default_texts() -> list[str]:
@@ -184,10 +156,23 @@ def _items(
     if isinstance(inputs, str):
         inputs = [inputs]
     if isinstance(inputs, Mapping | torch.Tensor):
-        return _batch(_inputs_first(model, inputs), tokenizer, length)
-    if not isinstance(inputs, Sequence) or not inputs or not all(isinstance(text, str) for text in inputs):
+        items = _of_batch(model, inputs, length)
+    else:
+        items = _of_texts(model, inputs, tokenizer, length)
+    tokens = [
+        item["input_ids"] if isinstance(item, Mapping) and "input_ids" in item else item for item in items
+    ]
+    if not all(isinstance(x, torch.Tensor) and not x.is_floating_point() for x in tokens):
+        return items, [[] for _ in items], None
+    ids = [x[0].cpu().numpy() for x in tokens]
+    spelled = [x.tolist() if tokenizer is None else tokenizer.convert_ids_to_tokens(x.tolist()) for x in ids]
+    return items, [[str(word) for word in words] for words in spelled], ids
+
+
+def _of_texts(model: nn.Module, texts: Any, tokenizer: Any, length: int) -> list[Any]:
+    if not isinstance(texts, Sequence) or not texts or not all(isinstance(text, str) for text in texts):
         raise ValueError(
-            f"texts must be sentences or a batch of tensors, got {type(inputs).__name__}; give a list of str"
+            f"texts must be sentences or a batch of tensors, got {type(texts).__name__}; give a list of str"
         )
     if tokenizer is None:
         raise ValueError(
@@ -195,94 +180,58 @@ def _items(
         )
     device = next(model.parameters()).device
     markers = set(tokenizer("")["input_ids"])
-    ids, words = [], []
-    for text in inputs:
+    items = []
+    for text in texts:
         numbers = list(tokenizer(text)["input_ids"])
-        if len(numbers) > length:  # an end marker belongs to what the model was trained on, and stays
+        if len(numbers) > length:  # an end marker belongs to the model's training data, and stays
             numbers = [*numbers[: length - 1], numbers[-1]] if numbers[-1] in markers else numbers[:length]
         if len(numbers) >= 2:
-            ids.append(np.array(numbers))
-            words.append([str(word) for word in tokenizer.convert_ids_to_tokens(numbers)])
-    if not ids:
+            items.append({"input_ids": torch.tensor(numbers, device=device)[None]})
+    if not items:
         raise ValueError(ONE_TOKEN)
-    items = [{"input_ids": torch.tensor(numbers, device=device)[None]} for numbers in ids]
-    return items, words, ids
+    return items
 
 
-def _inputs_first(model: nn.Module, given: Any) -> Any:
-    """Refuse tensors with positions along the first axis, which is PyTorch's default."""
+def _of_batch(model: nn.Module, batch: Any, length: int) -> list[Any]:
     first = [m.batch_first for m in model.modules() if isinstance(m, nn.MultiheadAttention)]
-    if isinstance(given, torch.Tensor) and given.dim() == 3 and first and not all(first):
+    if isinstance(batch, torch.Tensor) and batch.dim() == 3 and first and not all(first):
         raise ValueError(
             "texts must have inputs along the first axis, got a model with batch_first=False; "
             "make it with batch_first=True (the weights are the same)"
         )
-    return given
-
-
-def _batch(given: Any, tokenizer: Any, length: int) -> tuple[list[Any], list[list[str]], list[Any] | None]:
-    named = dict(given) if isinstance(given, Mapping) else {"": given}
-    lead = next((v for n, v in named.items() if n in ("input_ids", "")), next(iter(named.values()), None))
+    tensors = dict(batch) if isinstance(batch, Mapping) else {"": batch}
+    lead = next((x for name, x in tensors.items() if name in ("input_ids", "")), None)
+    lead = next(iter(tensors.values()), None) if lead is None else lead
     if not isinstance(lead, torch.Tensor) or lead.dim() < 2:
         raise ValueError(
             f"texts must be a batch of tensors, inputs along the first axis, got {type(lead).__name__}"
         )
-    mask = named.pop("attention_mask", None)
+    mask = tensors.pop("attention_mask", None)
     items: list[Any] = []
-    words: list[list[str]] = []
-    ids: list[Any] = []
-    whole = not torch.is_floating_point(lead)
     for b in range(len(lead)):
-        keep = None if mask is None else mask[b].bool()
-        one = {}
-        for name, value in named.items():
+        item = {}
+        for name, value in tensors.items():
             part = value[b : b + 1]
-            if keep is not None and part.dim() > 1 and part.shape[1] == len(keep):
-                part = part[:, keep]
-            if (whole or name in ("", "inputs_embeds")) and part.dim() <= 3 and part.shape[1] > length:
+            if mask is not None and part.dim() > 1 and part.shape[1] == mask.shape[1]:
+                part = part[:, mask[b].bool()]
+            tokens = not lead.is_floating_point() or name in ("", "inputs_embeds")
+            if tokens and part.dim() <= 3 and part.shape[1] > length:
                 part = part[:, :length]
-            one[name] = part
-        if whole:
-            numbers = one.get("input_ids", one.get("")).cpu().numpy()[0]  # type: ignore[union-attr]
-            ids.append(numbers)
-            named_words = None if tokenizer is None else tokenizer.convert_ids_to_tokens(numbers.tolist())
-            words.append([str(w) for w in named_words or numbers.tolist()])
-        else:
-            words.append([])
-        items.append(one if isinstance(given, Mapping) else one[""])
-    return items, words, ids if whole else None
+            item[name] = part
+        items.append(item if isinstance(batch, Mapping) else item[""])
+    return items
 
 
-def _padded_ids(ids: list[Any] | None) -> Any:
-    """(S, T), every pad its own number so that it equals nothing."""
-    if ids is None:
-        return None
-    length = max(map(len, ids))
-    whole = -1 - np.arange(len(ids) * length).reshape(len(ids), length)
-    for s, numbers in enumerate(ids):
-        whole[s, : len(numbers)] = numbers
-    return whole
+def _repeated(model: nn.Module, records: Records, ids: list[Any] | None) -> tuple[list[Any], Any]:
+    """The sights of texts that are repeated once, for each layer, and their periods.
 
-
-def _said_twice(
-    model: nn.Module, layers: list[AttentionLayer], ids: list[Any] | None, seen: Any, usable: list[int]
-) -> tuple[list[list[Sight]], Any] | None:
-    """Run texts that are repeated once, where tokens have numbers and no layer looks ahead."""
-    if ids is None or not layers:
-        return None
-    for of_text in seen:
-        for k in usable:
-            weights = of_text[k].weights
-            if weights is None or np.triu(weights.max(axis=0), 1).any():
-                return None
-    few = [numbers for numbers in ids[:TWICE] if len(numbers) > 3]
-    if not few:
-        return None
+    There are none unless tokens have numbers and no layer looks ahead.
+    """
+    few = [numbers for numbers in (ids or ())[:TWICE] if len(numbers) > 3]
+    weights = [sight.weights for _, sights in records for sight in sights]
+    if not few or any(w is None or np.triu(w.max(axis=0), 1).any() for w in weights):
+        return [None] * len(records), None
     device = next(model.parameters()).device
-    items = [
-        {"input_ids": torch.tensor(np.concatenate([numbers, numbers]), device=device)[None]}
-        for numbers in few
-    ]
-    again = _seen(model, layers, items)
-    sights: list[list[Any]] = [[of_text[k] for of_text in again] for k in range(len(layers))]
-    return sights, np.array([len(numbers) for numbers in few])
+    items = [{"input_ids": torch.tensor(np.tile(x, 2), device=device)[None]} for x in few]
+    sights = see(model, [layer for layer, _ in records], items)
+    return list(zip(*sights, strict=True)), np.array([len(x) for x in few])

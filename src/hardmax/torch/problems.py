@@ -22,8 +22,8 @@ def problem_of(module: nn.Module, batch: Any) -> Problem:
     The point of the module in it is `hm.torch.point_of`: `hm.loss(problem, point)` is the module's loss.
 
     Args:
-        module: one of the models of `hm.torch`.
-        batch: what the module's ``loss`` takes: a `Corpus` for paper A, `Samples` for paper C, a tuple
+        module: One of the models of `hm.torch`.
+        batch: The argument of the module's ``loss``: a `Corpus` for paper A, `Samples` for paper C, a tuple
             (tokens, labels) or (tokens, queries, labels) for paper B, with a mask after the labels if there
             is one.
 

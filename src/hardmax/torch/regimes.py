@@ -58,12 +58,9 @@ class RegimeInputs:
 
     def to(self, device: str) -> RegimeInputs:
         """Move all tensors to a device."""
-        options = {
-            name: x.to(device) if isinstance(x, torch.Tensor) else x for name, x in self.options.items()
-        }
-        tensors = (self.query, self.key, self.value, self.by_out)
-        q, k, v, by_out = (x.to(device) for x in tensors)
-        return RegimeInputs(q, k, v, by_out, options)
+        moved = {name: x.to(device) for name, x in vars(self).items() if isinstance(x, torch.Tensor)}
+        masks = {name: x.to(device) for name, x in self.options.items() if isinstance(x, torch.Tensor)}
+        return replace(self, **moved, options=self.options | masks)
 
 
 BASE = Regime("base")
@@ -98,12 +95,8 @@ def regimes(full: bool) -> Iterator[Regime]:
         return
     changes = ("mask", "heads", "lengths", "width", "transposed", "scale")
     for content, mask, shape in itertools.product((BASE, *CONTENTS), (BASE, *MASKS), (BASE, *SHAPES)):
-        changed = {
-            name: getattr(part, name)
-            for part in (mask, shape)
-            for name in changes
-            if getattr(part, name) != getattr(BASE, name)
-        }
+        pairs = ((name, getattr(part, name)) for part in (mask, shape) for name in changes)
+        changed = {name: value for name, value in pairs if value != getattr(BASE, name)}
         names = [part.name for part in (content, mask, shape) if part is not BASE]
         yield replace(content, **changed, name=", ".join(names) or BASE.name)
 

@@ -160,16 +160,15 @@ def _attention_forward(
         if causal:
             attention_mask = torch.ones(queries, tokens, dtype=torch.bool, device=query.device).tril()
             causal = False
-        attention_mask = _sum(position_bias, attention_mask)
+        if attention_mask is None:
+            attention_mask = position_bias
+        elif attention_mask.dtype == torch.bool:
+            attention_mask = position_bias.masked_fill(~attention_mask, -torch.inf)
+        else:
+            attention_mask = position_bias + attention_mask
     sink = None if s_aux is None else s_aux.to(query.dtype)
     grouped = query.shape[1] != key.shape[1]
     out = scaled_dot_product_attention(
         query, key, value, attention_mask, dropout, causal, scaling, grouped, sink=sink
     )
     return out.transpose(1, 2).contiguous(), None
-
-
-def _sum(bias: torch.Tensor, mask: torch.Tensor | None) -> torch.Tensor:
-    if mask is None:
-        return bias
-    return bias.masked_fill(~mask, -torch.inf) if mask.dtype == torch.bool else bias + mask

@@ -55,11 +55,9 @@ class VisionTransformer(nn.Module):  # type: ignore[misc]
         self.blocks = nn.ModuleList(_Block(dim, heads, ratio, backward) for _ in range(depth))
         self.norm = nn.LayerNorm(dim)
         self.head = nn.Linear(dim, classes)
-        self._draw(start, torch.Generator().manual_seed(rng))
-
-    def _draw(self, start: Start, chance: torch.Generator) -> None:
         if start not in ("normal", "xavier"):
             raise ValueError(f"start must be 'normal' or 'xavier', got {start!r}")
+        chance = torch.Generator().manual_seed(rng)
         for module in self.modules():
             if isinstance(module, nn.Linear):
                 if start == "xavier":
@@ -67,29 +65,29 @@ class VisionTransformer(nn.Module):  # type: ignore[misc]
                 else:
                     nn.init.trunc_normal_(module.weight, std=0.02, a=-0.04, b=0.04, generator=chance)
                 nn.init.zeros_(module.bias)
-        for each in (self.cls, self.positions):
-            nn.init.trunc_normal_(each, std=0.02, a=-0.04, b=0.04, generator=chance)
+        for parameter in (self.cls, self.positions):
+            nn.init.trunc_normal_(parameter, std=0.02, a=-0.04, b=0.04, generator=chance)
 
-    def _tokens(self, images: torch.Tensor) -> torch.Tensor:
+    def _before_last(self, images: torch.Tensor) -> torch.Tensor:
+        """Tokens after all blocks but the last."""
         cut = F.unfold(images, self.patch, stride=self.patch).transpose(1, 2)  # (n, T, 3 patch^2)
         x = self.patches(cut)
-        return torch.cat([self.cls.expand(len(x), -1, -1), x], dim=1) + self.positions
+        x = torch.cat([self.cls.expand(len(x), -1, -1), x], dim=1) + self.positions
+        for block in self.blocks[:-1]:
+            x = block(x)
+        return x
 
     def forward(self, images: torch.Tensor) -> torch.Tensor:
         """Logits (n, classes) of images (n, 3, size, size)."""
-        x = self._tokens(images)
-        for block in self.blocks[:-1]:
-            x = block(x)
-        x = self.blocks[-1](x, 1)  # the class is read off [CLS], so the last block updates nothing else
+        # The class is read off [CLS], so the last block updates nothing else.
+        x = self.blocks[-1](self._before_last(images), 1)
         return self.head(self.norm(x[:, 0]))
 
     @torch.no_grad()
     def cls_weights(self, images: torch.Tensor) -> torch.Tensor:
         """Attention of [CLS] in the last block, (n, heads, T + 1); its own weight comes first."""
-        x = self._tokens(images)
-        for block in self.blocks[:-1]:
-            x = block(x)
-        q, k, _ = self.blocks[-1].attend.projected(self.blocks[-1].before(x), 1)
+        last = self.blocks[-1]
+        q, k, _ = last.attend.projected(last.before(self._before_last(images)), 1)
         return attention_weights(q, k)[:, :, 0]
 
 
@@ -116,8 +114,8 @@ class _SelfAttention(nn.Module):  # type: ignore[misc]
 
     def projected(self, x: torch.Tensor, first: int | None = None) -> list[torch.Tensor]:
         """Queries (of the ``first`` tokens), keys and values, (n, heads, tokens, width)."""
-        made = (self.query(x[:, :first]), self.key(x), self.value(x))
-        return [each.unflatten(-1, (self.num_heads, -1)).transpose(1, 2) for each in made]
+        projections = (self.query(x[:, :first]), self.key(x), self.value(x))
+        return [part.unflatten(-1, (self.num_heads, -1)).transpose(1, 2) for part in projections]
 
     def forward(self, x: torch.Tensor, first: int | None = None) -> torch.Tensor:
         q, k, v = self.projected(x, first)

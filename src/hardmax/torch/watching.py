@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import csv
 import warnings
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterable
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -33,43 +33,23 @@ PRODUCT = (F.scaled_dot_product_attention, scaled_dot_product_attention)
 
 
 @dataclass(frozen=True, eq=False)
-class Seen:
+class ShownLogits:
     """Logits of one call of an attention layer, -inf where a token is hidden, and those of a learned sink."""
 
     logits: torch.Tensor  # (inputs, heads, queries, tokens)
     sink: torch.Tensor | None = None  # (heads,)
 
 
-@contextmanager
-def captured(
-    layers: Iterable[AttentionLayer],
-    note: Callable[[AttentionLayer, Seen | None], None],
-    max_inputs: int | None = None,
-) -> Iterator[None]:
-    """Pass what every call of the layers inside the block showed to ``note``; None where it showed nothing.
-
-    At most ``max_inputs`` inputs of a batch are looked at.
-    """
-    with ExitStack() as stack:
-        for layer in layers:
-            watcher = _Watcher(partial(note, layer), max_inputs)
-            before = layer.module.register_forward_pre_hook(watcher.before)
-            stack.callback(before.remove)
-            after = layer.module.register_forward_hook(watcher.after, always_call=True)
-            stack.callback(after.remove)
-        yield
-
-
 class _Watcher(TorchFunctionMode):  # type: ignore[misc]
-    """Looks at functions while one layer runs, and reports the first attention."""
+    """Records the first attention of every call of a layer, or None, by functions that run inside it."""
 
-    def __init__(self, note: Callable[[Seen | None], None], max_inputs: int | None) -> None:
+    def __init__(self, note: Callable[[ShownLogits | None], None], max_inputs: int) -> None:
         super().__init__()
         self.note, self.max_inputs, self.inside = note, max_inputs, False
-        self.seen: Seen | None = None
+        self.logits: ShownLogits | None = None
 
     def before(self, module: Any, inputs: Any) -> None:
-        # Nested tensors go through a fused kernel alone, which refuses to be looked at.
+        # Nested tensors go through a fused kernel, which cannot be recorded.
         self.inside = not any(isinstance(x, torch.Tensor) and x.is_nested for x in inputs)
         if self.inside:
             self.__enter__()
@@ -77,24 +57,27 @@ class _Watcher(TorchFunctionMode):  # type: ignore[misc]
     def after(self, module: Any, inputs: Any, output: Any) -> None:
         if self.inside:
             self.__exit__(None, None, None)
-        self.note(self.seen)
-        self.seen, self.inside = None, False
+        self.note(self.logits)
+        self.logits, self.inside = None, False
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
-        if self.seen is None:
+        if self.logits is None:
             with torch.no_grad():
                 if func in PRODUCT:
-                    self.seen = _of_product(self.max_inputs, *args, **kwargs)
+                    self.logits = _of_product(self.max_inputs, *args, **kwargs)
                 elif func is F.multi_head_attention_forward:
-                    self.seen = _of_module(self.max_inputs, args, kwargs)
-                elif func in SOFTMAX:
-                    self.seen = _of_softmax(self.max_inputs, args[0])
+                    self.logits = _of_product(self.max_inputs, *MultiheadCall(*args, **kwargs).projected())
+                elif func in SOFTMAX and args[0].dim() >= 3:
+                    logits = args[0]
+                    while logits.dim() < 4:
+                        logits = logits.unsqueeze(0)
+                    self.logits = ShownLogits(logits[: self.max_inputs])
         return func(*args, **kwargs)
 
 
 def _of_product(
-    most: int | None,
+    most: int,
     query: torch.Tensor,
     key: torch.Tensor,
     value: torch.Tensor,
@@ -104,23 +87,11 @@ def _of_product(
     scale: float | None = None,
     enable_gqa: bool = False,
     sink: torch.Tensor | None = None,
-) -> Seen:
+) -> ShownLogits:
     if query.dim() == 4:
         few = [x[:most] if x is not None and x.dim() == 4 else x for x in (query, key, attn_mask)]
         query, key, attn_mask = few
-    return Seen(attention_logits(query, key, attn_mask, is_causal, scale, enable_gqa), sink)
-
-
-def _of_module(most: int | None, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Seen:
-    return _of_product(most, *MultiheadCall(*args, **kwargs).projected())
-
-
-def _of_softmax(most: int | None, logits: torch.Tensor) -> Seen | None:
-    if logits.dim() < 3:
-        return None
-    while logits.dim() < 4:
-        logits = logits.unsqueeze(0)
-    return Seen(logits[:most])
+    return ShownLogits(attention_logits(query, key, attn_mask, is_causal, scale, enable_gqa), sink)
 
 
 ATTENTION = ("tokens", "sparsity", "top", "entropy", "max_logit", "gap", "sink")
@@ -166,19 +137,19 @@ def watch(
     >>> import torch, hardmax as hm
     >>> model = torch.nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)
     >>> optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    >>> with hm.torch.watch(model, every=2) as seen:
+    >>> with hm.torch.watch(model, every=2) as monitor:
     ...     for _ in range(4):
     ...         model(torch.randn(3, 5, 8)).square().mean().backward()
     ...         optimizer.step()
-    ...         seen.step()
-    >>> seen
+    ...         monitor.step()
+    >>> monitor
     Watch(2 records of 1 layer, 2 heads)
-    >>> seen.table["step"].tolist(), seen.table["head"].tolist()
+    >>> monitor.table["step"].tolist(), monitor.table["head"].tolist()
     ([0, 0, 2, 2], [0, 1, 0, 1])
     """
-    found = attention_layers(model, layers, heads=heads)
+    chosen = attention_layers(model, layers, heads=heads)
     refuse_compiled(model, "watch and train the model itself, and compile it afterwards")
-    return Watch(found, expect.whole("every", every, 1), expect.whole("max_inputs", max_inputs, 1))
+    return Watch(chosen, expect.whole("every", every, 1), expect.whole("max_inputs", max_inputs, 1))
 
 
 class Watch:
@@ -187,20 +158,20 @@ class Watch:
     | column | meaning |
     |---|---|
     | tokens | soft sparsity 1 / sum s^2, the mean over queries: 1 is hard |
-    | sparsity | soft sparsity over the number of tokens that the query sees: 1 is uniform |
+    | sparsity | soft sparsity over the number of visible tokens: 1 is uniform |
     | top, entropy | weight of the top token; entropy of the weights in nats; means over queries |
     | max_logit | largest logit of any query |
-    | gap | largest logit of a query minus its second largest, the mean over queries that see two tokens |
-    | sink | weight of the first token, and of a learned sink, the mean over queries that see two tokens |
+    | gap | largest logit of a query minus its second largest, the mean over queries with two visible tokens |
+    | sink | weight of the first token, and of a learned sink, the mean over queries with two visible tokens |
     | frobenius, nuclear, spectral | norms of W = scale W_K' W_Q, whose logits are x' W z |
     | rank | effective rank: exp of the entropy of its singular values over their sum |
 
     >>> import torch, hardmax as hm
     >>> model = torch.nn.MultiheadAttention(8, 2, batch_first=True)
-    >>> with hm.torch.watch(model) as seen:
+    >>> with hm.torch.watch(model) as monitor:
     ...     _ = model(torch.zeros(1, 4, 8), torch.zeros(1, 4, 8), torch.zeros(1, 4, 8))
-    ...     seen.step()
-    >>> seen.table["sparsity"].tolist(), seen.table["sink"].tolist()
+    ...     monitor.step()
+    >>> monitor.table["sparsity"].tolist(), monitor.table["sink"].tolist()
     ([1.0, 1.0], [0.25, 0.25])
     """
 
@@ -208,7 +179,7 @@ class Watch:
         self.layers, self.every, self.max_inputs, self.steps = layers, every, max_inputs, 0
         self._rows: list[tuple[Any, ...]] = []
         self._writers: list[Any] = []
-        self._told: set[str] = set()
+        self._warned: set[str] = set()
         self._attention: dict[str, np.ndarray] = {}
         self._hooks = ExitStack()
         self._look()
@@ -244,42 +215,47 @@ class Watch:
 
     def _look(self) -> None:
         self._attention = {}
-        self._hooks.enter_context(captured(self.layers, self._note, self.max_inputs))
+        for layer in self.layers:
+            watcher = _Watcher(partial(self._note, layer), self.max_inputs)
+            before = layer.module.register_forward_pre_hook(watcher.before)
+            self._hooks.callback(before.remove)
+            after = layer.module.register_forward_hook(watcher.after, always_call=True)
+            self._hooks.callback(after.remove)
         # W is read before the step changes it: it is the one that the attention was made with.
         self._weights = {layer.name: weight_measures(layer) for layer in self.layers}
 
-    def _note(self, layer: AttentionLayer, seen: Seen | None) -> None:
+    def _note(self, layer: AttentionLayer, logits: ShownLogits | None) -> None:
         if layer.name in self._attention:
             return  # the first forward pass of a step counts
-        if seen is None:
-            self._tell(
-                layer,
-                f"layer {layer.name} hides its attention weights in a fused kernel: only its norms are "
-                "recorded; PyTorch's attention shows them (in transformers attn_implementation='sdpa')",
-            )
+        if logits is not None:
+            self._attention[layer.name] = attention_measures(logits)
             return
-        self._attention[layer.name] = attention_measures(seen)
+        self._warn(
+            layer,
+            f"layer {layer.name} hides its attention weights in a fused kernel: only its norms are "
+            "recorded; PyTorch's attention shows them (in transformers attn_implementation='sdpa')",
+        )
 
     def _record(self) -> None:
         self._hooks.close()
         for layer in self.layers:
             absent = np.full((layer.heads, len(ATTENTION)), np.nan)
-            seen, W = self._attention.get(layer.name, absent), self._weights[layer.name]
-            if len(seen) != layer.heads:
-                seen = absent
+            attention, W = self._attention.get(layer.name, absent), self._weights[layer.name]
+            if len(attention) != layer.heads:
+                attention = absent
             if np.isnan(W).any():
                 what = f"layer {layer.name} has weights that are not finite at step {self.steps}"
-                self._tell(layer, f"{what}: its norms are nan; a smaller rate may help")
+                self._warn(layer, f"{what}: its norms are nan; a smaller rate may help")
             for head in range(layer.heads):
-                numbers = [*seen[head].tolist(), *W[head].tolist()]
+                numbers = [*attention[head].tolist(), *W[head].tolist()]
                 self._rows.append((self.steps, layer.name, head, *numbers))
                 for writer in self._writers:
                     _write(writer, self._rows[-1])
 
-    def _tell(self, layer: AttentionLayer, what: str) -> None:
-        """Once for each layer: training goes on."""
-        if layer.name not in self._told:
-            self._told.add(layer.name)
+    def _warn(self, layer: AttentionLayer, what: str) -> None:
+        """Warn once for each layer: training continues."""
+        if layer.name not in self._warned:
+            self._warned.add(layer.name)
             warnings.warn(what, stacklevel=4)
 
     def callback(self) -> Any:
@@ -289,8 +265,8 @@ class Watch:
             A `transformers.TrainerCallback`. The hooks are removed when training ends.
 
         >>> import torch, hardmax as hm
-        >>> seen = hm.torch.watch(torch.nn.MultiheadAttention(8, 2))
-        >>> type(seen.callback()).__mro__[1].__name__  # for Trainer(..., callbacks=[seen.callback()])
+        >>> monitor = hm.torch.watch(torch.nn.MultiheadAttention(8, 2))
+        >>> type(monitor.callback()).__mro__[1].__name__  # for Trainer(..., callbacks=[monitor.callback()])
         'TrainerCallback'
         """
         from transformers import TrainerCallback
@@ -319,10 +295,10 @@ class Watch:
         ...     def add_scalar(self, tag, value, step):
         ...         if tag.endswith("sink"):
         ...             print(tag, value, step)
-        >>> with hm.torch.watch(model) as seen:
-        ...     seen.log(Writer())
+        >>> with hm.torch.watch(model) as monitor:
+        ...     monitor.log(Writer())
         ...     _ = model(x, x, x)
-        ...     seen.step()
+        ...     monitor.step()
         MultiheadAttention/head 0/sink 0.5 0
         """
         if not hasattr(writer, "add_scalar") and not hasattr(writer, "log"):
@@ -333,7 +309,7 @@ class Watch:
 
     @property
     def table(self) -> dict[str, np.ndarray]:
-        """Columns of equal length; what was not seen is nan."""
+        """Columns of equal length; nan where nothing was recorded."""
         columns = zip(*self._rows, strict=True) if self._rows else ((),) * len(COLUMNS)
         return {name: np.array(column) for name, column in zip(COLUMNS, columns, strict=True)}
 
@@ -342,11 +318,11 @@ class Watch:
 
         >>> import pathlib, tempfile, torch, hardmax as hm
         >>> model, x = torch.nn.MultiheadAttention(4, 1, batch_first=True), torch.ones(1, 2, 4)
-        >>> with hm.torch.watch(model) as seen:
+        >>> with hm.torch.watch(model) as monitor:
         ...     _ = model(x, x, x)
-        ...     seen.step()
+        ...     monitor.step()
         >>> file = pathlib.Path(tempfile.mkdtemp()) / "heads.csv"
-        >>> seen.save(file)
+        >>> monitor.save(file)
         >>> file.read_text().splitlines()[0]
         'step,layer,head,tokens,sparsity,top,entropy,max_logit,gap,sink,frobenius,nuclear,spectral,rank'
         """
@@ -360,11 +336,11 @@ class Watch:
 
         >>> import torch, hardmax as hm
         >>> model, x = torch.nn.MultiheadAttention(4, 1, batch_first=True), torch.ones(1, 2, 4)
-        >>> with hm.torch.watch(model, every=1) as seen:
+        >>> with hm.torch.watch(model, every=1) as monitor:
         ...     for _ in range(2):
         ...         _ = model(x, x, x)
-        ...         seen.step()
-        >>> [axes.get_ylabel() for axes in seen.plot().axes][:2]
+        ...         monitor.step()
+        >>> [axes.get_ylabel() for axes in monitor.plot().axes][:2]
         ['largest logit', 'gap of the top two logits']
         """
         if not self._rows:
@@ -374,9 +350,9 @@ class Watch:
         for place, (name, label) in enumerate(PANELS.items()):
             axes = canvas.add_subplot(2, 3, place + 1)
             for layer in self.layers:
-                own = table["layer"] == layer.name
-                values = table[name][own].reshape(-1, layer.heads)
-                steps = table["step"][own].reshape(-1, layer.heads)[:, 0]
+                rows = table["layer"] == layer.name
+                values = table[name][rows].reshape(-1, layer.heads)
+                steps = table["step"][rows].reshape(-1, layer.heads)[:, 0]
                 (line,) = axes.plot(steps, values.mean(axis=1), label=layer.name, marker=".", lw=1)
                 low, high = values.min(axis=1), values.max(axis=1)
                 axes.fill_between(steps, low, high, color=line.get_color(), alpha=0.15, lw=0)
@@ -400,16 +376,16 @@ def _write(writer: Any, row: tuple[Any, ...]) -> None:
         writer.log(values, step=step)
 
 
-def attention_measures(seen: Seen) -> np.ndarray:
-    """Return (heads, 7), the columns of ATTENTION: means over the queries that see enough tokens."""
-    logits = seen.logits.detach()
+def attention_measures(shown: ShownLogits) -> np.ndarray:
+    """Return (heads, 7), the columns of ATTENTION: means over the queries with enough visible tokens."""
+    logits = shown.logits.detach()
     # Masks hide a token by -inf or by the least number of the dtype.
     logits = logits.masked_fill(logits <= torch.finfo(logits.dtype).min / 2, -torch.inf).float()
     tokens = logits.shape[-1]
     visible = torch.isfinite(logits).sum(dim=-1)  # (inputs, heads, queries)
     highest = logits.topk(min(2, tokens), dim=-1).values
-    if seen.sink is not None:
-        column = seen.sink.detach().float()[:, None, None].expand(*logits.shape[:-1], 1)
+    if shown.sink is not None:
+        column = shown.sink.detach().float()[:, None, None].expand(*logits.shape[:-1], 1)
         logits = torch.cat([logits, column], dim=-1)
     s = logits.softmax(dim=-1)
     sink = s[..., 0] + s[..., tokens:].sum(dim=-1)
@@ -417,12 +393,12 @@ def attention_measures(seen: Seen) -> np.ndarray:
     square = s.square().sum(dim=-1)
     entropy = -torch.special.xlogy(s, s).sum(dim=-1)
     gap = highest[..., 0] - highest[..., -1]
-    found, several = (visible > 0) & (square > 0), visible > 1
+    some, several = (visible > 0) & (square > 0), visible > 1
 
     def mean(x: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
         return torch.where(rows, x, torch.nan).double().nanmean(dim=(0, 2))
 
-    columns = [mean(x, found) for x in (1 / square, 1 / square / visible, s.amax(dim=-1), entropy)]
+    columns = [mean(x, some) for x in (1 / square, 1 / square / visible, s.amax(dim=-1), entropy)]
     largest = torch.where(visible > 0, highest[..., 0], -torch.inf).amax(dim=(0, 2)).double()
     columns += [largest, mean(gap, several), mean(sink, several)]
     return torch.stack(columns, dim=1).cpu().numpy()

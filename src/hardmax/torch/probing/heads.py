@@ -1,8 +1,8 @@
-"""One head, probed: how hard it is, how close to its max margin, what chance would give, its name.
+"""Measurements on one head: hardness, closeness to its max margin compared with chance, kind.
 
 Chance is a head rotated at random, W O with O a rotation of the whitened query space: its queries have the
-mean and the covariance of the head's, its keys are the head's, and what the one had to do with the other is
-gone. The mean stays, so that a head that sends all queries to one token is compared with others that do so.
+mean and the covariance of the head's, and its keys are the head's, but queries and keys are unrelated. The
+mean stays, so that a head that sends all queries to one token is compared with others that do so.
 """
 
 from __future__ import annotations
@@ -171,10 +171,8 @@ def scores(weights: Floats, visible: Bools, ids: Ints | None = None) -> dict[str
         "last": (token == last) & (query < last),
         "previous": (token == query - 1) & (query > 1),
         "next": (token == query + 1) & (query + 1 < last),
-        "same": token == query,
+        "same": (token == query) | (False if ids is None else ids[:, :, None] == ids[:, None, :]),
     }
-    if ids is not None:
-        where["same"] = where["same"] | (ids[:, :, None] == ids[:, None, :])
     means = {}
     for name, spots in where.items():
         spots = spots & visible
@@ -185,7 +183,7 @@ def scores(weights: Floats, visible: Bools, ids: Ints | None = None) -> dict[str
 
 
 def induction(weights: Floats, visible: Bools, period: Ints) -> float:
-    """Compute the weight on what followed a token before, in texts that repeat after ``period[s]`` tokens."""
+    """Compute the weight on the token that followed a token before, in texts of period ``period[s]``."""
     total, count = 0.0, 0
     for s, step in enumerate(period):
         length = int(visible[s].any(axis=1).sum())
@@ -197,9 +195,9 @@ def induction(weights: Floats, visible: Bools, period: Ints) -> float:
     return total / count if count else np.nan
 
 
-def named(found: dict[str, float]) -> tuple[str, ...]:
+def main_kinds(kinds: dict[str, float]) -> tuple[str, ...]:
     """Return the kinds with half of the weight or more, largest first: a head may be of several kinds."""
-    return tuple(sorted((kind for kind in found if found[kind] >= LEAST), key=lambda kind: -found[kind]))
+    return tuple(sorted((kind for kind in kinds if kinds[kind] >= LEAST), key=lambda kind: -kinds[kind]))
 
 
 QUANTILE = 0.1  # of row margins: the smallest one is noise
@@ -230,13 +228,14 @@ class Closeness:
         """Separability is generic here: of independent queries, or of fewer rows than twice their rank.
 
         Where queries are independent, W z_i may be chosen one by one, so every selection of exposed keys is
-        separable; that the keys are exposed is what the head itself shows.
+        separable; the head itself shows that the keys are exposed.
         """
         return self.margin.status != "infeasible" and (self.independent or self.rows < 2 * self.rank)
 
 
-def closeness(found: Choices, bilinear: Floats, rows: QueryRows) -> Closeness:
-    """Measure a head with these bilinear logits on the rows of its selection."""
+def closeness(inputs: Inputs, choice: Choices, bilinear: Floats, queries: Ints) -> Closeness:
+    """Measure a head with these bilinear logits on the rows of its choice for some queries."""
+    rows = rows_of(inputs, queries, choice.top.ravel()[queries])
     gram = rows.gram()
     along = rows.gaps(bilinear)
     span = span_of(gram)
@@ -246,14 +245,13 @@ def closeness(found: Choices, bilinear: Floats, rows: QueryRows) -> Closeness:
     if best.margin > 0 and size > 0:
         efficiency = float(np.quantile(along, QUANTILE)) / (size * best.margin)
         cosine = float(best.weights @ along) / (size * best.squared**0.5)
-    agreement, chance = held_out(found, rows, gram)
-    among = rows.inputs.query_gram[np.ix_(rows.queries, rows.queries)]
-    independent = span_of(among).rank == len(rows.queries)
-    counts = len(rows.queries), rows.count, span.rank
+    agreement, chance = held_out(choice, rows, gram)
+    independent = span_of(inputs.query_gram[np.ix_(queries, queries)]).rank == len(queries)
+    counts = len(queries), rows.count, span.rank
     return Closeness(*counts, independent, best, efficiency, cosine, agreement, chance, rows)
 
 
-def held_out(found: Choices, rows: QueryRows, gram: Floats) -> tuple[float, float]:
+def held_out(choice: Choices, rows: QueryRows, gram: Floats) -> tuple[float, float]:
     """Test W_mm of half of the texts on the other half, both ways; return its accuracy and that of chance."""
     per, odd = rows.inputs.length, np.arange(rows.inputs.texts) % 2 == 1
     right, count, blind = 0, 0, 0.0
@@ -266,7 +264,7 @@ def held_out(found: Choices, rows: QueryRows, gram: Floats) -> tuple[float, floa
         if not best.margin > 0:
             continue
         picked, options = picks(train, best.weights, test)
-        right += int((picked == found.top.ravel()[test]).sum())
+        right += int((picked == choice.top.ravel()[test]).sum())
         count += len(test)
         blind += float((1.0 / options).sum())
     return (right / count, blind / count) if count else (np.nan, np.nan)
@@ -290,7 +288,7 @@ def nuclear(best: Margin, rows: QueryRows) -> dict[str, float] | None:
     """Compute |W_mm| in the nuclear norm, and an interval for the max margin in that norm.
 
     W_mm (margin 1) shows a margin of 1/|W_mm|_*; its weights l bound every other by |sum l_j R_j|_2 / sum
-    l_j, the dual norm. Singular values come from Gram matrices of queries and of what W_mm gathers for each.
+    l_j, the dual norm. Singular values come from Gram matrices of queries and of their gathered keys.
     """
     if not best.margin > 0 or rows.inputs.angles is not None:
         return None
@@ -311,7 +309,7 @@ def nuclear(best: Margin, rows: QueryRows) -> dict[str, float] | None:
 
 
 NULL = 99  # rotated heads
-FEWEST = 4  # hard queries, below which a margin says nothing
+FEWEST = 4  # hard queries that a margin needs
 STATISTICS = ("efficiency", "cosine", "agreement")
 
 
@@ -359,7 +357,7 @@ class Selected:
     random: Against | None
     separable: float
     nuclear_margin: tuple[float, float] | None  # the interval of the largest
-    nuclear_reached: float  # what the head has, by its quantile
+    nuclear_reached: float  # the margin of the head, by its quantile
 
     @property
     def feasible(self) -> bool | None:
@@ -402,7 +400,7 @@ class ProbedHead:
     @property
     def named(self) -> tuple[str, ...]:
         """Kinds of heads that are known, as far as it is one."""
-        return named(self.kinds)
+        return main_kinds(self.kinds)
 
     @property
     def hard_share(self) -> float:
@@ -464,57 +462,50 @@ def probe_selection(
     """Compare the problems with and without first token and self with the same rotated heads."""
     inputs = head.inputs
     logits = head.bilinear(inputs.z @ head.query_factor.T)
-    views, real = {"all": head, "inner": head.inner}, {}
+    views = {"all": head, "inner": head.inner}
+    real: dict[str, Closeness] = {}
     for kind, view in views.items():
         choice = choices(view.inputs, view.logits)
         queries = hard_queries(choice, settings.queries, HARD)
         if len(queries) >= FEWEST:
-            real[kind] = _closeness(view, choice, logits, queries)
+            real[kind] = closeness(view.inputs, choice, logits, queries)
     null: dict[str, list[Closeness]] = {kind: [] for kind in real}
     rng = np.random.default_rng([settings.seed, *place])
-    for theirs in rotated(head, rng, settings.null if real else 0):
-        bilinear = head.bilinear(theirs)
-        for kind, mine in real.items():
+    for random_queries in rotated(head, rng, settings.null if real else 0):
+        bilinear = head.bilinear(random_queries)
+        for kind, reference in real.items():
             view = views[kind]
             choice = choices(view.inputs, view.masked(bilinear))
-            hardest = hard_queries(choice, mine.queries, 0.0)
-            if len(hardest) >= FEWEST:
-                null[kind].append(_closeness(view, choice, bilinear, hardest))
+            queries = hard_queries(choice, reference.queries, 0.0)
+            if len(queries) >= FEWEST:
+                null[kind].append(closeness(view.inputs, choice, bilinear, queries))
     selected = {kind: _selected(views[kind], real[kind], null[kind], logits, rng, settings) for kind in real}
     return {kind: selected.get(kind) for kind in views}
-
-
-def _closeness(head: HeadWeights, found: Choices, bilinear: Floats, queries: Ints) -> Closeness:
-    return closeness(found, bilinear, rows_of(head.inputs, queries, found.top.ravel()[queries]))
 
 
 def _selected(
     head: HeadWeights,
     real: Closeness,
     null: list[Closeness],
-    own: Floats,
+    logits: Floats,
     rng: np.random.Generator,
     settings: ProbeSettings,
 ) -> Selected:
     rows, per = real.problem, head.inputs.length
-    against: dict[str, Against] = {}
-    for statistic in STATISTICS:
-        values = np.array([getattr(one, statistic) for one in null])
-        against[statistic] = Against.of(getattr(real, statistic), values)
-    margins = []
-    for _ in range(settings.null // 5):
-        drawn = rows_of(head.inputs, rows.queries, random_tokens(head.inputs, rows.queries, rng))
-        margins.append(margin_of(drawn, drawn.gram()).margin)
-    drawn_margins = np.array(margins)
-    finite = drawn_margins[~np.isnan(drawn_margins)]
+    against = {
+        name: Against.of(getattr(real, name), np.array([getattr(one, name) for one in null]))
+        for name in STATISTICS
+    }
+    tokens = (random_tokens(head.inputs, rows.queries, rng) for _ in range(settings.null // 5))
+    draws = (rows_of(head.inputs, rows.queries, selected) for selected in tokens)
+    margins = np.array([margin_of(draw, draw.gram()).margin for draw in draws])
+    finite = margins[~np.isnan(margins)]
     bound = nuclear(real.margin, rows)
-    reached = float(np.quantile(rows.gaps(own), QUANTILE)) / head.nuclear
-    farkas: tuple[tuple[int, int, int, float], ...] = ()
-    if real.margin.farkas is not None:
-        used = np.flatnonzero(real.margin.farkas)
-        text, query, token = rows.query[used] // per, rows.query[used] % per, rows.minus[used] % per
-        weight = real.margin.farkas[used]
-        farkas = tuple(zip(text.tolist(), query.tolist(), token.tolist(), weight.tolist(), strict=True))
+    reached = float(np.quantile(rows.gaps(logits), QUANTILE)) / head.nuclear
+    cancel = np.zeros(0) if real.margin.farkas is None else real.margin.farkas
+    used = np.flatnonzero(cancel)
+    columns = (rows.query[used] // per, rows.query[used] % per, rows.minus[used] % per, cancel[used])
+    farkas = tuple(zip(*(column.tolist() for column in columns), strict=True))
     return Selected(
         real.queries,
         real.rows,
@@ -525,7 +516,7 @@ def _selected(
         farkas,
         real.chance,
         against,
-        Against.of(real.margin.margin, drawn_margins) if margins else None,
+        Against.of(real.margin.margin, margins) if margins.size else None,
         float((finite > 0).mean()) if finite.size else np.nan,
         None if bound is None else (bound["low"], bound["high"]),
         reached,

@@ -25,10 +25,10 @@ TWINS = 1e-5  # tokens nearer than this share of their length are one token: mod
 
 @dataclass(frozen=True, eq=False)
 class Inputs:
-    """Tokens and queries of a layer (of a head where positions rotate), shared by what looks at them.
+    """Tokens and queries of a layer (of a head where positions rotate), shared by the heads.
 
-    ``x`` (S, T, d), ``z`` (S, T, e); ``visible[s, i, t]``: query i of text s may look at token t. Where
-    ``angles`` are given, rows are those of the lift x (x) z (x) (cos, sin of theta_f (i - t)).
+    ``x`` (S, T, d), ``z`` (S, T, e); ``visible[s, i, t]``: query i of text s may attend to token t. With
+    ``angles``, rows are those of the lift x (x) z (x) (cos, sin of theta_f (i - t)).
     """
 
     x: Floats
@@ -40,8 +40,7 @@ class Inputs:
     def inner(self) -> Inputs:
         """The inputs without the first token and without the query's own."""
         place = np.arange(self.length)
-        visible = self.visible & (place > 0) & (place[:, None] != place)
-        inner = replace(self, visible=visible)
+        inner = replace(self, visible=self.visible & (place > 0) & (place[:, None] != place))
         for shared in ("token_gram", "query_gram", "twin", "whitened"):  # tokens and queries are the same
             inner.__dict__[shared] = getattr(self, shared)
         return inner
@@ -115,16 +114,16 @@ class HeadWeights:
     """One head: W = W_K' W_Q by its factors, ``scale`` inside W_Q, and fixed terms of the logits.
 
     ``offsets[s, i, t]`` are additive position terms. A head that is not bilinear in x and z (its queries or
-    keys are normalized) has the logits given, and only its hardness is known.
+    keys are normalized) has the logarithms of its weights as logits, and only its hardness is known.
     """
 
     inputs: Inputs
     key_factor: Floats  # W_K (h, d)
     query_factor: Floats  # scale W_Q (h, e)
     offsets: Floats | None = None
-    given: Floats | None = None  # logits of a head that is not bilinear
+    logits_of_weights: Floats | None = None  # of a head that is not bilinear
     why: str = ""  # it is not
-    weights: tuple[Floats, Floats] | None = None  # factors of the matrix whose norms are told, if another
+    weights: tuple[Floats, Floats] | None = None  # factors of the matrix whose norms are reported, if another
 
     @cached_property
     def keys(self) -> Floats:
@@ -133,9 +132,9 @@ class HeadWeights:
 
     @cached_property
     def logits(self) -> Floats:
-        """(S, T, T), -inf where a query cannot look."""
-        if self.given is not None:
-            return np.where(self.inputs.visible, self.given, -np.inf)
+        """(S, T, T), -inf at hidden tokens."""
+        if self.logits_of_weights is not None:
+            return np.where(self.inputs.visible, self.logits_of_weights, -np.inf)
         return self.masked(self.bilinear(self.inputs.z @ self.query_factor.T))
 
     @property
@@ -146,7 +145,7 @@ class HeadWeights:
         return inner
 
     def masked(self, bilinear: Floats) -> Floats:
-        """Compute logits from their bilinear part: add position terms, and -inf where a query cannot look."""
+        """Compute logits from their bilinear part: add position terms, and -inf at hidden tokens."""
         logits = bilinear if self.offsets is None else bilinear + self.offsets
         return np.where(self.inputs.visible, logits, -np.inf)
 
@@ -181,9 +180,9 @@ def singular_values(key: Floats, query: Floats) -> Floats:
     return np.asarray(np.linalg.svd(R, compute_uv=False))
 
 
-def softmax(logits: Floats) -> Floats:
-    """Compute the weights of logits (S, T, T); zero where a query sees no token."""
-    peak = logits.max(axis=2, keepdims=True)
+def softmax(logits: Floats, peak: Floats | None = None) -> Floats:
+    """Compute the weights of logits (S, T, T); zero if all tokens are hidden."""
+    peak = logits.max(axis=2, keepdims=True) if peak is None else peak
     weights = np.exp(logits - np.where(np.isfinite(peak), peak, 0.0))
     total = weights.sum(axis=2, keepdims=True)
     return np.divide(weights, total, out=np.zeros_like(weights), where=total > 0)
@@ -205,8 +204,8 @@ QUERIES = 64
 class Choices:
     """The choice of every query: its top token, the gap to the next in nats, its weight, the entropy.
 
-    Twins count as one token. Arrays are (S, T); a query that sees fewer than two different tokens has a gap
-    of nan.
+    Twins count as one token. Arrays are (S, T); the gap of a query with fewer than two
+    different tokens is nan.
     """
 
     top: Ints
@@ -231,10 +230,7 @@ def choices(inputs: Inputs, logits: Floats) -> Choices:
     with np.errstate(invalid="ignore"):
         gap = order[..., -1] - order[..., -2]
     gap[~np.isfinite(gap)] = np.nan
-    peak = np.where(np.isfinite(order[..., -1:]), order[..., -1:], 0.0)
-    weights = np.exp(logits - peak)
-    total = weights.sum(axis=2, keepdims=True)
-    weights = np.divide(weights, total, out=np.zeros_like(weights), where=total > 0)
+    weights = softmax(logits, order[..., -1:])
     grouped = weights
     if not inputs.representative.all():
         grouped = np.zeros_like(weights)
@@ -266,9 +262,8 @@ class QueryRows:
 
     def products(self, query: Ints, plus: Ints, minus: Ints) -> Floats:
         """Compute inner products of the rows with others; ``minus`` -1 means no rival."""
-        i, length = self.inputs, self.inputs.length
-        sides = (self.query, self.plus, self.minus, query, plus, minus)
-        return row_products(*sides, i.token_gram, i.query_gram, i.turn, length)
+        i, sides = self.inputs, (self.query, self.plus, self.minus, query, plus, minus)
+        return row_products(*sides, i.token_gram, i.query_gram, i.turn, i.length)
 
     def gaps(self, logits: Floats) -> Floats:
         """Compute the gap of each row from bilinear logits (S, T, T)."""
@@ -276,11 +271,10 @@ class QueryRows:
         flat = logits.reshape(-1, length)
         return flat[self.query, self.plus % length] - flat[self.query, self.minus % length]
 
-    def of_texts(self, wanted: Bools) -> QueryRows:
+    def of_texts(self, texts: Bools) -> QueryRows:
         """Return the rows of some texts."""
-        per = self.inputs.length
-        rows = wanted[self.query // per]
-        queries = self.queries[wanted[self.queries // per]]
+        rows = texts[self.query // self.inputs.length]
+        queries = self.queries[texts[self.queries // self.inputs.length]]
         return QueryRows(self.inputs, queries, self.query[rows], self.plus[rows], self.minus[rows])
 
     def constraints(self) -> Constraints:
@@ -290,9 +284,9 @@ class QueryRows:
         return Constraints.pairs(table, self.plus, self.minus, right=right, right_of=self.query)
 
 
-def hard_queries(found: Choices, count: int | None, least: float = HARD) -> Ints:
+def hard_queries(choice: Choices, count: int | None, least: float = HARD) -> Ints:
     """Return flat places of the queries with the largest gaps, at most ``count``, of at least ``least``."""
-    flat = np.where(np.isnan(found.gap), -np.inf, found.gap).ravel()
+    flat = np.where(np.isnan(choice.gap), -np.inf, choice.gap).ravel()
     order = np.argsort(-flat, kind="stable")
     order = order[(flat[order] >= least) & np.isfinite(flat[order])]
     return np.sort(order[:count])

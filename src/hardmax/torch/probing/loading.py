@@ -1,20 +1,20 @@
 """Models from files, as plain tensors: a folder of `transformers` (safetensors), or a GGUF file of a Llama.
 
-Nothing that could hold code is read: no pickles, no code of a repository, no network. A config and an index
-come from strangers. Weights are read from safetensors files inside the folder only, a config may declare no
-more than these files contain, and settings that choose code are dropped. The header of a GGUF file is walked
-once so that no count in it leads beyond the end of the file.
+Nothing that could hold code is read: no pickles, no code of a repository, no network. Configs and indices are
+not trusted. Weights are read from safetensors files inside the folder only, a config may declare no more than
+these files contain, and settings that choose code are dropped. The header of a GGUF file is walked once so
+that no count in it leads beyond the end of the file.
 """
 
 from __future__ import annotations
 
-import mmap
+import math
 import os
 import re
 import struct
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -40,20 +40,20 @@ LAYERS = {
 
 
 def load(path: str | Path) -> tuple[nn.Module, Any]:
-    """Load a model and its tokenizer; a ValueError names what a folder or file lacks."""
+    """Load a model and its tokenizer; a ValueError names the missing part of a folder or file."""
     place = Path(path)
-    if not place.exists():
-        raise FileNotFoundError(2, "No such file or directory", str(place))
     if place.is_dir():
         return _folder(place)
     with place.open("rb") as file:
-        begins = file.read(4)
-    if begins != b"GGUF":
+        magic = file.read(4)
+    if magic != b"GGUF":
         raise ValueError(
             f"{place} must be a GGUF file or a folder with config.json and *.safetensors, got neither; "
             "pickled weights (.bin, .pt) are never opened, save them as safetensors"
         )
-    return _gguf(place)
+    with reading(f"{place} must be a whole GGUF file of a Llama", passed=ModuleNotFoundError):
+        check_header(place)
+        return _llama(place)
 
 
 def _folder(place: Path) -> tuple[nn.Module, Any]:
@@ -89,108 +89,97 @@ def _folder_tokenizer(place: Path, config: Any) -> Any:
     return tokenizer
 
 
-def _gguf(place: Path) -> tuple[nn.Module, Any]:
-    """A Llama: dequantized tensors in the places where transformers has them."""
-    from gguf import GGUFReader
-
-    with reading(f"{place} must be a whole GGUF file"):
-        check_header(place)
-        reader = GGUFReader(place)
-        of = {name: field.contents() for name, field in reader.fields.items()}
-    kind = of.get("general.architecture")
-    if kind != "llama":
-        raise ValueError(
-            f"{place} must be a GGUF file of the architecture llama, got {kind!r:.60}; "
-            "convert it to safetensors"
-        )
-    with reading(f"{place} must be a whole GGUF file of a Llama", passed=ModuleNotFoundError):
-        return _llama(place, of, reader.tensors)
-
-
 class Unfit(ValueError):
     """Settings of a file that do not fit its tensors; the message is for the user as it is."""
 
 
-def _llama(place: Path, of: dict[str, Any], tensors: Any) -> tuple[nn.Module, Any]:
-    from gguf import dequantize
-    from transformers import LlamaConfig, LlamaModel
+def _llama(place: Path) -> tuple[nn.Module, Any]:
+    """A Llama: dequantized tensors in the places where transformers has them."""
+    from gguf import GGUFReader, dequantize
+    from transformers import LlamaModel
 
-    if sum(tensor.n_bytes for tensor in tensors) > place.stat().st_size:
+    reader = GGUFReader(place)
+    settings = {name: field.contents() for name, field in reader.fields.items()}
+    kind = settings.get("general.architecture")
+    if kind != "llama":
+        raise Unfit(
+            f"{place} must be a GGUF file of the architecture llama, got {kind!r:.60}; "
+            "convert it to safetensors"
+        )
+    if sum(tensor.n_bytes for tensor in reader.tensors) > place.stat().st_size:
         raise Unfit(f"{place} must hold its tensors one after the other, got some that share; fetch it again")
     weights = {
         tensor.name: torch.from_numpy(np.array(dequantize(tensor.data, tensor.tensor_type), dtype=np.float32))
-        for tensor in tensors
+        for tensor in reader.tensors
     }
-    words = of["tokenizer.ggml.tokens"]
-    first = weights["token_embd.weight"]
-    heads = _whole(place, of, "llama.attention.head_count", first.shape[1])
-    keys = _whole(place, of, "llama.attention.head_count_kv", heads, heads)
-    layers = _whole(place, of, "llama.block_count", len(weights))
-    wide = weights["blk.0.ffn_gate.weight"].shape[0]
-    _same(place, of, "llama.embedding_length", first.shape[1])
-    _same(place, of, "llama.feed_forward_length", wide)
-    if len(words) != first.shape[0]:
+    config = _llama_config(place, settings, weights)
+    state = {
+        "embed_tokens.weight": weights["token_embd.weight"],
+        "norm.weight": weights["output_norm.weight"],
+    }
+    paired = {"attn_q": config.num_attention_heads, "attn_k": config.num_key_value_heads}
+    for n in range(config.num_hidden_layers):
+        for ours, theirs in LAYERS.items():
+            tensor = weights[f"blk.{n}.{ours}.weight"]
+            state[f"layers.{n}.{theirs}.weight"] = (
+                unpaired(tensor, paired[ours]) if ours in paired else tensor
+            )
+    model = LlamaModel(config)
+    model.load_state_dict(state, strict=True)
+    check_finite(place, model)
+    return model.eval(), _gguf_tokenizer(settings, settings["tokenizer.ggml.tokens"])
+
+
+def _llama_config(place: Path, settings: dict[str, Any], weights: dict[str, torch.Tensor]) -> Any:
+    """Return the configuration of a plain Llama whose settings fit its tensors."""
+    from transformers import LlamaConfig
+
+    def number(name: str, what: str, fits: Callable[[Any], bool], default: Any = None) -> Any:
+        value = settings.get(f"llama.{name}", default)
+        if isinstance(value, bool) or not isinstance(value, int | float) or not fits(value):
+            raise Unfit(f"{place} must have llama.{name} {what}, got {value!r:.60}; fetch it again")
+        return value
+
+    def whole(name: str, most: int, default: Any = None) -> int:
+        what = f"as an integer from 1 to {most}"
+        return number(name, what, lambda x: isinstance(x, int) and 1 <= x <= most, default)
+
+    def positive(name: str, default: Any = None) -> float:
+        return float(number(name, "as a positive number", lambda x: 0 < x < float("inf"), default))
+
+    words = settings["tokenizer.ggml.tokens"]
+    embeddings = weights["token_embd.weight"]
+    width, inner_width = embeddings.shape[1], weights["blk.0.ffn_gate.weight"].shape[0]
+    heads = whole("attention.head_count", width)
+    key_heads = whole("attention.head_count_kv", heads, heads)
+    layers = whole("block_count", len(weights))
+    for name, size in (("embedding_length", width), ("feed_forward_length", inner_width)):
+        number(name, f"= {size}, as its tensors", size.__eq__)
+    if len(words) != len(embeddings):
         raise Unfit(
-            f"{place} must have a token for each of its {first.shape[0]} embeddings, got {len(words)}; "
+            f"{place} must have a token for each of its {len(embeddings)} embeddings, got {len(words)}; "
             "fetch it again"
         )
     used = {f"blk.{n}.{ours}.weight" for n in range(layers) for ours in LAYERS}
     other = sorted(set(weights) - used - {"token_embd.weight", "output_norm.weight", "output.weight"})
-    scaling = of.get("llama.rope.scaling.type", "none")
+    scaling = settings.get("llama.rope.scaling.type", "none")
     if other or scaling != "none":
         what = f"the tensor {other[0]!r:.60}" if other else f"rotary positions scaled by {scaling!r:.60}"
         raise Unfit(f"{place} must be a plain Llama, got {what}; convert it to safetensors")
-    config = LlamaConfig(
+    return LlamaConfig(
         vocab_size=len(words),
-        hidden_size=first.shape[1],
-        intermediate_size=wide,
+        hidden_size=width,
+        intermediate_size=inner_width,
         num_hidden_layers=layers,
         num_attention_heads=heads,
-        num_key_value_heads=keys,
-        max_position_embeddings=_whole(place, of, "llama.context_length", 2**31, 2048),
-        rms_norm_eps=_positive(place, of, "llama.attention.layer_norm_rms_epsilon"),
-        rope_parameters={
-            "rope_type": "default",
-            "rope_theta": _positive(place, of, "llama.rope.freq_base", 10000.0),
-        },
+        num_key_value_heads=key_heads,
+        max_position_embeddings=whole("context_length", 2**31, 2048),
+        rms_norm_eps=positive("attention.layer_norm_rms_epsilon"),
+        rope_parameters={"rope_type": "default", "rope_theta": positive("rope.freq_base", 10000.0)},
         attn_implementation="eager",
         bos_token_id=None,
         eos_token_id=None,
     )
-    state = {"embed_tokens.weight": first, "norm.weight": weights["output_norm.weight"]}
-    for n in range(layers):
-        for ours, theirs in LAYERS.items():
-            tensor = weights[f"blk.{n}.{ours}.weight"]
-            if ours in ("attn_q", "attn_k"):
-                tensor = unpaired(tensor, heads if ours == "attn_q" else keys)
-            state[f"layers.{n}.{theirs}.weight"] = tensor
-    model = LlamaModel(config)
-    model.load_state_dict(state, strict=True)
-    check_finite(place, model)
-    return model.eval(), _tokenizer(of, words)
-
-
-def _whole(place: Path, of: dict[str, Any], name: str, most: int, default: Any = None) -> int:
-    value = of.get(name, default)
-    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most:
-        raise Unfit(
-            f"{place} must have {name} as an integer from 1 to {most}, got {value!r:.60}; fetch it again"
-        )
-    return value
-
-
-def _same(place: Path, of: dict[str, Any], name: str, size: int) -> None:
-    if of.get(name) != size:
-        raise Unfit(
-            f"{place} must have {name} = {size}, as its tensors, got {of.get(name)!r:.60}; fetch it again"
-        )
-
-
-def _positive(place: Path, of: dict[str, Any], name: str, default: Any = None) -> float:
-    value = of.get(name, default)
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < float("inf"):
-        raise Unfit(f"{place} must have {name} as a positive number, got {value!r:.60}; fetch it again")
-    return float(value)
 
 
 def unpaired(weight: torch.Tensor, heads: int) -> torch.Tensor:
@@ -198,37 +187,24 @@ def unpaired(weight: torch.Tensor, heads: int) -> torch.Tensor:
     return weight.unflatten(0, (heads, -1, 2)).transpose(1, 2).flatten(0, 2).contiguous()
 
 
-class Spelled:
-    """A tokenizer of the library `tokenizers`, called as those of transformers are."""
-
-    def __init__(self, inner: Any, first: int | None) -> None:
-        self.inner, self.first = inner, first
-
-    def __call__(self, text: str) -> dict[str, list[int]]:
-        """Return the numbers of the tokens of a text."""
-        ids = self.inner.encode(text).ids
-        return {"input_ids": ids if self.first is None else [self.first, *ids]}
-
-    def convert_ids_to_tokens(self, ids: list[int]) -> list[str]:
-        """Return the tokens as they are spelled."""
-        return [self.inner.id_to_token(number) for number in ids]
-
-
-def _tokenizer(of: dict[str, Any], words: list[str]) -> Any:
+def _gguf_tokenizer(settings: dict[str, Any], words: list[str]) -> Any:
     """Byte-level pairs, as GGUF keeps them; None for other kinds, whose texts must come as numbers."""
-    if of.get("tokenizer.ggml.model") != "gpt2":
+    if settings.get("tokenizer.ggml.model") != "gpt2":
         return None
-    from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors
+    from transformers import PreTrainedTokenizerFast
 
-    pairs = [tuple(merge.split(" ", 1)) for merge in of["tokenizer.ggml.merges"]]
+    pairs = [tuple(merge.split(" ", 1)) for merge in settings["tokenizer.ggml.merges"]]
     inner = Tokenizer(models.BPE({word: n for n, word in enumerate(words)}, pairs))
-    digits = (
-        [pre_tokenizers.Digits(individual_digits=True)] if of.get("tokenizer.ggml.pre") == "smollm" else []
-    )
+    smollm = settings.get("tokenizer.ggml.pre") == "smollm"
+    digits = [pre_tokenizers.Digits(individual_digits=True)] if smollm else []
     inner.pre_tokenizer = pre_tokenizers.Sequence([*digits, pre_tokenizers.ByteLevel(add_prefix_space=False)])
     inner.decoder = decoders.ByteLevel()
-    first = of.get("tokenizer.ggml.bos_token_id") if of.get("tokenizer.ggml.add_bos_token") else None
-    return Spelled(inner, first)
+    first = settings.get("tokenizer.ggml.bos_token_id")
+    if first is not None and settings.get("tokenizer.ggml.add_bos_token"):
+        marker = {"id": "first", "ids": [first], "tokens": ["first"]}
+        inner.post_processor = processors.TemplateProcessing(["first", "$A"], special_tokens=[marker])
+    return PreTrainedTokenizerFast(tokenizer_object=inner)
 
 
 def read_texts(path: str | os.PathLike[str]) -> list[str]:
@@ -256,9 +232,11 @@ def read_texts(path: str | os.PathLike[str]) -> list[str]:
 WEIGHTS = "model.safetensors"
 INDEX = "model.safetensors.index.json"
 SAVED = "save it with save_pretrained, or fetch it again"
+QUANTIZED = ("quantization_config", "compression_config")
 # Settings that choose code, kernels, files or devices instead of describing the architecture; so do all whose
 # name begins with an underscore. Labels belong to classifiers, whose last layer is never built.
 DROPPED = {
+    *QUANTIZED,
     "adapter_kwargs",
     "attn_implementation",
     "auto_map",
@@ -283,7 +261,6 @@ DROPPED = {
     "use_pretrained_backbone",
     "use_timm_backbone",
 }
-QUANTIZED = ("quantization_config", "compression_config")
 # Names of settings that count modules, as num_hidden_layers, n_layer, encoder_layers, depths.
 COUNTS = re.compile(r"(?!max_)(.*_)?(n?layers?|blocks|depths?|stages|experts)$")
 SLACK = 2**20  # numbers that a model may have beyond twice those of the files, as a new pooler of BERT
@@ -291,17 +268,18 @@ BUFFERS = 2**24  # numbers in buffers that no file contains, as causal masks and
 
 
 def inside(place: Path, name: Any, suffix: str, owner: str = "") -> Path:
-    """Return the path of a file of the folder, links resolved; refuse every other."""
+    """Return the path of a file of the folder, links resolved; raise for every other."""
     whose = f"{owner} must name" if owner else f"{place} must hold"
     if not isinstance(name, str) or not name.endswith(suffix):
         raise ValueError(
             f"{whose} *{suffix} files of the folder, got {name!r:.80}; save the model as safetensors"
         )
     try:
-        target = (place / name).resolve(strict=True)
+        home = place.resolve()
+        target = (place / name).resolve(strict=True)  # a link of the hub's cache leads to a blob of the model
         fits = target.is_file() and (
-            (target.name.endswith(suffix) and target.is_relative_to(place.resolve()))
-            or _is_cached(place, target)
+            (target.name.endswith(suffix) and target.is_relative_to(home))
+            or (home.parent.name == "snapshots" and target.parent == home.parent.parent / "blobs")
         )
     except (OSError, ValueError, RuntimeError):  # not there, not a name, or a link to itself
         raise ValueError(f"{whose} {name!r:.80}, got no such file; fetch the folder again") from None
@@ -310,12 +288,6 @@ def inside(place: Path, name: Any, suffix: str, owner: str = "") -> Path:
             f"{whose} {name!r:.80} as a file inside the folder, got {target}; copy the file into the folder"
         )
     return target
-
-
-def _is_cached(place: Path, found: Path) -> bool:
-    """Whether a link of a snapshot in the hub's cache leads to the blobs of the same model."""
-    home = place.resolve()
-    return home.parent.name == "snapshots" and found.parent == home.parent.parent / "blobs"
 
 
 def weight_files(place: Path) -> list[Path]:
@@ -363,20 +335,16 @@ def read_config(place: Path, tensors: int) -> dict[str, Any]:
                 "save it again, or use a GGUF file"
             )
     try:
-        return {name: _architecture(path, name, value, tensors) for name, value in _kept(config)}
+        return _architecture(path, "", config, tensors)
     except RecursionError:
         raise ValueError(f"{path} is nested too deeply; {SAVED}") from None
 
 
-def _kept(config: dict[str, Any]) -> Iterator[tuple[str, Any]]:
-    banned = (*DROPPED, *QUANTIZED)
-    return ((name, value) for name, value in config.items() if name[:1] != "_" and name not in banned)
-
-
 def _architecture(path: Path, name: str, value: Any, tensors: int) -> Any:
-    """A setting without what is dropped inside it; a count of layers is bounded by the weights."""
+    """A setting without the settings to drop inside it; the weights bound a count of layers."""
     if isinstance(value, dict):
-        return {key: _architecture(path, key, inner, tensors) for key, inner in _kept(value)}
+        remaining = ((key, x) for key, x in value.items() if key[:1] != "_" and key not in DROPPED)
+        return {key: _architecture(path, key, x, tensors) for key, x in remaining}
     counts = value if isinstance(value, list) else [value]
     if COUNTS.match(name) and any(isinstance(n, int | float) and not n <= tensors for n in counts):
         raise ValueError(
@@ -464,12 +432,15 @@ def bounded(place: Path, weights: Any) -> Iterator[None]:
 
         return hook
 
-    with ExitStack() as stack:
-        parameters = hooks.register_module_parameter_registration_hook(counted("parameters", "numbers"))
-        stack.callback(parameters.remove)
-        buffers = hooks.register_module_buffer_registration_hook(counted("buffers"))
-        stack.callback(buffers.remove)
+    handles = [
+        hooks.register_module_parameter_registration_hook(counted("parameters", "numbers")),
+        hooks.register_module_buffer_registration_hook(counted("buffers")),
+    ]
+    try:
         yield
+    finally:
+        for handle in handles:
+            handle.remove()
 
 
 @contextmanager
@@ -512,72 +483,51 @@ STRING, ARRAY = 8, 9
 
 def check_header(path: Path) -> None:
     """Refuse a header with lengths that its file does not have; nothing is kept, so nothing grows."""
+    end = path.stat().st_size
     with path.open("rb") as file:
-        if path.stat().st_size < 24:
-            raise ValueError("it ends within its header")
-        with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-            _Walk(data).header()
+        file.seek(4)
 
+        def skip(size: int) -> None:
+            if size > end - file.tell():
+                raise ValueError("it ends within its header")
+            file.seek(size, os.SEEK_CUR)
 
-class _Walk:
-    def __init__(self, data: mmap.mmap) -> None:
-        self.data, self.place, self.end = data, 4, len(data)
+        def number(kind: str) -> int:
+            content = file.read(struct.calcsize(kind))
+            if len(content) < struct.calcsize(kind):
+                raise ValueError("it ends within its header")
+            value: int = struct.unpack(kind, content)[0]
+            return value
 
-    def header(self) -> None:
-        version = self.number("<I")
+        def skip_values(kind: int, count: int) -> None:
+            if kind in SIZES:
+                skip(SIZES[kind] * count)
+            elif kind == STRING:
+                for _ in range(count):  # each takes 8 bytes or more, so the end comes first
+                    skip(number("<Q"))
+            else:
+                raise ValueError(f"a setting of the unknown type {kind}")
+
+        version = number("<I")
         if version not in VERSIONS:
             raise ValueError(f"version {version} of the format, or another byte order")
-        tensors, settings = self.number("<Q"), self.number("<Q")
+        tensors, settings = number("<Q"), number("<Q")
         if tensors > TENSORS or settings > SETTINGS:
             raise ValueError(f"{tensors} tensors and {settings} settings")
         for _ in range(settings):
-            self.text()
-            self.value(self.number("<I"))
+            skip_values(STRING, 1)
+            kind = number("<I")
+            if kind == ARRAY:
+                skip_values(number("<I"), number("<Q"))
+            else:
+                skip_values(kind, 1)
         elements = 0
         for _ in range(tensors):
-            self.text()
-            count = self.number("<I")
+            skip_values(STRING, 1)
+            count = number("<I")
             if count > DIMENSIONS:
                 raise ValueError(f"a tensor of {count} dimensions")
-            size = 1
-            for _ in range(count):
-                size *= self.number("<Q")
-            elements += size
-            self.number("<I")
-            self.number("<Q")
-        if elements > 8 * self.end:  # no format has less than a bit for each
-            raise ValueError(f"tensors of {elements} numbers in {self.end} bytes")
-
-    def skip(self, size: int) -> None:
-        if size > self.end - self.place:
-            raise ValueError("it ends within its header")
-        self.place += size
-
-    def number(self, kind: str) -> int:
-        begin = self.place
-        self.skip(struct.calcsize(kind))
-        value: int = struct.unpack_from(kind, self.data, begin)[0]
-        return value
-
-    def text(self) -> None:
-        self.skip(self.number("<Q"))
-
-    def value(self, kind: int) -> None:
-        if kind == STRING:
-            self.text()
-        elif kind == ARRAY:
-            self.array()
-        elif kind in SIZES:
-            self.skip(SIZES[kind])
-        else:
-            raise ValueError(f"a setting of the unknown type {kind}")
-
-    def array(self) -> None:
-        kind, count = self.number("<I"), self.number("<Q")
-        if kind in SIZES:
-            self.skip(SIZES[kind] * count)
-        elif kind == STRING:
-            for _ in range(count):  # each takes 8 bytes or more, so the end comes first
-                self.text()
-        else:
-            raise ValueError(f"an array of the type {kind}")
+            elements += math.prod(number("<Q") for _ in range(count))
+            skip(4 + 8)  # its type and its place
+        if elements > 8 * end:  # no format has less than a bit for each
+            raise ValueError(f"tensors of {elements} numbers in {end} bytes")

@@ -1,8 +1,8 @@
 """From a model to its heads: a forward pass with an eye on every attention layer, then heads as problems.
 
 Every head is checked against the model's own attention before anything is said about it: softmax of x.Wz,
-of rotated queries and keys, or of x.Wz with fixed terms for positions. What is none of these is not bilinear,
-and its logits are read off the attention itself.
+of rotated queries and keys, or of x.Wz with fixed terms for positions. Any other head is not bilinear; its
+logits are the logarithms of its attention.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import inspect
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -37,7 +37,9 @@ class Sight:
 
 
 def see(model: nn.Module, layers: Sequence[AttentionLayer], items: Sequence[Any]) -> list[list[Sight | None]]:
-    """Record what each layer saw of each item; None if it was not called or looks at another sequence.
+    """Record the inputs and the attention of each layer on each item.
+
+    The record is None if the layer was not called or attends to another sequence.
 
     Items go through the model one by one, so that nothing is padded. It runs without gradients, in evaluation
     mode and with plain attention, and is left as it was.
@@ -46,10 +48,15 @@ def see(model: nn.Module, layers: Sequence[AttentionLayer], items: Sequence[Any]
     with _plain_attention(model), torch.no_grad():
         for item in items:
             with _HeadHooks(layers) as watch:
-                if isinstance(item, Mapping):
-                    model(**item)
-                else:
-                    model(item)
+                try:
+                    model(**item) if isinstance(item, Mapping) else model(item)
+                except Exception as error:  # the model's own code
+                    what = " ".join(f"{type(error).__name__}: {error}".split())[:160]
+                    raise ValueError(
+                        f"model must run on the texts, got {what}; check that the tokenizer belongs to the "
+                        "model, that its positions are enough for the length, and that its config is "
+                        "undamaged"
+                    ) from error
             sights.append([watch.sight(k) for k in range(len(layers))])
     return sights
 
@@ -110,11 +117,12 @@ class _HeadHooks:
                 self.turns[k] = value
         if not isinstance(module, nn.MultiheadAttention):
             return None
-        named = {**dict(zip(inspect.signature(module.forward).parameters, args, strict=False)), **kwargs}
+        names = inspect.signature(module.forward).parameters
+        arguments = {**dict(zip(names, args, strict=False)), **kwargs}
         for side, name in (("z", "query"), ("x", "key")):
-            given, first = named[name], module.batch_first
-            self.inputs[k, side] = given if first or given.dim() == 2 else given.transpose(0, 1)
-        return (), {**named, "need_weights": True, "average_attn_weights": False}
+            x = arguments[name]
+            self.inputs[k, side] = x if module.batch_first or x.dim() == 2 else x.transpose(0, 1)
+        return (), {**arguments, "need_weights": True, "average_attn_weights": False}
 
     def _after(self, k: int, module: nn.Module, args: Any, out: Any) -> None:
         shape = (1, self.layers[k].heads)
@@ -133,12 +141,19 @@ class _HeadHooks:
             return None
         weights, turns = self.weights.get(k), self.turns.get(k)
         tokens = _plain(x)
-        return Sight(
+        sight = Sight(
             tokens,
             tokens if z is x else _plain(z),
             None if weights is None else _plain(weights),
             None if turns is None else (_plain(turns[0]), _plain(turns[1])),
         )
+        arrays = (sight.x, sight.z, np.zeros(0) if sight.weights is None else sight.weights)
+        if not all(np.isfinite(array).all() for array in arrays):
+            raise ValueError(
+                f"model must compute finite numbers, got nan or inf in layer {self.layers[k].name}; "
+                "its weights may be damaged, fetch them again"
+            )
+        return sight
 
 
 def _plain(tensor: torch.Tensor) -> Floats:
@@ -160,10 +175,11 @@ def heads_of(
     """Yield the heads of a layer as problems; ``causal`` is needed where weights are hidden."""
     x, z = _padded([s.x for s in sights]), _padded([s.z for s in sights])
     sizes = np.array([len(s.x) for s in sights])
-    weights = _attention(layer, sights)
+    shown = [s.weights for s in sights if s.weights is not None]
+    weights = _padded(shown) if len(shown) == len(sights) else None
     visible = _visible(sizes, weights, causal)
-    W_K, b_K = _factors(layer.key_weights()), _biases(layer, layer.key)
-    W_Q, b_Q = _factors(layer.query_weights()), _biases(layer, layer.query)
+    W_K, b_K = _factors(layer, layer.key)
+    W_Q, b_Q = _factors(layer, layer.query)
     there = (np.arange(x.shape[1]) < sizes[:, None])[..., None] * 1.0
     z_one, x_one = np.concatenate([z, there], axis=2), np.concatenate([x, there], axis=2)
     with_bias = np.concatenate([W_Q, b_Q[:, :, None]], axis=2) * layer.scale
@@ -175,7 +191,7 @@ def heads_of(
         attention = None if weights is None else weights[:, h]
         head = HeadWeights(plain, W_K[h], with_bias[h])
         if not W_K[h].any() or not with_bias[h].any():
-            yield HeadWeights(plain, W_K[h], with_bias[h], why=ZERO)
+            yield replace(head, why=ZERO)
             continue
         if layer.normalized:
             yield _read_off(head, attention, NORMALIZED)
@@ -186,7 +202,7 @@ def heads_of(
         elif turns is not None:
             k, q = turned(x_one @ key.T, turns[0]), turned(z_one @ with_bias[h].T, turns[0]) / layer.scale
             size = k.shape[2]
-            # M = scale I; W itself, without the rotation, is what its norms are those of.
+            # M = scale I; norms are those of W itself, without the rotation.
             turning = Inputs(k, q, visible)
             head = HeadWeights(
                 turning, np.eye(size), layer.scale * np.eye(size), weights=(W_K[h], with_bias[h])
@@ -198,7 +214,7 @@ def heads_of(
         if offsets is None:
             yield _read_off(head, attention, OTHER)
         else:
-            yield HeadWeights(head.inputs, head.key_factor, head.query_factor, offsets)
+            yield replace(head, offsets=offsets)
 
 
 def finite(layer: AttentionLayer) -> None:
@@ -209,19 +225,6 @@ def finite(layer: AttentionLayer) -> None:
                 f"model must have finite weights, got nan or inf in the {name} projection of "
                 f"{layer.name or 'its layer'}; load a checkpoint from before it diverged"
             )
-
-
-def _attention(layer: AttentionLayer, sights: Sequence[Sight]) -> Floats | None:
-    """(S, H, T, T), zero in the padding; None if the layer hides it."""
-    weights = [s.weights for s in sights]
-    if any(w is None for w in weights):
-        return None
-    length = max(len(s.x) for s in sights)
-    whole = np.zeros((len(weights), layer.heads, length, length))
-    for s, w in enumerate(weights):
-        assert w is not None
-        whole[s, :, : w.shape[1], : w.shape[2]] = w
-    return whole
 
 
 def _visible(sizes: Any, weights: Floats | None, causal: bool | None) -> Bools:
@@ -235,7 +238,7 @@ def _visible(sizes: Any, weights: Floats | None, causal: bool | None) -> Bools:
 
 
 def _turns(sights: Sequence[Sight]) -> tuple[Floats, Floats] | None:
-    """Angles of every position (T, h/2), and of one step; None if none were seen, or they start elsewhere."""
+    """Angles of every position (T, h/2), and of one step; None if they are hidden or start elsewhere."""
     longest = max(sights, key=lambda s: len(s.x))
     if longest.turns is None or len(longest.x) < 2:
         return None
@@ -263,7 +266,7 @@ def _offsets(head: HeadWeights, weights: Floats, close: float) -> Floats | None:
     if len(terms) < 2 or not np.nanmax(high - low, initial=0.0) <= 10 * close:
         return None
     fixed = np.broadcast_to(np.nan_to_num((low + high) / 2), terms.shape)
-    candidate = HeadWeights(head.inputs, head.key_factor, head.query_factor, np.ascontiguousarray(fixed))
+    candidate = replace(head, offsets=np.ascontiguousarray(fixed))
     return candidate.offsets if _agrees(candidate, weights, close) else None
 
 
@@ -272,23 +275,23 @@ def _read_off(head: HeadWeights, weights: Floats | None, why: str) -> HeadWeight
     if weights is None:
         raise ValueError(f"model must show the attention of a head like this ({why}), got a fused kernel")
     logits = np.log(np.where(weights > 0, weights, 1e-45))  # the smallest float32
-    return HeadWeights(head.inputs, head.key_factor, head.query_factor, given=logits, why=why)
+    return replace(head, logits_of_weights=logits, why=why)
 
 
-def _padded(arrays: Sequence[Any]) -> Floats:
-    whole = np.zeros((len(arrays), max(map(len, arrays)), arrays[0].shape[1]))
+def _padded(arrays: Sequence[Floats]) -> Floats:
+    """The arrays in one, zero in the padding."""
+    whole = np.zeros((len(arrays), *np.max([array.shape for array in arrays], axis=0)))
     for s, array in enumerate(arrays):
-        whole[s, : len(array)] = array
+        whole[s][tuple(map(slice, array.shape))] = array
     return whole
 
 
-def _factors(weights: torch.Tensor) -> Floats:
-    return np.asarray(weights.double().cpu().numpy())
-
-
-def _biases(layer: AttentionLayer, projection: Projection) -> Floats:
-    """The biases of a projection (heads, head dimension), zero where there is none."""
-    biases = projection.biases()
+def _factors(layer: AttentionLayer, projection: Projection) -> tuple[Floats, Floats]:
+    """Weights and biases of every head (zero where there are none), repeated where heads share them."""
+    weights, biases = projection.weights(), projection.biases()
     if biases is None:
-        return np.zeros((layer.heads, layer.head_dim))
-    return _factors(biases.repeat_interleave(layer.heads // projection.heads, dim=0))
+        biases = weights.new_zeros(weights.shape[:2])
+    group = layer.heads // projection.heads
+    parts = (part.repeat_interleave(group, dim=0).double().cpu().numpy() for part in (weights, biases))
+    W, b = map(np.asarray, parts)
+    return W, b

@@ -70,17 +70,17 @@ class Heads:
         statistics = {}
         for name in STATISTICS:
             pairs = [(head.gap, getattr(head, kind)) for head in self.heads]
-            known = [(gap, one.null[name]) for gap, one in pairs if one and not np.isnan(one.null[name].p)]
-            gaps = np.array([gap for gap, _ in known])
-            p, p_low = (np.array([getattr(against, side) for _, against in known]) for side in ("p", "p_low"))
+            pairs = [(gap, one.null[name]) for gap, one in pairs if one and not np.isnan(one.null[name].p)]
+            gaps = np.array([gap for gap, _ in pairs])
+            p, p_low = (np.array([getattr(against, side) for _, against in pairs]) for side in ("p", "p_low"))
             statistics[name] = {
-                "heads": len(known),
-                "above": sum(against.q <= level for _, against in known),
+                "heads": len(pairs),
+                "above": sum(against.q <= level for _, against in pairs),
                 "below": int((benjamini_hochberg(p_low) <= level).sum()),
                 "p_above": int((p <= level).sum()),
                 "p_below": int((p_low <= level).sum()),
-                "median": _median([against.value for _, against in known]),
-                "null_median": _median([against.median for _, against in known]),
+                "median": _median([against.value for _, against in pairs]),
+                "null_median": _median([against.median for _, against in pairs]),
                 "spearman": _spearman(gaps, -p),
             }
         return statistics
@@ -122,9 +122,8 @@ def _row(head: ProbedHead) -> dict[str, Any]:
     for kind in KINDS:
         selected: Selected | None = getattr(head, kind)
         lead = "" if kind == "all" else "inner_"
-        row[f"{lead}queries"] = 0 if selected is None else selected.queries
-        row[f"{lead}rows"] = 0 if selected is None else selected.rows
-        row[f"{lead}rank"] = 0 if selected is None else selected.rank
+        for name in ("queries", "rows", "rank"):
+            row[lead + name] = 0 if selected is None else getattr(selected, name)
         row[f"{lead}margin"] = np.nan if selected is None else sum(selected.margin_interval) / 2
         row[f"{lead}vacuous"] = None if selected is None else selected.vacuous
         for statistic in STATISTICS:
@@ -157,10 +156,9 @@ def _spearman(a: Any, b: Any) -> float:
     """The correlation of ranks, ties sharing theirs; nan of fewer than three, or where all are equal."""
     if len(a) < 3:
         return np.nan
-    ranks = []
-    for values in (a, b):
-        _, place, count = np.unique(values, return_inverse=True, return_counts=True)
-        ranks.append((np.cumsum(count) - (count - 1) / 2)[place])
-    if min(np.ptp(rank) for rank in ranks) == 0:
+    from scipy.stats import rankdata
+
+    ranks = [rankdata(a), rankdata(b)]
+    if min(map(np.ptp, ranks)) == 0:
         return np.nan
     return float(np.asarray(np.corrcoef(np.stack(ranks)))[0, 1])
