@@ -130,7 +130,7 @@ def _importable(module: ModuleType) -> str | None:
         return None
     folders = None
     for parent in accumulate(name.split("."), "{}.{}".format):
-        spec = next((s for f in sys.meta_path if (s := f.find_spec(parent, folders)) is not None), None)
+        spec = next(filter(None, (finder.find_spec(parent, folders) for finder in sys.meta_path)), None)
         if spec is None:
             return None
         folders = spec.submodule_search_locations
