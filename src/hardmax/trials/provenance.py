@@ -124,7 +124,7 @@ def _importable(module: ModuleType) -> str | None:
 
     A script is `__main__` here and something else there; test runners load files under made-up names.
     """
-    spec = getattr(module, "__spec__", None)
+    spec: Any = getattr(module, "__spec__", None)
     name = spec.name if module.__name__ == "__main__" and spec is not None else module.__name__
     if name == "__main__":
         return None

@@ -62,7 +62,6 @@ def certify(certificate: Any, *, norm: str | os.PathLike[str] | None = None) -> 
     >>> hm.certify(proof).valid, hm.certify({**proof, "digest": ""}).violations
     (True, ('digest: the file was changed',))
     """
-
     if norm is not None:
         run_file(Path(norm))
     if not isinstance(certificate, Mapping | str | os.PathLike):
