@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
-from hardmax._lib.arguments import WrongType, check_arguments, read_path
+from hardmax._lib.arguments import WrongType, check_arguments
 from hardmax._lib.reading import read_json
 from hardmax._lib.result import Result
 from hardmax._lib.terminal import DONE, NOT_AS_EXPECTED
@@ -62,6 +62,8 @@ def certify(certificate: Any, *, norm: str | os.PathLike[str] | None = None) -> 
     >>> hm.certify(proof).valid, hm.certify({**proof, "digest": ""}).violations
     (True, ('digest: the file was changed',))
     """
+    from hardmax._lib.annotations import read_path
+
     if norm is not None:
         run_file(Path(norm))
     if not isinstance(certificate, Mapping | str | os.PathLike):
