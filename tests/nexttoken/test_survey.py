@@ -241,9 +241,13 @@ def test_refusals_name_the_file(tmp_path, content, words):
 
 
 @pytest.mark.parametrize("size", range(1, 12))
-def test_line_ends_that_are_cut_in_two_count_once(size):
+def test_line_ends_that_are_cut_in_two_count_once(size, tmp_path, monkeypatch):
     content = b"a\r\nb\rc\n\r\n\r\rd\r\n\xff\n"
     pieces = [content[at : at + size] for at in range(0, len(content), size)]
+    (tmp_path / "bad.txt").write_bytes(content)
+    monkeypatch.setattr("hardmax._lib.reading.PIECE", size)
+    with pytest.raises(ValueError, match=r"bad\.txt: line 8 must be in UTF-8"):
+        read_sentences(tmp_path / "bad.txt")
     with pytest.raises(ValueError, match=r"^text: line 8 must be in UTF-8"):
         [streaming.count(block, 64) for block in streaming.blocks(pieces)]
 

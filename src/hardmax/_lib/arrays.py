@@ -57,8 +57,8 @@ def isometric_keys(gram: np.ndarray) -> np.ndarray:
     floor = len(gram) * np.finfo(float).eps * max(values[-1], 0.0)
     if values[0] < -10 * floor:
         raise ValueError(f"gram must be positive semidefinite, got an eigenvalue {values[0]:.3g}")
-    kept = values > floor
-    return np.ascontiguousarray(vectors[:, kept] * np.sqrt(values[kept]))
+    positive = values > floor
+    return np.ascontiguousarray(vectors[:, positive] * np.sqrt(values[positive]))
 
 
 def exponent(x: np.ndarray) -> int:

@@ -43,7 +43,7 @@ def njit(*signature: Any, cache: bool = False, **options: Any) -> Callable[[Call
     called with a constant, as 0 is before a loop changes it, once more for that constant.
     """
     caching.listen()
-    signatures = [each for one in signature for each in (one if isinstance(one, list) else [one])]
+    signatures = [member for item in signature for member in (item if isinstance(item, list) else [item])]
 
     def decorate(function: Callable[..., Any]) -> Any:
         compiled = numba.njit(**{"no_cfunc_wrapper": True} | options)(function)
@@ -84,8 +84,8 @@ def compile_declared(compiled: Any) -> None:
         if declared and compiled._can_compile:
             with warnings.catch_warnings():  # it says that functions as arguments are experimental
                 warnings.simplefilter("ignore", NumbaExperimentalFeatureWarning)
-                for each in declared:
-                    compiled.compile(each)
+                for signature in declared:
+                    compiled.compile(signature)
             compiled.disable_compile()
 
 
@@ -99,15 +99,15 @@ def entry_point(compiled: Any, signature: Any = None) -> Callable[..., Any]:
     if not is_jitted(compiled):  # NUMBA_DISABLE_JIT
         return cast(Callable[..., Any], compiled)
     compile_declared(compiled)
-    made = compiled.get_compile_result(signature or compiled.declared[0])
-    return cast(Callable[..., Any], made.entry_point)
+    result = compiled.get_compile_result(signature or compiled.declared[0])
+    return cast(Callable[..., Any], result.entry_point)
 
 
 def _call_template(compiled: Any, resolve: Callable[..., Any], arguments: Any, keywords: Any) -> Any:
     """Resolve a call inside a kernel by the types of its arguments, without the values of constants."""
     compile_declared(compiled)
-    named = {name: types.unliteral(each) for name, each in keywords.items()}
-    return resolve(tuple(map(types.unliteral, arguments)), named)
+    plain = {name: types.unliteral(value) for name, value in keywords.items()}
+    return resolve(tuple(map(types.unliteral, arguments)), plain)
 
 
 def _answer_first_call(compiled: Any, *_: Any, **__: Any) -> Any:
@@ -140,8 +140,8 @@ class FirstClass:
 
     def __wrapper_address__(self) -> int:
         if self._address is None:
-            made = self.function.get_compile_result(self._signature)
-            self._address = made.library.get_pointer_to_function(made.fndesc.llvm_cfunc_wrapper_name)
+            result = self.function.get_compile_result(self._signature)
+            self._address = result.library.get_pointer_to_function(result.fndesc.llvm_cfunc_wrapper_name)
         return self._address
 
 

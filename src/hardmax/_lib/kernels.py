@@ -89,7 +89,7 @@ class Kernel:
     def plain(self) -> Callable[..., Any]:
         """The function and all kernels that it calls, as Python runs them."""
         if self._plain is None:
-            self._plain = self._with(lambda each: each.plain)
+            self._plain = self._with(lambda inner: inner.plain)
         return self._plain
 
     @property
@@ -99,9 +99,9 @@ class Kernel:
             if self._compiled is None:
                 from hardmax._lib.compiled import njit
 
-                given = () if self._signature is None else (self._signature(),)
-                function = self._with(lambda each: each.compiled)
-                self._compiled = njit(*given, cache=True, nogil=True, **self._options)(function)
+                signature = () if self._signature is None else (self._signature(),)
+                function = self._with(lambda inner: inner.compiled)
+                self._compiled = njit(*signature, cache=True, nogil=True, **self._options)(function)
         return self._compiled
 
     def _with(self, form: Callable[[Kernel], Callable[..., Any]]) -> FunctionType:
@@ -109,8 +109,8 @@ class Kernel:
         function = self._function
         names = function.__globals__
         called = {name: names.get(name) for name in function.__code__.co_names}
-        own = {name: form(each) for name, each in called.items() if isinstance(each, Kernel)}
-        return FunctionType(function.__code__, names | own, function.__name__, function.__defaults__)
+        inner = {name: form(value) for name, value in called.items() if isinstance(value, Kernel)}
+        return FunctionType(function.__code__, names | inner, function.__name__, function.__defaults__)
 
 
 def _boxed(result: Any) -> Any:

@@ -20,25 +20,25 @@ def size_of(amount: int) -> str:
 
 def pieces(stream: IO[bytes], largest: int) -> Iterator[bytes]:
     """Yield the content of a stream in pieces; a ValueError when it becomes larger than ``largest``."""
-    seen = 0
+    total = 0
     while piece := stream.read(PIECE):
-        seen += len(piece)
-        if seen > largest:
+        total += len(piece)
+        if total > largest:
             raise ValueError(f"text must be at most {size_of(largest)} once unpacked, got more; split it")
         yield piece
 
 
 def lines(stream: IO[bytes], longest: int, largest: int) -> Iterator[bytes]:
     """Yield the lines of a stream, each of at most ``longest`` bytes and together of at most ``largest``."""
-    seen = number = 0
+    total = number = 0
     while line := stream.readline(longest + 1):
-        seen, number = seen + len(line), number + 1
+        total, number = total + len(line), number + 1
         if len(line) > longest:
             raise ValueError(
                 f"line {number} must be at most {size_of(longest)}, got a longer one; "
                 "is a quote or a bracket left open, or the file packed more than once?"
             )
-        if seen > largest:
+        if total > largest:
             raise ValueError(f"text must be at most {size_of(largest)} once unpacked, got more; split it")
         yield line
 

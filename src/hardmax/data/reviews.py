@@ -229,12 +229,15 @@ def reader_of(name: str, *, alone: bool) -> Reader | None:
     """Return the reader for a file of that name, or None; a file that is ``alone`` is always read."""
     stanford = _STANFORD.search(name)
     if stanford:
-        text = lambda stream: _decoded(_all_of(stream, LONGEST), 1)  # noqa: E731
-        return lambda stream, _: Table("folder", iter([ReviewRow(1, text(stream), stanford[1])]))
+        return partial(_single, stanford[1])
     if _UNLABELLED.search(name):
         return None
     is_table = PurePosixPath(name).suffix.lower() in _TABLES and not _OTHER.search(name)
     return _by_content if is_table or alone else None
+
+
+def _single(label: str, stream: io.BufferedReader, _: Wanted) -> Table:
+    return Table("folder", iter([ReviewRow(1, _decoded(_all_of(stream, LONGEST), 1), label)]))
 
 
 def _by_content(stream: io.BufferedReader, wanted: Wanted) -> Table:

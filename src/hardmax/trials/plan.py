@@ -18,8 +18,8 @@ from hardmax.trials.provenance import load
 LARGEST = 2**24  # bytes of a file
 BUILT_IN = "hardmax.trials.experiments:built_in"
 OPTIONS = {"workers": 1, "batch": 1, "retries": 0}  # of `hardmax.sweep`, with the least value of each
-KEYS = ("experiment", "function", "batched", "trials", "seed", "grid", "cells", "parameters")
-KEYS += (*OPTIONS, "data_files")
+SWEEP = ("experiment", "function", "batched", "trials", "seed", "grid", "cells", "parameters")
+KEYS = (*SWEEP, *OPTIONS, "data_files")
 
 
 @dataclass(frozen=True)

@@ -124,13 +124,13 @@ def _importable(module: ModuleType) -> str | None:
 
     A script is `__main__` here and something else there; test runners load files under made-up names.
     """
-    spec = getattr(module, "__spec__", None)
+    spec: Any = getattr(module, "__spec__", None)
     name = spec.name if module.__name__ == "__main__" and spec is not None else module.__name__
     if name == "__main__":
         return None
     folders = None
     for parent in accumulate(name.split("."), "{}.{}".format):
-        spec = next((s for f in sys.meta_path if (s := f.find_spec(parent, folders)) is not None), None)
+        spec = next(filter(None, (finder.find_spec(parent, folders) for finder in sys.meta_path)), None)
         if spec is None:
             return None
         folders = spec.submodule_search_locations

@@ -127,13 +127,14 @@ class Corpus:
             raise ValueError(f"M must hold at most 2^53 tokens in all, got about {amount:.3g}; scale it down")
         offsets = np.concatenate([[0], np.cumsum(sizes)])
         signs = expect.signs("labels", labels, len(sizes))
-        arrays = (
-            tokens.astype(np.intp),
-            counts.astype(np.int64),
-            offsets.astype(np.intp),
-            signs.astype(np.int8),
+        return cls(
+            _frozen(tokens.astype(np.intp)),
+            _frozen(counts.astype(np.int64)),
+            _frozen(offsets.astype(np.intp)),
+            _frozen(signs.astype(np.int8)),
+            S,
+            words,
         )
-        return cls(*map(_frozen, arrays), S, words)
 
     # -- contents --------------------------------------------------------------------------------------
 

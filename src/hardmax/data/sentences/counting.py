@@ -123,10 +123,10 @@ def count_block(  # type: ignore[no-untyped-def]
                 for k in range(start, i):
                     key = ((key ^ np.int64(data[k])) * 16777619) & _M31
             slot = mixed(_SEED, key) & last
-            held, x = slots[2 * slot + 1], V
-            while held:
-                if slots[2 * slot] == key and held >> 32 == fits:
-                    x = (held & _M31) - 1
+            entry, x = slots[2 * slot + 1], V
+            while entry:
+                if slots[2 * slot] == key and entry >> 32 == fits:
+                    x = (entry & _M31) - 1
                     if fits <= _KEYED:
                         break
                     at, k = word_at[x], 0
@@ -137,7 +137,7 @@ def count_block(  # type: ignore[no-untyped-def]
                         break
                     x = V
                 slot = (slot + 1) & last
-                held = slots[2 * slot + 1]
+                entry = slots[2 * slot + 1]
             if x == V:
                 if len(word_at) - 1 == V:
                     return MANY_WORDS, V, n, cut, cut_tokens, odd
@@ -180,7 +180,7 @@ def join_rows(text, number, before, max_length, everything, distinct, slots):  #
     rows, starts, counts, firsts = text
     all_rows, all_starts, all_counts, all_firsts = everything
     most, last = (max_length + PER_ROW - 1) // PER_ROW, len(slots) - 1
-    hashes, held = np.empty(_AT_ONCE, dtype=np.int64), np.empty(_AT_ONCE, dtype=np.int64)
+    hashes, entry = np.empty(_AT_ONCE, dtype=np.int64), np.empty(_AT_ONCE, dtype=np.int64)
     at = np.empty(_AT_ONCE + 1, dtype=np.int64)
     for begin in range(0, len(counts), _AT_ONCE):
         some = min(_AT_ONCE, len(counts) - begin)
@@ -199,12 +199,12 @@ def join_rows(text, number, before, max_length, everything, distinct, slots):  #
                 h = mixed(h, packed)
             hashes[k], at[k + 1] = h, at[k] + size
         for k in range(some):
-            held[k] = slots[hashes[k] & last]
+            entry[k] = slots[hashes[k] & last]
         for k in range(some):  # what is in a slot is likely the same sentence
-            t = (held[k] & _NUMBER) - 1
-            held[k] = np.int64(all_starts[t]) if held[k] >> 32 == hashes[k] else 0
+            t = (entry[k] & _NUMBER) - 1
+            entry[k] = np.int64(all_starts[t]) if entry[k] >> 32 == hashes[k] else 0
         for k in range(some):
-            held[k] = all_rows[held[k]]
+            entry[k] = all_rows[entry[k]]
         for k in range(some):
             h, t = hashes[k], np.int64(-1)
             slot = h & last
@@ -235,12 +235,12 @@ def join_rows(text, number, before, max_length, everything, distinct, slots):  #
 @kernel()
 def enter_slots(old, slots):  # type: ignore[no-untyped-def]
     """Fill a larger table of slots, which is empty, from a smaller one."""
-    for held in old:
-        if held:
-            slot = (held >> 32) & (len(slots) - 1)
+    for entry in old:
+        if entry:
+            slot = (entry >> 32) & (len(slots) - 1)
             while slots[slot]:
                 slot = (slot + 1) & (len(slots) - 1)
-            slots[slot] = held
+            slots[slot] = entry
 
 
 @kernel(cost=lambda rows, starts, V: 12.0 * len(starts) + 3.0 * V)
@@ -344,7 +344,7 @@ def branches(text, lengths, order, low, high, depth):  # type: ignore[no-untyped
     A column has the token, how many raw sentences continue with it, the first of them, and its part of the
     order.
     """
-    found = np.empty((5, high - low), dtype=np.int64)
+    columns = np.empty((5, high - low), dtype=np.int64)
     rows, starts, counts, firsts = text
     shift = BITS * (PER_ROW - 1 - depth % PER_ROW)
     m = 0
@@ -353,10 +353,10 @@ def branches(text, lengths, order, low, high, depth):  # type: ignore[no-untyped
         if lengths[s] <= depth:
             continue
         x = ((rows[np.int64(starts[s]) + depth // PER_ROW] >> shift) & MASK) - 1
-        if m == 0 or found[0, m - 1] != x:
-            found[0, m], found[1, m], found[2, m], found[3, m] = x, 0, np.int64(firsts[s]), k
+        if m == 0 or columns[0, m - 1] != x:
+            columns[0, m], columns[1, m], columns[2, m], columns[3, m] = x, 0, np.int64(firsts[s]), k
             m += 1
-        found[1, m - 1] += np.int64(counts[s])
-        found[2, m - 1] = min(found[2, m - 1], np.int64(firsts[s]))
-        found[4, m - 1] = k + 1
-    return found[:, :m].copy()
+        columns[1, m - 1] += np.int64(counts[s])
+        columns[2, m - 1] = min(columns[2, m - 1], np.int64(firsts[s]))
+        columns[4, m - 1] = k + 1
+    return columns[:, :m].copy()

@@ -68,7 +68,7 @@ def apart_text(text: str, punctuation: str) -> str:
         return text
     if punctuation == STRIP:
         return _at_ends().sub("", text)
-    return _at_ends().sub(lambda found: f" {' '.join(found.group())} ", text)
+    return _at_ends().sub(lambda match: f" {' '.join(match.group())} ", text)
 
 
 @cache

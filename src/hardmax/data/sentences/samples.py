@@ -126,7 +126,7 @@ class Trie:
 
 
 @kernel()
-def _collect(parent, token, ends, seen, path, tokens, counts, offsets):  # type: ignore[no-untyped-def]
+def _collect(parent, token, ends, places, path, tokens, counts, offsets):  # type: ignore[no-untyped-def]
     """Fill tokens, counts and offsets with the contents of the prefixes `ends`; return how much was used."""
     used = 0
     for i in range(len(ends)):
@@ -138,10 +138,10 @@ def _collect(parent, token, ends, seen, path, tokens, counts, offsets):  # type:
         start = used
         for k in range(length - 1, -1, -1):
             x = path[k]
-            at = seen[x]
+            at = places[x]
             # a slot left over from an earlier sentence lies before this one's start
             if at < start:
-                seen[x] = used
+                places[x] = used
                 tokens[used] = x
                 counts[used] = 1
                 used += 1

@@ -304,7 +304,7 @@ def file_texts(
         start, has_bracket = bytearray(), is_json
         for piece in pieces:
             start += piece
-            letter = re.match(rb"(?:\xef\xbb\xbf)?\s*(\S?)", start)[1]
+            (letter,) = re.findall(rb"^(?:\xef\xbb\xbf)?\s*(\S?)", start)
             has_bracket = has_bracket or letter == b"["
             if len(start) > reading.LARGEST_JSON or not (
                 has_bracket or not letter or _MARK.startswith(start)
@@ -497,4 +497,5 @@ def unpacked(packed: str) -> Distinct:
     ends, letters = np.cumsum(arrays["words"]).tolist(), arrays["letters"].tobytes()
     words = tuple(letters[low:high] for low, high in pairwise([0, *ends]))
     numbers = dict(zip(_NUMBERS, arrays["numbers"].tolist(), strict=True))
-    return Distinct(words, **{name: arrays[name] for name in _ARRAYS}, **numbers)
+    rows, starts, counts, firsts = (arrays[name] for name in _ARRAYS)
+    return Distinct(words, rows, starts, counts, firsts, **numbers)

@@ -235,16 +235,8 @@ class Source:
 
     def key(self) -> str:
         """Return a digest of what the chunks depend on, without the location of the files."""
-        settings = {
-            "files": [digest_of_path(path) for path in self.paths],
-            "text": self.text,
-            "label": self.label,
-            "signs": None if self.signs is None else sorted(map(repr, self.signs.items())),
-            "characters": self.characters,
-            "sample": self.sample,
-            "rng": self.rng,
-            "chunk": CHUNK,
-        }
+        signs = None if self.signs is None else sorted(map(repr, self.signs.items()))
+        settings = vars(self) | {"paths": [*map(digest_of_path, self.paths)], "signs": signs, "chunk": CHUNK}
         return digest_of(settings)
 
 

@@ -162,7 +162,7 @@ def _listed(tokens: Any) -> list[str]:
 
 def count(
     spelled: Iterable[Spelled], labels: np.ndarray, vocabulary: Iterable[str], *, least: int, most: int | None
-) -> tuple[Corpus, np.ndarray, dict[str, int]]:
+) -> tuple[Corpus, np.ndarray, dict[str, Any]]:
     """Count tokens, leaving out those after the first ``most`` of a review and then the rare ones.
 
     Return the corpus, the position of each of its reviews among the counted ones, and fields of the report.
@@ -271,8 +271,7 @@ class WordRecipe:
         if self.function is not None:
             return None
         pieces = None if self.pieces is None else list(self.pieces.items())
-        settings = {"stopped": sorted(self.stopped), "stem": self.stem, "pieces": pieces}
-        return digest_of(settings | {"least": self.least, "most": self.most, "source": source})
+        return digest_of(vars(self) | {"stopped": sorted(self.stopped), "pieces": pieces, "source": source})
 
     def spell(self, text: str, pool: TextWorkers) -> list[str]:
         """Return the tokens of one text."""
@@ -470,7 +469,7 @@ def _from_cache(cache: Cache, key: str | None, recipe: WordRecipe) -> TextCorpus
     entry |= {"tokens": entry["tokens"].astype(np.intp), "counts": entry["counts"].astype(np.int64)}
     for name in ("tokens", "counts", "offsets", "labels", "places"):
         entry[name].setflags(write=False)
-    words = {name: tuple(entry[name]) for name in ("vocabulary", "written")}
+    words: dict[str, Any] = {name: tuple(entry[name]) for name in ("vocabulary", "written")}
     arrays = {name: entry[name] for name in ("tokens", "counts", "offsets", "labels")}
     report = json.loads(entry["report"][0]) | {"notes": ()}
     corpus = Corpus(**arrays, **words, S=len(words["vocabulary"]))

@@ -44,7 +44,7 @@ def plain(text: str) -> str:
     if "<" in text:
         text = _TAG.sub(" ", text)
     if "&" in text:
-        text = _ENTITY.sub(lambda found: html.unescape(found[0]), text)
+        text = _ENTITY.sub(lambda match: html.unescape(match[0]), text)
     text = text.lower().translate(_KEPT)
     # Composed, the two ways to write an accented letter are one word.
     return text if text.isascii() else unicodedata.normalize("NFC", text)
