@@ -80,7 +80,7 @@ class Frame(NamedTuple):
 
     D: np.ndarray  # (M, r) keys minus that of their input's top slot
     exponents: np.ndarray  # (M,) tau + D p at the start
-    rise: np.ndarray  # (M,) what they change along the heading
+    rise: np.ndarray  # (M,) their change along the heading
     heading: np.ndarray  # (size,)
     jacobian: np.ndarray  # (size, size) derivative of the speed by the state, at the start
     tau: float
@@ -247,12 +247,12 @@ class LeftForm(Exception):
 
 
 class Leg:
-    """One step's own coordinates: state = x + sigma heading + z. Fields differ in what is below."""
+    """One step's own coordinates: state = x + sigma heading + z. Kinds of fields override the methods."""
 
     x: Any
     heading: np.ndarray
     velocity: np.ndarray  # the speed at the start
-    size: float = 0.0  # what errors may be relative to, besides the length of the step
+    size: float = 0.0  # errors may be relative to it, and to the length of the step
     is_noise: bool = False  # whether the pulls cancel to rounding
     is_explicit: bool = False  # whether no Jacobian is needed
     is_quick: bool = False  # whether the step is one compiled call
@@ -284,7 +284,7 @@ class Leg:
 
 
 class FlowField:
-    """What the integrator follows. A state is p in coordinates of the field's own, times 2^power."""
+    """The vector field of a flow. A state is p in coordinates of the field, times 2^power."""
 
     clock: Clock
     power: int = 0
@@ -315,7 +315,7 @@ class FlowField:
         return None
 
     def successor(self, x: Any) -> FlowField:
-        """What to follow from x on, where this field does not hold."""
+        """Return the field to follow from x on, where this one does not hold."""
         raise NotImplementedError
 
 
@@ -473,7 +473,7 @@ class ForceLeg(Leg):
         self.is_quick = self.compiles and field.is_compiled and len(x) <= SMALL
 
     def _look(self) -> tuple[np.ndarray, np.ndarray]:
-        """The top slots, and what their keys are less than those of the others."""
+        """Return the top slots, and the keys of all slots minus that of their input's top slot."""
         settled = self.field.settle(self.x[: self.field.r])
         if self.field.clock is not LOG_TIME:
             with np.errstate(divide="ignore"):
@@ -483,7 +483,7 @@ class ForceLeg(Leg):
         return settled.tops, settled.differences(self.field.slots.keys)
 
     def _products(self) -> Callable[[Any], tuple[np.ndarray, float]]:
-        """What exponents and tau change along a state, in extended precision."""
+        """Return a function of a state: exponents and tau, in extended precision."""
         if self.field.clock is LOG_TIME:
             timed = np.column_stack([self.D, np.ones(len(self.D))]).astype(np.longdouble)
             return lambda x: ((timed @ x).astype(float), float(x[-1]))

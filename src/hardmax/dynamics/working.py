@@ -36,7 +36,7 @@ from hardmax.problem.keys import Dense
 from hardmax.problem.problem import Slots, all_slots
 from hardmax.problem.readouts import Scores
 
-# Of the force: what is left out may add up to this.
+# Of the force: the slots left out may add up to this.
 NEGLIGIBLE = 2.0**-53
 
 # log of how much smaller than at the step before the force may be, before the slots are chosen again.
@@ -45,7 +45,7 @@ FALL = 2.0
 # Steps that a pool is made for, and the room next to the heading at least.
 STRIDES, ROOM = 4.0, 0.125
 
-# A pool, and the slots of one step, are worth their copy if they are at most this share of what they are of.
+# A pool, and the slots of one step, are worth their copy if they are at most this share of all slots.
 POOL, LEG = 0.9, 0.7
 
 # Slots of which temporary tables are made at a time: these fit into the processor's cache.
@@ -199,11 +199,13 @@ class WorkingField(Field):
 
     def seen_from(self, tops: np.ndarray) -> np.ndarray:
         """Keys minus that of their input's top slot; only inputs with another top than before are changed."""
-        keys, sizes = self.slots.keys, np.diff(self.slots.offsets)
+        keys, offsets = self.slots.keys, self.slots.offsets
         if self.tops is None:
-            self.D, self.tops = np.empty_like(keys), np.full(len(tops), -1)
-        rows = np.flatnonzero(np.repeat(tops != self.tops, sizes))
-        self.D[rows] = keys[rows] - keys[np.repeat(tops, sizes)[rows]]
+            self.D = keys - keys[np.repeat(tops, np.diff(offsets))]
+        else:
+            for i in np.flatnonzero(tops != self.tops).tolist():
+                rows = slice(offsets[i], offsets[i + 1])
+                self.D[rows] = keys[rows] - keys[tops[i]]
         self.tops = tops
         return self.D
 
