@@ -26,7 +26,8 @@ from typing import Any
 import numpy as np
 
 from hardmax._lib.arrays import lengths
-from hardmax.dynamics.fields import NOISE, OVERFLOW, Field, ForceLeg, Leg
+from hardmax.dynamics.field_kernels import OVERFLOW, from_tops
+from hardmax.dynamics.fields import NOISE, Field, ForceLeg, Leg
 from hardmax.dynamics.forces import GAPS, WEIGHTS, settle_inputs
 from hardmax.dynamics.gradient import Expansion, expand, settle_gaps
 from hardmax.dynamics.softmax import LOG_SCALE, log_slopes
@@ -96,7 +97,7 @@ class WorkingField(Field):
         firsts = slots.offsets[:-1]
         # Only differences within an input matter: from its first slot, logits do not cancel where keys do.
         keys = slots.keys[slots.tokens]
-        keys -= np.repeat(keys[firsts], np.diff(slots.offsets), axis=0)
+        from_tops(keys, slots.offsets, firsts, np.full(len(firsts), -1), keys)
         radii = np.concatenate([lengths(keys[k : k + BLOCK]) for k in range(0, len(keys), BLOCK)])
         self.spreads = 2.0 * np.maximum.reduceat(radii, firsts)
         weights = np.exp(problem.log_weights) / problem.total
@@ -199,13 +200,9 @@ class WorkingField(Field):
 
     def seen_from(self, tops: np.ndarray) -> np.ndarray:
         """Keys minus that of their input's top slot; only inputs with another top than before are changed."""
-        keys, offsets = self.slots.keys, self.slots.offsets
         if self.tops is None:
-            self.D = keys - keys[np.repeat(tops, np.diff(offsets))]
-        else:
-            for i in np.flatnonzero(tops != self.tops).tolist():
-                rows = slice(offsets[i], offsets[i + 1])
-                self.D[rows] = keys[rows] - keys[tops[i]]
+            self.D, self.tops = np.empty_like(self.slots.keys), np.full(len(tops), -1)
+        from_tops(self.slots.keys, self.slots.offsets, tops, self.tops, self.D)
         self.tops = tops
         return self.D
 

@@ -198,7 +198,7 @@ def _lanes_by_rule() -> None:
 
 
 def _flow() -> None:
-    _use("dynamics.fields", "limits.field")
+    _use("dynamics.field_kernels", "limits.field")
     hm.flow(_problem(), until_norm=2.0)
 
 
