@@ -154,9 +154,9 @@ def flow(
     times, points, event = follow(field, p, stops, last, record)
     kind = "mirror" if mirror and ball is not None else "gradient"
     method = f"{kind} flow" if clock == "log t" else "normalized gradient flow"
-    norms = {} if ball is None else {"flow_norm": ball.name}
-    method = method if ball is None else f"{method} in {ball.name}"
-    path = Run(problem, clock, times, points.astype(np.float64), event, method=method, **norms)
+    name = "l2" if ball is None else ball.name
+    method = method if ball is None else f"{method} in {name}"
+    path = Run(problem, clock, times, points.astype(np.float64), event, method=method, flow_norm=name)
     is_tie = event is None and path.p.any() and not path.selection.is_unique
     return replace(path, event="tie") if is_tie else path
 

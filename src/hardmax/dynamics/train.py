@@ -124,11 +124,11 @@ def train(
         return model._train(optimizer, **arguments | ({} if workers is None else {"workers": workers}))
     if workers is not None:
         raise ValueError("workers must be None where one problem is trained; give a list of problems")
-    is_single = isinstance(optimizer, Optimizer) and "batch" not in arguments
-    if is_single and optimizer.has_threshold and not math.isnan(optimizer.constant_rate):
+    step = optimizer if isinstance(optimizer, Optimizer) and "batch" not in arguments else None
+    if step is not None and step.has_threshold and not math.isnan(step.constant_rate):
         from hardmax.dynamics.laws import warn_of_rate
 
-        warn_of_rate(model, optimizer)
+        warn_of_rate(model, step)
     return train_quietly(model, optimizer, **arguments)
 
 

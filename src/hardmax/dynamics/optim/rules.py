@@ -9,7 +9,7 @@ shrink at different rates. So steps are right however small the gradient is, als
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import ClassVar
 
 import numpy as np
@@ -95,8 +95,9 @@ class Steepest(InNorm):
 
     @property
     def name(self) -> str:
-        """The title, with the norm if it is not that of the class."""
-        return self.title if self.norm == type(self).norm else f"{self.title} in {self.norm}"
+        """The title, with the norm if it is not the default."""
+        default = next((field.default for field in fields(self) if field.name == "norm"), self.norm)
+        return self.title if self.norm == default else f"{self.title} in {self.norm}"
 
     @property
     def has_threshold(self) -> bool:
