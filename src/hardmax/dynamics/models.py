@@ -219,9 +219,9 @@ class Matrix(OfProblem):
         if not u.any():
             raise ValueError("prompt must not be zero: with it every attention logit is zero")
         W = W if steps.start is None else expect.finite_array("start", steps.start, W.shape)
-        seen = problem._with(table=Dense(values), W=None)
+        reduced = problem._with(table=Dense(values), W=None)
         if not isinstance(step, GD | Normalized) or step.norm != "l2" or step.damping:
-            return _train_entries(seen, step, u, W, steps)
+            return _train_entries(reduced, step, u, W, steps)
         # The step of q is the rate times |u| or its square, in a float and a power of two.
         power, times = exponent(u), 1 if isinstance(step, Normalized) else 2
         size, shift = float(np.linalg.norm(np.ldexp(u, -power))) ** times, power * times
@@ -230,9 +230,9 @@ class Matrix(OfProblem):
             shift -= 2 * scale.exponent
         rates = driver.step_sizes(step, steps.count, replace(scale, exponent=0), False)
         along = replace(step, lr=rates * size, decay=0.0)
-        q = Vector(seen).run(along, replace(steps, start=W.T @ u), shift)
+        q = Vector(reduced).run(along, replace(steps, start=W.T @ u), shift)
         more: dict[str, Any] = {"method": q.method, "optimizer": step, "prompt": u, "start": W}
-        return steps.result(WeightRun, seen, q.points, q.event, **more)
+        return steps.result(WeightRun, reduced, q.points, q.event, **more)
 
 
 def _train_entries(problem: Problem, step: Optimizer, u: np.ndarray, W: np.ndarray, steps: Steps) -> Any:
@@ -293,7 +293,7 @@ class Joint(OfProblem):
                     "another"
                 )
         scale, (readout_scale, readout) = scaled(problem), scaled_readout(problem)
-        seen, d = scale.problem._with(readout=readout), problem.d
+        inner, d = scale.problem._with(readout=readout), problem.d
         x = np.concatenate([scale.point(p, "start"), readout.v])
         batch = driver.need_batch(problem.n, steps.batch)
         units = scale, replace(scale, exponent=readout_scale.exponent)
@@ -301,18 +301,18 @@ class Joint(OfProblem):
             Rule.of(step, steps.count, unit, by_update=batch > 0)
             for step, unit in zip(optimizers, units, strict=True)
         ]
-        slots = slots_of(seen)
+        slots = slots_of(inner)
         is_large = isinstance(problem.table, Products) and problem.table.is_large
         layout: Any = slots
-        force: Any = _plain_pair(seen, batch)
+        force: Any = _plain_pair(inner, batch)
         if problem.loss.is_compiled and not is_large:
-            values, zeros = slots.merge(readout.values[seen.tokens]), np.zeros(len(slots.tokens))
-            layout = layout_of(seen, slots, values=values, labels=readout.labels, scores=zeros, batch=batch)
+            values, zeros = slots.merge(readout.values[inner.tokens]), np.zeros(len(slots.tokens))
+            layout = layout_of(inner, slots, values=values, labels=readout.labels, scores=zeros, batch=batch)
             force = forces.pair
         more: dict[str, Any] = {"slots": len(slots.tokens), "n": problem.n, "batch": batch}
         trainer = Trainer(force, layout, x, rules, steps.record, sizes=[d, len(readout.v)], **more)
 
-        steps.watch.run(trainer, lambda: risk_at(with_readout(seen, x[d:]), x[:d], slots), seen)
+        steps.watch.run(trainer, lambda: risk_at(with_readout(inner, x[d:]), x[:d], slots), inner)
         points, readouts = scale.back(trainer.points[:, :d]), readout_scale.back(trainer.points[:, d:])
         name = by_p.name if by_p.name == by_v.name else f"{by_p.name} of p, {by_v.name} of v"
         more = {"method": f"joint {name}", "optimizer": (by_p, by_v), "v_points": readouts}
