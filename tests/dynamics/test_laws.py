@@ -232,8 +232,9 @@ def test_warnings(posed):
         optim.Adam(0.01, (0.9, 0.5), 0.0): r"above a rate of 0.00957825 .* runs away \(D-THM-9b\)",
     }
     for rule, message in told.items():
-        with pytest.warns(RateWarning, match=message):
+        with pytest.warns(RateWarning, match=message) as caught:
             hm.train(posed["skew"], rule, steps=3)
+        assert caught[0].filename == __file__  # the caller of train, not a file of hardmax
     with pytest.warns(RateWarning, match="above a rate of 0.329496 p swings and its direction is not"):
         hm.train(posed["triple"], optim.Normalized(0.34, norm="l3"), steps=3)
     quiet = [

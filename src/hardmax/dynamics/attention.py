@@ -1,6 +1,6 @@
 """Attention as a parameter: any link from logits to attention, one or several of them, on a problem's inputs.
 
-A link says what an input's prediction is at given logits, and the derivative by every logit as a sign and a
+A link returns each input's prediction at some logits, and the derivative by every logit as a sign and a
 logarithm, so that the direction of the gradient is right at any norm. `Softmax` is the link of every other
 model; there the compiled forces take its place.
 """
@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from hardmax._lib import expect
-from hardmax.dynamics.driver import Rule, Trainer
+from hardmax.dynamics.driver import Rule, Trainer, need_batch
 from hardmax.dynamics.forces import MOVES, STATIONARY, STEP, Workspace, log_weights, set_pull
 from hardmax.dynamics.gradient import Gradient, unit
 from hardmax.dynamics.loop import BY_RULE
@@ -23,15 +23,15 @@ from hardmax.dynamics.models import SteppedModel, Steps
 from hardmax.dynamics.optim import Optimizer
 from hardmax.dynamics.run import Run
 from hardmax.dynamics.softmax import DEEP, DEPTH, LOG_MASS, LOG_SCALE, U, settle
-from hardmax.dynamics.stepping import need_batch, sum_by_coordinate
+from hardmax.dynamics.stepping import sum_by_coordinate
 from hardmax.problem import Problem
 
 
 class Logits(NamedTuple):
-    """What a link sees: one entry per token of every input, the inputs one after the other."""
+    """Argument of a link: one entry per token of every input, the inputs one after the other."""
 
     logits: np.ndarray  # k.p of every token; for a relative link the gap to the largest of its input
-    scores: np.ndarray  # what a token adds to the prediction per unit of attention
+    scores: np.ndarray  # contribution of a token to the prediction per unit of attention
     counts: np.ndarray  # how often it occurs
     offsets: np.ndarray  # (n + 1,) where the inputs begin
     tops: np.ndarray  # (n,) the token of the largest logit of each input
@@ -80,7 +80,7 @@ class Link:
 
 
 class Softmax(Link):
-    """The attention of transformers, seen from the largest logit of each input.
+    """The attention of transformers, relative to the largest logit of each input.
 
     >>> import hardmax as hm
     >>> problem = hm.data.example("B-FIG-8")
@@ -202,14 +202,14 @@ class AttentionModel(SteppedModel):
         direction, exponents = (np.concatenate([part[k] for part in parts]) for k in (0, 1))
         return direction, exponents, problem.average(problem.loss.value(u))
 
-    def _take(self, optimizers: tuple[Optimizer, ...], steps: Steps) -> AttentionRun:
+    def _take(self, optimizers: tuple[Optimizer, ...], steps: Steps) -> Any:
         """Train all heads: by one optimizer together, or by one for each."""
         self._need_primal(steps.coordinates)
         problem, heads, d = self.problem, len(self.links), self.problem.d
         problem.need_decreasing_loss()
         x = np.zeros(heads * d) if steps.start is None else np.array(self._point(np.ravel(steps.start)))
         rules = [Rule.unscaled(optimizer, steps.count, (d,)) for optimizer in optimizers]
-        n, batch = problem.n, need_batch(problem, steps.batch)
+        n, batch = problem.n, need_batch(problem.n, steps.batch)
 
         def force(_: Any, at: np.ndarray, work: Workspace) -> int:
             inside = (np.arange(n) - work.clock[STEP] * batch) % n < batch if batch else None
@@ -230,19 +230,10 @@ class AttentionModel(SteppedModel):
         points = trainer.points.reshape(-1, heads, d)
         losses = np.array([self.loss(point.ravel()) for point in points])
         names = sorted({optimizer.name for optimizer in optimizers})
-        more: dict[str, Any] = {"optimizer": optimizers[0] if len(optimizers) == 1 else None}
-        return AttentionRun(
-            problem,
-            "step",
-            steps.record[: len(points)],
-            points[:, 0],
-            trainer.event,
-            method=f"{', '.join(names)} through {', '.join(map(repr, self.links))}",
-            observed={"losses": losses, "heads": points},
-            batch=steps.batch,
-            model=self,
-            **more,
-        )
+        method = f"{', '.join(names)} through {', '.join(map(repr, self.links))}"
+        more: dict[str, Any] = {"optimizer": optimizers[0] if len(optimizers) == 1 else None, "model": self}
+        more |= {"method": method, "observed": {"losses": losses, "heads": points}}
+        return steps.result(AttentionRun, problem, points[:, 0], trainer.event, **more)
 
 
 def _at(direction: np.ndarray, exponents: np.ndarray, top: float) -> np.ndarray:

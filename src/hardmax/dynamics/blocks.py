@@ -15,11 +15,12 @@ import numpy as np
 
 from hardmax._lib import expect
 from hardmax._lib.compiled import dot
-from hardmax.dynamics.driver import Rule, RunWatch, Trainer, lower_rates, read_milestones, steps_to_record
+from hardmax.dynamics import driver
+from hardmax.dynamics.driver import Rule, RunWatch, Trainer
 from hardmax.dynamics.forces import EXPONENTS, MOVES, SAVED, STATIONARY, STEP, V, Workspace, spread
 from hardmax.dynamics.loop import ALONG, BY_RULE, PAUSED
 from hardmax.dynamics.optim import GD, Optimizer
-from hardmax.dynamics.optim.base import need_optimizer, settings
+from hardmax.dynamics.optim.base import by_name, need_optimizer, settings
 from hardmax.dynamics.updates import nothing
 
 SQUARES = (1e-250, 1e250)  # the squared lengths at which `spread` does not rescale
@@ -82,14 +83,11 @@ class StepOptions:
         """Check the options of a training on n inputs; ``watch`` are those of `RunWatch`."""
         if (epochs is None) == (steps is None):
             raise ValueError("steps or epochs must be given, and not both")
-        size = n if batch is None else expect.whole("batch", batch, 1)
-        if size > n:
-            raise ValueError(f"batch must be at most {n}, the number of inputs, got {batch}")
-        unit, seed = 1, None
+        few, unit, seed = driver.need_batch(n, batch), 1, None
         if epochs is not None:
             if rng is None:
                 raise TypeError("rng must be given where epochs are shuffled; pass rng=0, or steps=")
-            unit, seed = -(-n // size), int(expect.generator(rng).integers(2**63))
+            unit, seed = -(-n // (few or n)), int(expect.generator(rng).integers(2**63))
             steps = unit * expect.whole("epochs", epochs)
         steps = expect.whole("steps", steps)
         if watch.get("until_loss") is not None:
@@ -97,9 +95,9 @@ class StepOptions:
         return cls(
             steps,
             n,
-            0 if size == n else size,
-            steps_to_record(unit if record is None and epochs is not None else record, steps),
-            tuple(unit * milestone for milestone in read_milestones(milestones)),
+            few,
+            driver.steps_to_record(unit if record is None and epochs is not None else record, steps),
+            tuple(unit * milestone for milestone in driver.read_milestones(milestones)),
             RunWatch(**watch),
             seed,
         )
@@ -115,12 +113,12 @@ class StepOptions:
 
     @property
     def identity(self) -> dict[str, Any]:
-        """What a checkpoint of the same training has in common."""
+        """Entries that all checkpoints of this training share."""
         return {"batch": self.batch, "milestones": list(self.milestones), "seed": self.seed}
 
 
 class BlockTrainer(Trainer):
-    """Arrays by name that steps move, and what was observed on the way.
+    """Arrays by name that steps move, and observations on the way.
 
     Args:
         start: the arrays by name, which are copied. Without any, ``pulls`` takes the step itself, and
@@ -169,19 +167,17 @@ class BlockTrainer(Trainer):
         )
         self._last: tuple[int, Any] = (-1, None)  # the step that was evaluated last, on all inputs
         self._observe: Callable[[], Mapping[str, Any]] = dict
-        self._rows: list[dict[str, np.ndarray]] = []  # what was observed at each of the times
+        self._rows: list[dict[str, np.ndarray]] = []  # the observations at each of the times
         self.times: list[int] = []
         self.observed: dict[str, np.ndarray] = {}
 
-    def _by_block(self, optimizer: Any) -> list[Optimizer]:
+    def _by_block(self, optimizer: Any) -> tuple[Optimizer, ...]:
         names = tuple(self.blocks)
         if isinstance(optimizer, Mapping):
-            if set(optimizer) != set(names):
-                raise ValueError(f"optimizer must have the blocks {names}, got {tuple(optimizer)}")
-            return [need_optimizer(optimizer[name], f"optimizer of {name}") for name in names]
+            return by_name(optimizer, names)
         if names and need_optimizer(optimizer).of_matrix:  # all blocks as one vector are not a matrix
-            return [optimizer] * len(names)
-        return [optimizer]
+            return (optimizer,) * len(names)
+        return (optimizer,)
 
     def _rule(self, step: Optimizer, group: tuple[str, ...]) -> Rule:
         shape = self.blocks[group[0]].shape
@@ -240,8 +236,8 @@ class BlockTrainer(Trainer):
     ) -> BlockTrainer:
         """Take all steps from the checkpoint on, if there is one.
 
-        ``observe`` returns what is to be seen at a recorded step, with the loss as "losses"; ``identity``
-        tells which training a checkpoint must be of.
+        ``observe`` returns the observations at a recorded step, with the loss as "losses"; ``identity``
+        identifies the training of a checkpoint.
         """
         self._observe = observe
         self.options.watch.run(self, lambda: float(self._rows[-1]["losses"]), identity)
@@ -253,13 +249,13 @@ class BlockTrainer(Trainer):
         return self
 
     def observe(self, step: int) -> None:
-        """Note what is to be seen at a recorded step, unless the checkpoint has it."""
+        """Record the observations at a step, unless the checkpoint has them."""
         if not self.times or self.times[-1] < step:
             self.times.append(step)
             self._rows.append({name: np.array(value) for name, value in self._observe().items()})
 
     def identity(self, model: Callable[[], Mapping[str, Any]]) -> dict[str, Any]:
-        """Return what a checkpoint of the same training has in common."""
+        """Return an identity that all checkpoints of this training share."""
         optimizers = [{**settings(step), "lr": np.asarray(step.lr).tolist()} for step in self.optimizers]
         return {**model(), **self.options.identity, "optimizers": optimizers}
 
@@ -277,7 +273,7 @@ class BlockTrainer(Trainer):
         self._last = (-1, None)
 
     def contents(self) -> dict[str, np.ndarray]:
-        """Return what a checkpoint holds: the state, and what was observed so far."""
+        """Return the contents of a checkpoint: the state, and the observations so far."""
         first = self._rows[0] if self._rows else self._observe()
         observed = {
             f"seen_{name}": np.array([row[name] for row in self._rows]).reshape(
@@ -298,7 +294,7 @@ class BlockTrainer(Trainer):
 def unscaled_rule(step: Optimizer, options: StepOptions, shape: tuple[int, ...]) -> Rule:
     """Return the rule of a block, with lower rates after the milestones."""
     rule = Rule.unscaled(step, options.steps, shape)
-    return replace(rule, rates=lower_rates(rule.rates, options.milestones))
+    return replace(rule, rates=driver.lower_rates(rule.rates, options.milestones))
 
 
 def _together(pulls: Sequence[Pull]) -> Pull:

@@ -16,11 +16,11 @@ import numpy as np
 
 from hardmax._lib import archive, files
 
-# What a user set, for entries of the identity that say nothing to a reader.
+# Arguments behind entries of the identity that mean nothing to a reader.
 _SET_BY = {"corpus": "other data", **dict.fromkeys(("seed", "start"), "another rng, d or start")}
 
 
-# What older files meant that lack these entries.
+# Values of entries that older files lack.
 _PRINTED = {"scale": 1.0, "first_scale": 1.0}
 
 
@@ -47,16 +47,16 @@ def digest(*arrays: np.ndarray) -> str:
 def save(path: Path, arrays: Mapping[str, np.ndarray], identity: dict[str, Any]) -> None:
     """Write the checkpoint; at any moment the path holds the old one or the new one, whole.
 
-    Two trainings of one checkpoint do not meet in a half-written file: each writes its own.
+    Two trainings with one checkpoint never share a partial file: each writes a temporary file of its own.
     """
     files.sweep(path.parent)
     archive.write_arrays(path, {"identity": json.dumps(identity, sort_keys=True), **arrays})
 
 
 def load(path: Path, identity: dict[str, Any], like: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """The arrays of a checkpoint of this very training, of types and shapes as in ``like``.
+    """Return the arrays of a checkpoint of the same training, of types and shapes as in ``like``.
 
-    An array of ``like`` that is empty stands for any length.
+    An empty array of ``like`` allows any length.
     """
     foreign = f"checkpoint must be a file that a training of hardmax wrote, {path} is not; name another file"
     try:

@@ -1,4 +1,4 @@
-"""What is trained, block by block: each with its rule, and a run of the loop over all of them."""
+"""Blocks of numbers with the rule of each, and a run of the loop over all of them."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ FACTOR = 0.1  # of the learning rate at a milestone
 LOSS_REACHED = "loss reached"  # the event of a run that `until_loss` ended
 LARGEST = 1e250  # entries of p above it are a runaway: soon they would not be floats
 
-# What only Python can evaluate: it fills in the workspace at x and returns what a compiled force would.
+# A force in Python: it fills in the workspace at x and returns the same codes as a compiled force.
 PlainForce = Callable[[Any, np.ndarray, Workspace], int]
 
 
@@ -66,7 +66,7 @@ class Rule:
     update: Any  # a CompiledUpdate; None if only Python can call it
     unit: float = 1.0  # a move in the user's units times this power of two is one of the scaled model
     limit: float = math.inf  # of the entries of the block in the scaled model
-    shape: tuple[int, ...] = (0,)  # of what is trained, for rules of matrices
+    shape: tuple[int, ...] = (0,)  # of the block, for rules of matrices
 
     @classmethod
     def of(
@@ -141,20 +141,20 @@ class Rule:
         return np.ascontiguousarray(state, dtype=np.float64).reshape(len(state), x.size)
 
     def event(self, state: np.ndarray) -> str | None:
-        """What the state after the last step tells of the run."""
+        """Return an event that the state after the last step shows, or None."""
         if self.kind != BY_RULE:
             return None
         return self.step.event(state.reshape(len(state), *self.shape) if self.step.of_matrix else state)
 
     @property
     def has_own_norm(self) -> bool:
-        """Whether its norm is neither a power nor one of matrices."""
-        return not self.step.of_matrix and norm(self.step.norm).power is None
+        """Whether its norm is one of vectors without a compiled step."""
+        return not self.step.of_matrix and norm(self.step.norm).step_constant is None
 
     @property
     def dual(self) -> tuple[float, bool]:
-        """In which power multipliers are normalized, if they are; of matrices, which have no law, in l2."""
-        return norm(self.step.norm).power or 2.0, self.step.normalized
+        """The step constant that normalizes multipliers, and whether they are; of matrices that of l2."""
+        return norm(self.step.norm).step_constant or 2.0, self.step.normalized
 
 
 class Trainer:
@@ -162,7 +162,7 @@ class Trainer:
 
     Args:
         force: what pulls at x; compiled, or a function of Python.
-        layout: what the force is made of.
+        layout: the arrays of the force.
         x: the start, all blocks one after the other; it is changed in place.
         rules: one for each block.
         record: the steps to keep.
@@ -264,11 +264,11 @@ class Trainer:
 
     @property
     def points(self) -> np.ndarray:
-        """What was kept of x, up to the step at which it paused."""
+        """Recorded rows of x, up to the step at which it paused."""
         return self.rows[: self._work.clock[forces.SAVED]] if self.status == PAUSED else self.rows
 
     def identity(self, problem: Any) -> dict[str, Any]:
-        """Return what a checkpoint of the same training of a problem has in common, before the first step."""
+        """Return an identity that all checkpoints of this training share, before the first step."""
         plan, _, work, x, states, record, _ = self._arguments
         settings = map(np.asarray, (*plan, work.bounds, x, states, record))
         return {"training": digest(*(repr(rule.step) for rule in self.rules), *settings, *_parts(problem))}
@@ -288,7 +288,7 @@ class Trainer:
             self._work.mark[:] = state["mark"]
 
     def contents(self) -> dict[str, np.ndarray]:
-        """Return what a checkpoint holds: the state, and what was kept so far."""
+        """Return the contents of a checkpoint: the state, and the rows so far."""
         return {**self.state, "rows": self.points, "status": np.array(self.status)}
 
     def resume(self, contents: Mapping[str, np.ndarray]) -> None:
@@ -298,7 +298,7 @@ class Trainer:
         self.status = int(contents["status"])
 
     def observe(self, step: int) -> None:
-        """Note what is to be seen at a recorded step besides x, which the loop keeps."""
+        """Record more than x, which the loop records, at a step."""
 
     @property
     def taken(self) -> int:
@@ -313,7 +313,7 @@ class Trainer:
 
     @property
     def event(self) -> str | None:
-        """What happened at the end, or what the states tell of the run."""
+        """Event at the end, or one that the states show."""
         if self.is_low:
             return LOSS_REACHED
         if self.status != DONE:
@@ -397,7 +397,7 @@ def with_milestones(optimizers: tuple[Optimizer, ...], steps: int, milestones: A
 
 
 class RunWatch(NamedTuple):
-    """What happens at recorded steps: ``progress`` is called, a low loss ends the run, the state is saved."""
+    """Actions at recorded steps: call ``progress``, end the run at a low loss, save the state."""
 
     progress: Progress | None = None
     until_loss: float | None = None
@@ -407,7 +407,7 @@ class RunWatch(NamedTuple):
     def run(self, trainer: Trainer, loss: Callable[[], float], model: Any) -> Trainer:
         """Take the steps, from the checkpoint on if there is one, and pause at the recorded ones if need be.
 
-        ``loss`` returns that of the present point; ``model`` is what a checkpoint must be of, as
+        ``loss`` returns that of the present point; ``model`` identifies a checkpoint, as
         `Trainer.identity` takes it.
         """
         if self == NOTHING and not trainer.observes:
@@ -462,6 +462,13 @@ def _parts(x: Any) -> Iterator[str | np.ndarray]:
     elif is_dataclass(x):
         for field in fields(x):
             yield from _parts(getattr(x, field.name))
+
+
+def need_batch(n: int, batch: Any) -> int:
+    """Return the number of inputs of a step, 0 for all of them; refuse more than there are."""
+    if batch is not None and expect.whole("batch", batch, 1) > n:
+        raise ValueError(f"batch must be at most {n}, the number of inputs, got {batch}")
+    return 0 if batch is None or batch == n else int(batch)
 
 
 def steps_to_record(record: int | Sequence[int] | None, steps: int) -> np.ndarray:

@@ -43,7 +43,7 @@ PLAIN = 300.0
 AHEAD = 1.0
 
 
-# Unsigned, so that no kernel has to ask whether an index is negative.
+# Unsigned, so that kernels need not check for negative indices.
 Indices = NDArray[np.uint32]
 
 
@@ -415,7 +415,7 @@ class EdgeSteps:
 
 
 class StepsTaken(NamedTuple):
-    """Points at the steps kept, what happened, how many steps were taken, and how many of them plain."""
+    """Points at the recorded steps, the event, the number of steps taken, and the number of plain ones."""
 
     points: np.ndarray
     event: str | None

@@ -16,26 +16,15 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import float64, int64, types
 from scipy.linalg.lapack import dgetrf, dgetrs
 from scipy.sparse import csr_array, dia_array, eye_array
 from scipy.sparse.linalg import splu
 
-from hardmax._lib.compiled import (
-    OUT,
-    OUT_TABLE,
-    TABLE,
-    VECTOR,
-    VECTORIZED,
-    entry_point,
-    inlined,
-    njit,
-    uncounted,
-)
+from hardmax._lib.compiled import entry_point
 from hardmax.dynamics.edges import Edges, Scratch, fill_log_flows, gather
-from hardmax.dynamics.forces import GAPS, LAYOUT, WEIGHTS, WORKSPACE, layout_of, settle_inputs, workspace
+from hardmax.dynamics.field_kernels import OVERFLOW, Frame, fill_force, leap
+from hardmax.dynamics.forces import GAPS, layout_of, workspace
 from hardmax.dynamics.gradient import Expansion, Settled, expand, pull_of, settle_at, settle_gaps
-from hardmax.dynamics.softmax import LOG_SCALE
 from hardmax.margin.norms import Norm
 from hardmax.problem import Problem
 from hardmax.problem.coordinates import Scale, orthonormal_basis, rows_of, scaled
@@ -68,135 +57,8 @@ FAR = 1e-3
 # the derivative.
 SETTLED, DIFFERENCE = 1e-13, 1e-6
 
-# The force at a trial point may be anything; its exponents are capped here instead of overflowing.
-OVERFLOW = 300.0
-
 # Solves (1 - h J) y = r, made for each h.
 Solve = Callable[[np.ndarray], np.ndarray]
-
-
-class Frame(NamedTuple):
-    """One step's own coordinates: state = start + sigma heading + z."""
-
-    D: np.ndarray  # (M, r) keys minus that of their input's top slot
-    exponents: np.ndarray  # (M,) tau + D p at the start
-    rise: np.ndarray  # (M,) what they change along the heading
-    heading: np.ndarray  # (size,)
-    jacobian: np.ndarray  # (size, size) derivative of the speed by the state, at the start
-    tau: float
-    tau_rate: float  # its change along the heading
-
-
-FRAME = types.NamedTuple((OUT_TABLE, OUT, OUT, OUT, OUT_TABLE, float64, float64), Frame)
-
-
-@uncounted(types.void(LAYOUT, TABLE, float64, WORKSPACE, OUT))
-def fill_force(layout, D, shift, work, F):  # type: ignore[no-untyped-def]
-    """F = exp(shift) (-gradient), from gaps that carry the shift already; exponents are capped."""
-    settle_inputs(layout, layout.scores, shift, work)
-    weights, offsets = work.slots[WEIGHTS], layout.offsets
-    F[:] = 0.0
-    for i in range(offsets.size - 1):
-        scale = math.exp(min(work.inputs[LOG_SCALE, i], OVERFLOW)) / layout.total
-        for slot in range(offsets[i], offsets[i + 1]):
-            weight = scale * weights[slot]
-            if weight != 0.0 and slot != work.tops[i]:
-                for j in range(F.size):
-                    F[j] += weight * D[slot, j]
-
-
-@njit(types.void(FRAME, float64, VECTOR, OUT), cache=True, nogil=True, fastmath=VECTORIZED)
-def _fill_gaps(frame, sigma, z, gaps):  # type: ignore[no-untyped-def]
-    """tau + logit gaps to the top slots at the distance sigma along the heading, and z next to it."""
-    exponents, rise, D = frame.exponents, frame.rise, frame.D
-    r = D.shape[1]
-    later = z[r] if z.size > r else 0.0
-    for slot in range(gaps.size):
-        gap = 0.0
-        for j in range(r):
-            gap += D[slot, j] * z[j]
-        gaps[slot] = exponents[slot] + sigma * rise[slot] + gap + later
-
-
-@inlined()
-def _factor(A, pivots):  # type: ignore[no-untyped-def]
-    """A = P L U in place, with partial pivoting; a small matrix is not worth a call to LAPACK."""
-    n = len(A)
-    for k in range(n):
-        best = k
-        for i in range(k + 1, n):
-            if abs(A[i, k]) > abs(A[best, k]):
-                best = i
-        pivots[k] = best
-        if best != k:
-            for j in range(n):
-                A[k, j], A[best, j] = A[best, j], A[k, j]
-        for i in range(k + 1, n):
-            A[i, k] /= A[k, k]
-            for j in range(k + 1, n):
-                A[i, j] -= A[i, k] * A[k, j]
-
-
-@inlined()
-def _solve(A, pivots, y):  # type: ignore[no-untyped-def]
-    """y of A y = y, with the factors of A."""
-    n = len(A)
-    for k in range(n):
-        y[k], y[pivots[k]] = y[pivots[k]], y[k]
-    for i in range(1, n):
-        for j in range(i):
-            y[i] -= A[i, j] * y[j]
-    for i in range(n - 1, -1, -1):
-        for j in range(i + 1, n):
-            y[i] -= A[i, j] * y[j]
-        y[i] /= A[i, i]
-
-
-@njit(float64(LAYOUT, FRAME, float64, int64, WORKSPACE, OUT), cache=True, nogil=True, error_model="numpy")
-def leap(layout, frame, sigma, order, work, end):  # type: ignore[no-untyped-def]
-    """`flow.extrapolated` of the force itself, on either clock: fill in z at the end, return the error."""
-    D, heading, jacobian = frame.D, frame.heading, frame.jacobian
-    size, r = heading.size, D.shape[1]
-    timed = size > r
-    A, pivots = np.empty((size, size)), np.empty(size, np.intp)
-    gaps, F, z, move = work.slots[GAPS], np.empty(r), np.empty(size), np.empty(size)
-    above, row = np.zeros((order, size)), np.zeros((order, size))
-    for parts in range(1, order + 1):
-        h = sigma / parts
-        for i in range(size):
-            for j in range(size):
-                A[i, j] = (1.0 if i == j else 0.0) - h * jacobian[i, j]
-        _factor(A, pivots)
-        z[:] = 0.0
-        for part in range(1, parts + 1):
-            along = part * h
-            _fill_gaps(frame, along, z, gaps)
-            now = frame.tau + along * frame.tau_rate + (z[r] if timed else 0.0)
-            fill_force(layout, D, now, work, F)
-            square = 1.0 if timed else 0.0
-            for j in range(r):
-                square += F[j] * F[j]
-            length = math.sqrt(square)
-            for j in range(r):
-                move[j] = h * (F[j] / length - heading[j])
-            if timed:
-                move[r] = h * (1.0 / length - heading[r])
-            _solve(A, pivots, move)
-            for j in range(size):
-                z[j] += move[j]
-        above, row = row, above
-        for j in range(size):
-            row[0, j] = z[j]
-        for k in range(1, parts):
-            ratio = parts / (parts - k) - 1.0
-            for j in range(size):
-                row[k, j] = row[k - 1, j] + (row[k - 1, j] - above[k - 1, j]) / ratio
-    error = 0.0
-    for j in range(size):
-        end[j] = row[order - 1, j]
-        change = abs(row[order - 1, j] - row[order - 2, j])
-        error = change if change > error or math.isnan(change) else error
-    return error if math.isfinite(error) else np.inf
 
 
 class Clock(NamedTuple):
@@ -247,12 +109,12 @@ class LeftForm(Exception):
 
 
 class Leg:
-    """One step's own coordinates: state = x + sigma heading + z. Fields differ in what is below."""
+    """One step's own coordinates: state = x + sigma heading + z. Kinds of fields override the methods."""
 
     x: Any
     heading: np.ndarray
     velocity: np.ndarray  # the speed at the start
-    size: float = 0.0  # what errors may be relative to, besides the length of the step
+    size: float = 0.0  # errors may be relative to it, and to the length of the step
     is_noise: bool = False  # whether the pulls cancel to rounding
     is_explicit: bool = False  # whether no Jacobian is needed
     is_quick: bool = False  # whether the step is one compiled call
@@ -284,7 +146,7 @@ class Leg:
 
 
 class FlowField:
-    """What the integrator follows. A state is p in coordinates of the field's own, times 2^power."""
+    """The vector field of a flow. A state is p in coordinates of the field, times 2^power."""
 
     clock: Clock
     power: int = 0
@@ -315,7 +177,7 @@ class FlowField:
         return None
 
     def successor(self, x: Any) -> FlowField:
-        """What to follow from x on, where this field does not hold."""
+        """Return the field to follow from x on, where this one does not hold."""
         raise NotImplementedError
 
 
@@ -473,7 +335,7 @@ class ForceLeg(Leg):
         self.is_quick = self.compiles and field.is_compiled and len(x) <= SMALL
 
     def _look(self) -> tuple[np.ndarray, np.ndarray]:
-        """The top slots, and what their keys are less than those of the others."""
+        """Return the top slots, and the keys of all slots minus that of their input's top slot."""
         settled = self.field.settle(self.x[: self.field.r])
         if self.field.clock is not LOG_TIME:
             with np.errstate(divide="ignore"):
@@ -483,7 +345,7 @@ class ForceLeg(Leg):
         return settled.tops, settled.differences(self.field.slots.keys)
 
     def _products(self) -> Callable[[Any], tuple[np.ndarray, float]]:
-        """What exponents and tau change along a state, in extended precision."""
+        """Return a function of a state: exponents and tau, in extended precision."""
         if self.field.clock is LOG_TIME:
             timed = np.column_stack([self.D, np.ones(len(self.D))]).astype(np.longdouble)
             return lambda x: ((timed @ x).astype(float), float(x[-1]))

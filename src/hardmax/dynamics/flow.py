@@ -1,4 +1,4 @@
-"""Gradient flow, far beyond underflow: one integrator, whatever is followed and whichever clock it has.
+"""Gradient flow, far beyond underflow: one integrator for all fields and clocks.
 
 With tau = log t the flow reads dp/dtau = F = t (-grad L). Late in training p grows linearly in tau, because
 the factor t and the vanishing gradient balance; so an implicit method takes geometrically growing steps, and
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 # Problems with fewer slots are followed as a whole.
 LARGE = 2_000
 
-# What to call in a norm that has no flow.
+# Optimizers to call in a norm that has no flow.
 INSTEAD = {
     "l1": "Coordinate(rate, decay=0.5)",
     "linf": "Sign(rate, decay=0.5)",
@@ -131,23 +131,34 @@ def flow(
     if clock not in ("log t", "arc length"):
         raise ValueError(f'clock must be "log t" or "arc length", got {clock!r}')
     if clock == "log t" and (until_length is not None or record is not None):
-        raise ValueError('until_length and record are arc lengths: say clock="arc length", or leave them out')
+        raise ValueError(
+            'until_length and record are arc lengths: pass clock="arc length", or leave them out'
+        )
     if clock == "arc length" and until_log_time is not None:
-        raise ValueError('until_log_time is a log t: say clock="log t", or give until_length')
+        raise ValueError('until_log_time is a log t: pass clock="log t", or give until_length')
     if all(end is None for end in (until_norm, until_log_time, until_length, until_cosine_distance)):
         until_norm = 1e6
     stops = _stops(until_norm, until_log_time, until_cosine_distance)
     last = math.inf if until_length is None else expect.positive("until_length", until_length)
-    field = along_arc(problem, p) if clock == "arc length" else _in_log_time(problem, p, ball, mirror)
+    field: FlowField
+    if clock == "arc length":
+        field = along_arc(problem, p)
+    else:
+        scale = scaled(problem, to_one=True)
+        if ball is not None:
+            field = (fields.MirrorField if mirror else fields.NormField)(scale, p, ball)
+        else:
+            field = (WorkingField if is_large(problem) else fields.Field)(scale, p)
     if until_norm is not None and isinstance(field, fields.Field):
         field.scale.point(np.array(until_norm), "until_norm")  # refuses one that is out of range
     times, points, event = follow(field, p, stops, last, record)
     kind = "mirror" if mirror and ball is not None else "gradient"
     method = f"{kind} flow" if clock == "log t" else "normalized gradient flow"
-    path = Run(problem, clock, times, points.astype(np.float64), event, method=method)
-    if event is None and path.p.any() and not path.selection.is_unique:
-        path = replace(path, event="tie")
-    return path if ball is None else replace(path, method=f"{method} in {ball.name}", flow_norm=ball.name)
+    name = "l2" if ball is None else ball.name
+    method = method if ball is None else f"{method} in {name}"
+    path = Run(problem, clock, times, points.astype(np.float64), event, method=method, flow_norm=name)
+    is_tie = event is None and path.p.any() and not path.selection.is_unique
+    return replace(path, event="tie") if is_tie else path
 
 
 @dataclass(frozen=True, eq=False)
@@ -172,7 +183,7 @@ class Remainder(SteppedModel):
 
     @property
     def problem(self) -> Problem:
-        """What was decomposed."""
+        """The decomposed problem."""
         return self.decomposition.problem
 
     def _take(self, optimizers: tuple[Optimizer, ...], steps: Steps) -> Run:
@@ -183,15 +194,15 @@ class Remainder(SteppedModel):
                 f"optimizer must stay in the span of the keys, got {type(step).__name__}, which would move "
                 "the finite part too; choose GD or Normalized, or train the problem"
             )
-        begin = self._beside(steps.start)
+        begin = self._free_part(steps.start)
         return self._lifted(Vector(self.decomposition.late).run(step, replace(steps, start=begin)))
 
     def _flow(self, *, start: Any = None, **options: Any) -> Run:
         """Follow the flow of r; ends and lengths are those of r."""
-        return self._lifted(flow(self.decomposition.late, start=self._beside(start), **options))
+        return self._lifted(flow(self.decomposition.late, start=self._free_part(start), **options))
 
-    def _beside(self, start: Any) -> np.ndarray | None:
-        """Where r begins: what a start has besides its bound part, which is p_fin from now on."""
+    def _free_part(self, start: Any) -> np.ndarray | None:
+        """Return the start of r: a start of p without its bound part, which p_fin replaces."""
         return None if start is None else self.decomposition.parts(start)[1]
 
     def _lifted(self, run: Run) -> Run:
@@ -246,18 +257,11 @@ def _point(field: FlowField, x: Any) -> np.ndarray:
 
 
 def along_arc(problem: Problem, p: np.ndarray) -> FlowField:
-    """What normalized gradient flow follows: edges where that form is exact, else the problem as it is."""
+    """Return the field of normalized gradient flow: edges where that form is exact, else the problem."""
     edges = edges_of(problem)
     if edges is not None:
         return fields.EdgeField(problem, edges, p)
     return fields.Field(scaled(problem, to_one=True), p, fields.ARC_LENGTH)
-
-
-def _in_log_time(problem: Problem, p: np.ndarray, ball: Norm | None, mirror: bool) -> fields.Field:
-    scale = scaled(problem, to_one=True)
-    if ball is not None:
-        return fields.MirrorField(scale, p, ball) if mirror else fields.NormField(scale, p, ball)
-    return WorkingField(scale, p) if is_large(problem) else fields.Field(scale, p)
 
 
 def is_large(problem: Problem) -> bool:
@@ -276,11 +280,11 @@ def follow(
     """Times, points (as precise as the field has them) and event of the flow from p.
 
     Args:
-        field: what is followed.
-        p: where, as the first point is to be.
+        field: the field.
+        p: the start, returned as the first point.
         stops: of a field and its state, positive before the end.
         last: the length to go at most, where that is the time.
-        record: the lengths to keep besides the start; every step by default.
+        record: the lengths to keep in addition to the start; every step by default.
     """
     wanted = [] if record is None else np.unique([float(s) for s in record]).tolist()
     if wanted and not 0.0 <= wanted[0] <= wanted[-1] <= last:
@@ -294,7 +298,7 @@ def follow(
 
 
 class _Way:
-    """How far a flow has come, and what is kept of it."""
+    """The present state of a flow, and its snapshots."""
 
     def __init__(self, field: FlowField, keep_all: bool) -> None:
         self.keep_all = keep_all
@@ -330,7 +334,7 @@ class _Way:
         return None
 
     def _step(self, goal: float, stops: Sequence[Stop]) -> tuple[bool, str | None]:
-        """Take one step; whether a stop was met, and the event that ends the flow."""
+        """Take one step; return whether a stopping criterion holds, and the event that ends the flow."""
         field, x, longest = self.field, self.x, min(self.sigma, goal - self.s)
         try:
             leg = field.leg(x, self.heading, longest)
@@ -355,7 +359,7 @@ class _Way:
             self._keep()
             self.kept[-1][1][-1] = resting
             return False, "stationary point"
-        # a step that was cut short to end at a target says little about the next one
+        # a step that was cut short to end at a target is no guide for the next one
         is_cut = length < self.sigma and (length == longest or field.is_bold)
         self.sigma = (self.sigma if is_cut and growth > 1.0 else length) * min(growth, GROWTH)
         return False, None
@@ -393,7 +397,7 @@ def _accepted(leg: Leg, sigma: float) -> tuple[Any, float, float] | None:
 
 
 def _crossing(field: FlowField, leg: Leg, stop: Stop, sigma: float) -> float:
-    """Step length at which a stop is met; the step itself is the interpolant, so nothing is lost."""
+    """Return the step length at which a stopping criterion holds; the step itself is the interpolant."""
     return float(
         brentq(lambda s: stop(field, _stepped(leg, s)[0] if s > 0 else leg.x), 0.0, sigma, rtol=1e-13)
     )

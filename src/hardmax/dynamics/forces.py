@@ -71,7 +71,7 @@ class ForceLayout(NamedTuple):
     labels: np.ndarray  # (n,) labels next to a trained readout; with a Gram matrix the logits at the start
     slope: Any  # log|l'(u)|
     in_log: bool  # whether as a function of log u
-    total: float  # what the inputs of a step weigh together
+    total: float  # total weight of the inputs of a step
     log_total: float
     batch: int  # inputs of a step
     rank: int  # columns of the factors of W
@@ -153,7 +153,7 @@ def layout_of(
     rank: int = 0,
     normalized: bool = True,
 ) -> ForceLayout:
-    """Return a problem as its forces take it; arguments replace what its own keys and scores would give."""
+    """Return a problem as its forces take it; arguments replace its own keys and scores."""
     slope, in_log = problem.kernel_slope
     return ForceLayout(
         fixed(slots.keys if keys is None else keys),
@@ -176,7 +176,7 @@ def layout_of(
 
 
 def total_of(problem: Problem, batch: int) -> float:
-    """Return what the inputs of a step weigh together; without weights a batch of b inputs weighs b."""
+    """Return the total weight of the inputs of a step; without weights a batch of b inputs weighs b."""
     return float(batch) if batch and problem.weights is None else problem.total
 
 
@@ -230,7 +230,7 @@ def settle_inputs(layout, scores, shift, work):  # type: ignore[no-untyped-def]
     """Weights of the slots and logs of the inputs' factors from gaps and top slots; returns the largest.
 
     Gaps and factors carry a ``shift``, which is log t in a flow.
-    Inputs outside of the step's batch have a factor of zero: step k sees the inputs k b, ..., k b + b - 1
+    Inputs outside of the step's batch have a factor of zero: step k takes the inputs k b, ..., k b + b - 1
     modulo n.
     """
     inputs, n = work.inputs, layout.offsets.size - 1
@@ -296,8 +296,8 @@ def by_coordinate(layout, p, work):  # type: ignore[no-untyped-def]
         M_k = max_j (log|w_j| + log|d_jk|),   V_k = sum_j +- exp(log|w_j d_jk| - M_k),
 
     over the slots j and their key differences d_j to the top slot of their input. It is zero if the terms
-    cancel, that is if |V_k| <= 1e-13 sum_j |...|: such a sum is rounding, and says nothing even about the
-    sign. The sum with one exponent is taken first; only a coordinate that is small in it is summed again.
+    cancel, that is if |V_k| <= 1e-13 sum_j |...|: such a sum is rounding, and even its sign is
+    meaningless. The sum with one exponent comes first; only a coordinate that is small in it is summed again.
     """
     gaps_to_top(layout.keys, layout.tokens, layout.offsets, p, work.slots[GAPS], work.tops)
     common = settle_inputs(layout, layout.scores, 0.0, work)

@@ -32,7 +32,7 @@ class Gradient:
 
     direction: np.ndarray  # unit vector of -gradient; zero at a stationary point
     log_norm: float  # -inf at a stationary point
-    shape: tuple[int, ...] | None = None  # of what it is the gradient by, where that is not the direction's
+    shape: tuple[int, ...] | None = None  # of the variable, where that is not the direction's
 
     @property
     def matrix(self) -> np.ndarray:
@@ -58,7 +58,7 @@ class Gradient:
 
 @dataclass(frozen=True, eq=False)
 class Settled:
-    """Attention at one p: what the risk, its gradient and its Hessian are made of."""
+    """Attention at one p, from which the risk, its gradient and its Hessian follow."""
 
     slots: Slots
     gaps: np.ndarray  # (M,) logit gaps to the top slot, plus the shift
@@ -71,7 +71,7 @@ class Settled:
     lean: np.ndarray
     log_mass: np.ndarray
     log_slopes: np.ndarray  # (n,) log|l'|, plus the log of the input's weight
-    # Where the loss is one of log u, see `softmax.take_logs`: what log_slopes leave of depth, and log u.
+    # For a loss of log u (`softmax.take_logs`): the part of depth that log_slopes leave, and log u.
     left: np.ndarray | None = None
     log_u: np.ndarray | None = None
 
@@ -118,9 +118,15 @@ def settle_gaps(
     """Return attention, predictions and gradient weights from logit gaps to the top slots, plus ``shift``."""
     if not problem.readout.moves:
         settled = _settle(slots, gaps, tops, shift, slots.merge(problem.scores))
-        if problem.readout.in_log is not None:
-            return _in_log(problem, problem.readout.in_log, settled)
-        return replace(settled, log_slopes=_log_slopes(problem, problem.loss, settled.u))
+        in_log = problem.readout.in_log
+        if in_log is None:
+            return replace(settled, log_slopes=_log_slopes(problem, problem.loss, settled.u))
+        inputs = np.empty((LOG_MASS + 1, problem.n))
+        inputs[DEPTH], inputs[LEAN] = settled.depth, settled.lean
+        take_logs(tops, settled.scores, shift, inputs)
+        left, u = inputs[DEPTH], inputs[U]
+        log_u = u + np.where(left == settled.depth, 0.0, settled.depth - shift)
+        return replace(settled, log_slopes=_log_slopes(problem, in_log, u), left=left, log_u=log_u)
     plain = _settle(slots, gaps, tops, shift, np.zeros(len(gaps)))
     h, u = problem.readout.attend(attention_of(problem, plain))
     settled = _settle(slots, gaps, tops, shift, h - plain.per_slot(h[tops]))
@@ -128,20 +134,10 @@ def settle_gaps(
 
 
 def attention_of(problem: Problem, settled: Settled) -> Attention:
-    """Return what a readout sees of a settled point."""
+    """Return a settled point as a readout takes it."""
     slots = settled.slots
     merged = None if slots.group is None else slots
     return Attention(problem.tokens, slots.offsets, settled.shares, settled.tops, merged)
-
-
-def _in_log(problem: Problem, loss: LossFunction, settled: Settled) -> Settled:
-    """Return a settled point for a loss of log u."""
-    inputs = np.empty((LOG_MASS + 1, problem.n))
-    inputs[DEPTH], inputs[LEAN] = settled.depth, settled.lean
-    take_logs(settled.tops, settled.scores, settled.shift, inputs)
-    depth, u = inputs[DEPTH], inputs[U]
-    log_u = u + np.where(depth == settled.depth, 0.0, settled.depth - settled.shift)
-    return replace(settled, log_slopes=_log_slopes(problem, loss, u), left=depth, log_u=log_u)
 
 
 def risk_at(problem: Problem, p: np.ndarray, slots: Slots) -> float:
@@ -255,7 +251,7 @@ def unit(V: np.ndarray, log_scale: float) -> Gradient:
 class Expansion:
     """-gradient = exp(common) V / total; its derivative exp(common) H / total is minus the Hessian.
 
-    ``size`` is the length V would have if nothing canceled; it tells a stationary point from rounding.
+    ``size`` is the length V would have if nothing canceled; it separates a stationary point from rounding.
     """
 
     H: np.ndarray

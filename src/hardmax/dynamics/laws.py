@@ -1,15 +1,15 @@
-"""Laws of a constant rate, and what they let expect of an optimizer at its rate, for a stated selection.
+"""Laws of a constant rate, and the forecast of an optimizer at its rate that follows for a selection.
 
-Where an optimizer begins to swing, freezes or runs away, and how fast Adam grows. Each law is about the late
-phase towards the max margin of one selection, in the optimizer's norm. Beyond a threshold the run is still
-right as a run, but the direction that theory has for small or falling rates may be lost.
+The rates at which an optimizer begins to swing, freezes or runs away, and the growth of Adam. Each law is
+about the late phase towards the max margin of one selection, in the optimizer's norm. Beyond a threshold the
+run is still exact, but it may lose the direction that theory proves for small or falling rates.
 """
 
 from __future__ import annotations
 
 import math
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -39,7 +39,7 @@ def critical_rate(best: MaxMargin) -> float:
     """Return the constant rate above which normalized steepest descent swings about p_mm (D-THM-5, B-NEW-3).
 
     Below it p settles. Above it p swings forever; the direction is then still right in l2, in other powers
-    it is not. The rate is infinite with one support row, and nan where the law says nothing: support rows
+    it is not. The rate is infinite with one support row, and nan where the law does not apply: support rows
     that depend on each other, a tight row with multiplier zero, or in powers above 2 a p_mm with a zero.
 
     >>> import hardmax as hm
@@ -226,13 +226,13 @@ def _fractions(betas: tuple[float, float]) -> tuple[float, float]:
 class RateWarning(UserWarning):
     """A constant rate is beyond the threshold above which the rule loses the direction that it is known for.
 
-    The run is taken all the same: what happens then is there to be seen.
+    The run is taken all the same.
 
     >>> import warnings, hardmax as hm
-    >>> with warnings.catch_warnings(record=True) as told:
+    >>> with warnings.catch_warnings(record=True) as caught:
     ...     warnings.simplefilter("always")
     ...     run = hm.train(hm.data.example("B-FIG-8"), hm.optim.Momentum(1.0))
-    >>> told[0].category is hm.limits.RateWarning, run.event
+    >>> caught[0].category is hm.limits.RateWarning, run.event
     (True, 'frozen momentum')
     """
 
@@ -244,8 +244,8 @@ class Forecast:
     ``threshold`` is the constant rate above which the direction is lost, infinite if there is none, nan if
     none is known, and ``law`` where that is stated. ``swing`` is the rate above which p swings about its
     direction, ``onset`` the step at which mirror descent begins to; ``growth`` is by how much the margins of
-    the rows grow in a step, ``waiting`` how long Adam remembers its beginning. What does not concern the rule
-    is nan. A ``rate`` that is not constant is nan too: thresholds say nothing of it.
+    the rows grow in a step, ``waiting`` how long Adam remembers its beginning. Fields that do not
+    concern the rule are nan. A ``rate`` that is not constant is nan too: thresholds do not apply to it.
 
     >>> import hardmax as hm
     >>> print(hm.limits.forecast(hm.data.example("B-FIG-8"), hm.optim.Adam(0.1, (0.9, 0.99), eps=0.0)))
@@ -271,7 +271,7 @@ class Forecast:
 
     @property
     def warning(self) -> str:
-        """What is lost beyond the threshold."""
+        """The effect of a rate beyond the threshold."""
         effect = {
             "D-THM-5": "p swings and its direction is not the max margin",
             "D-THM-7": "the mean outlives the gradient and its direction freezes",
@@ -328,51 +328,47 @@ class Forecast:
 def forecast(problem: Problem, optimizer: Optimizer, selection: Any = None) -> Forecast:
     """Forecast the late behavior of an optimizer at its rate, if it selects these tokens.
 
-    The selection decides thresholds and times; what a run will select is not known before. `Run.forecast`
-    asks once more, for what it did select.
+    The selection decides thresholds and times; the selection of a run is not known before. `Run.forecast`
+    uses the final selection.
 
     Args:
-        problem: what is trained on.
+        problem: the problem to train.
         optimizer: with its learning rate.
         selection: one token per input, or a run; the best-scoring tokens by default.
 
     >>> import hardmax as hm
-    >>> said = hm.limits.forecast(hm.data.example("B-FIG-8"), hm.optim.Momentum(1.0))
-    >>> said.is_beyond, said.law, round(said.threshold, 6)
+    >>> expected = hm.limits.forecast(hm.data.example("B-FIG-8"), hm.optim.Momentum(1.0))
+    >>> expected.is_beyond, expected.law, round(expected.threshold, 6)
     (True, 'D-THM-7', 0.333179)
     """
-    need_optimizer(optimizer)
-    best = max_margin(problem, selection, norm=optimizer.norm)
-    return _of(optimizer, best, optimizer.constant_rate)
-
-
-def _of(step: Optimizer, best: MaxMargin, rate: float) -> Forecast:
-    """The laws that hold for the rule."""
+    step, best = need_optimizer(optimizer), max_margin(problem, selection, norm=optimizer.norm)
+    rate, margin = step.constant_rate, best.margin
     plain = Forecast(step, best, rate)
-    if not best.is_certified or best.margin in (0.0, math.inf):
+    if not best.is_certified or margin in (0.0, math.inf):
         return plain
     if isinstance(step, Averaged):
         threshold = freezing_rate(best, step.beta) if step.normalized else math.inf
-        growth = rate * best.margin if step.normalized else math.nan
-        return Forecast(step, best, rate, "D-THM-7", threshold, growth=growth)
+        return replace(
+            plain, law="D-THM-7", threshold=threshold, growth=rate * margin if step.normalized else math.nan
+        )
     if isinstance(step, Steepest) and step.normalized and not step.damping:
-        growth = rate * best.margin
-        ball = norm(step.norm)
+        steady, ball = replace(plain, growth=rate * margin), norm(step.norm)
         if not ball.strictly_convex or ball.of_matrix:
-            return Forecast(step, best, rate, "D-THM-6", growth=growth)
+            return replace(steady, law="D-THM-6")
         swing = critical_rate(best)
-        threshold = math.inf if ball.inner_product else swing
-        return Forecast(step, best, rate, "D-THM-5", threshold, swing, growth=growth)
+        return replace(
+            steady, law="D-THM-5", threshold=math.inf if ball.inner_product else swing, swing=swing
+        )
     if isinstance(step, Mirror) and step.normalized:
         onset = math.nan if math.isnan(rate) else mirror_onset(best, rate)
-        return Forecast(step, best, rate, "D-THM-5", math.inf, onset=onset)
+        return replace(plain, law="D-THM-5", threshold=math.inf, onset=onset)
     if isinstance(step, Adaptive) and step.is_pure:
-        betas, margin = (step.constants[0], step.constants[1]), best.margin
-        threshold = runaway_rate(margin, betas)
+        betas = step.constants[0], step.constants[1]
+        pure = replace(plain, law="D-THM-9b", threshold=runaway_rate(margin, betas))
         if math.isnan(rate):
-            return Forecast(step, best, rate, "D-THM-9b", threshold)
+            return pure
         growth, waiting = adam_growth(rate, margin, betas), adam_waiting(rate, margin, betas)
-        return Forecast(step, best, rate, "D-THM-9b", threshold, growth=growth, waiting=waiting)
+        return replace(pure, growth=growth, waiting=waiting)
     return plain
 
 
@@ -385,4 +381,4 @@ def warn_of_rate(problem: Problem, step: Optimizer) -> None:
     if expected.is_beyond:
         rate = f"rate {expected.rate:g} of {step.name}"
         text = f"{rate} is large for the best-scoring selection: {expected.warning}"
-        warnings.warn(text, RateWarning, stacklevel=3)
+        warnings.warn(text, RateWarning, stacklevel=4)  # the caller of `train`

@@ -1,4 +1,4 @@
-"""The one loop of training by steps: record, ask the force, ask the updates, move, until something happens.
+"""The one loop of training by steps: record, call the force, call the updates, move, until an event.
 
 `take_steps` is one text for all models and all rules. It is compiled once for compiled forces and updates,
 which it receives as first-class functions; with a force or an update that only Python can call the same text
@@ -52,7 +52,7 @@ BLOCKS = 4  # blocks that the compiled loop can take
 
 
 class StepPlan(NamedTuple):
-    """What the rules of all blocks are, as arrays."""
+    """The rules of all blocks, as arrays."""
 
     kinds: np.ndarray  # (blocks,)
     rates: np.ndarray  # (blocks, steps)

@@ -1,4 +1,4 @@
-"""What is measured at a p: attention, soft sparsity, risk, excess risk, smoothness constants."""
+"""Measurements at a p: attention, soft sparsity, risk, excess risk, smoothness constants."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def soft_sparsity(s: Any) -> float:
     s = expect.finite_array("s", s, (None,))
     if not s.any():
         raise ValueError("s must have a nonzero entry")
-    largest = float(np.abs(s).max())  # squares of what is left of it neither overflow nor vanish
+    largest = float(np.abs(s).max())  # squares of the quotients neither overflow nor vanish
     s = s / largest
     return float(np.abs(s).sum() / (s @ s)) / largest
 
@@ -123,6 +123,11 @@ class SignedLog:
     def __float__(self) -> float:
         return self.sign * math.exp(self.log) if self.sign else 0.0
 
+    @classmethod
+    def of(cls, x: float, log_scale: float) -> SignedLog:
+        """Return x exp(log_scale)."""
+        return cls(0, -math.inf) if x == 0.0 else cls(1 if x > 0 else -1, log_scale + math.log(abs(x)))
+
     @staticmethod
     def sum(terms: Iterable[SignedLog]) -> SignedLog:
         """Signed log-sum-exp."""
@@ -130,10 +135,7 @@ class SignedLog:
         if not nonzero:
             return SignedLog(0, -math.inf)
         top = max(t.log for t in nonzero)
-        total = math.fsum(t.sign * math.exp(t.log - top) for t in nonzero)
-        if total == 0.0:
-            return SignedLog(0, -math.inf)
-        return SignedLog(1 if total > 0 else -1, top + math.log(abs(total)))
+        return SignedLog.of(math.fsum(t.sign * math.exp(t.log - top) for t in nonzero), top)
 
 
 @check_arguments
@@ -185,8 +187,8 @@ def _label_excess(problem: Problem, settled: Settled, chosen: np.ndarray) -> Sig
 def _fall(settled: Settled, i: int, score: float) -> SignedLog:
     """score - u_i; in the log domain when the score is the top token's, since then it is tiny."""
     if score == settled.scores[settled.tops[i]]:
-        return _signed(-float(settled.lean[i]), float(settled.depth[i]))
-    return _signed(float(score - settled.u[i]), 0.0)
+        return SignedLog.of(-float(settled.lean[i]), float(settled.depth[i]))
+    return SignedLog.of(float(score - settled.u[i]), 0.0)
 
 
 def _moving_falls(problem: Problem, settled: Settled, chosen: np.ndarray) -> list[SignedLog]:
@@ -209,13 +211,7 @@ def _moving_falls(problem: Problem, settled: Settled, chosen: np.ndarray) -> lis
     for x, weight in zip(0.5 * (nodes + 1.0), 0.5 * weights, strict=True):
         h, _ = problem.readout.attend(replace(at, shares=ends + x * (at.shares - ends)))
         total += weight * settled.per_input(parts * (h - settled.per_slot(h[start])))
-    return [_signed(-fall, log) for fall, log in zip(total.tolist(), top.tolist(), strict=True)]
-
-
-def _signed(x: float, log_scale: float) -> SignedLog:
-    if x == 0.0:
-        return SignedLog(0, -math.inf)
-    return SignedLog(1 if x > 0 else -1, log_scale + math.log(abs(x)))
+    return [SignedLog.of(-fall, log) for fall, log in zip(total.tolist(), top.tolist(), strict=True)]
 
 
 @dataclass(frozen=True)
@@ -236,7 +232,7 @@ class Smoothness:
 def smoothness(problem: Problem) -> Smoothness:
     """Return the paper's L_p, from (v, W, X) if the keys are W x, else from (gamma, K), and a tighter one.
 
-    Both grow with the square of the keys; where they leave the range of float64 a ValueError says so.
+    Both grow with the square of the keys; where they leave the range of float64 a ValueError is raised.
 
     >>> import hardmax as hm
     >>> hm.dynamics.smoothness(hm.Problem([[[2.0], [1.0]]], [[1.0, 0.0]], loss="correlation")).tight

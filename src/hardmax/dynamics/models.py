@@ -15,24 +15,15 @@ import numpy as np
 
 from hardmax._lib import expect
 from hardmax._lib.arrays import exponent, lengths
-from hardmax.dynamics import forces
+from hardmax.dynamics import driver, forces
 from hardmax.dynamics.blocks import known_options
-from hardmax.dynamics.driver import (
-    PlainForce,
-    Rule,
-    RunWatch,
-    StepTask,
-    Trainer,
-    step_sizes,
-    steps_to_record,
-    with_milestones,
-)
+from hardmax.dynamics.driver import Rule, RunWatch, StepTask, Trainer
 from hardmax.dynamics.forces import Workspace, layout_of, set_pull, total_of
 from hardmax.dynamics.gradient import pull_of, readout_pull, risk_at, settle_at, with_readout
 from hardmax.dynamics.optim import GD, Normalized, Optimizer
-from hardmax.dynamics.optim.base import need_optimizer
+from hardmax.dynamics.optim.base import by_name, need_optimizer
 from hardmax.dynamics.run import Run
-from hardmax.dynamics.stepping import fast_path, need_batch, of_batch, pull_by_coordinate, still
+from hardmax.dynamics.stepping import of_batch, pull_by_coordinate, still, take
 from hardmax.margin.norms.solving import proved_by
 from hardmax.problem import Problem
 from hardmax.problem.coordinates import Coordinates, Scale, known, scaled, scaled_readout
@@ -45,7 +36,7 @@ if TYPE_CHECKING:
 
 Optimizers = Optimizer | tuple[Optimizer, Optimizer] | Mapping[str, Optimizer]
 Record = int | Sequence[int] | None
-STEPS = 1000  # unless the caller says how many
+STEPS = 1000  # by default
 LARGEST = 1e120  # entries of a factor above it are a runaway: soon those of W would not be floats
 
 
@@ -59,6 +50,11 @@ class Steps:
     start: Any = None
     batch: int | None = None
     coordinates: Coordinates = "auto"
+
+    def result(self, kind: type[Run], problem: Problem, points: Any, event: str | None, **more: Any) -> Any:
+        """Return the run of these steps; it has fewer points if a loss was low enough."""
+        times = self.record[: len(points)]
+        return kind(problem, "step", times, points, event, batch=self.batch, **more)
 
 
 class Model:
@@ -86,10 +82,8 @@ class Model:
     def each(self, optimizer: Any) -> tuple[Optimizer, ...]:
         """Return an optimizer for each block, given once for all, in their order, or by their names."""
         if isinstance(optimizer, Mapping):
-            if sorted(optimizer) != sorted(self.blocks):
-                raise ValueError(f"optimizer must have the blocks {self.blocks}, got {tuple(optimizer)}")
-            optimizer = [optimizer[name] for name in self.blocks]
-        elif not isinstance(optimizer, tuple | list):
+            return by_name(optimizer, self.blocks)
+        if not isinstance(optimizer, tuple | list):
             optimizer = [optimizer] * len(self.blocks)
         if len(optimizer) != len(self.blocks):
             raise ValueError(
@@ -102,7 +96,7 @@ class Model:
 class SteppedModel(Model):
     """A model whose blocks move by the one loop: all of them take the same options of `hm.train`."""
 
-    title: str = ""  # of what is trained, for refusals
+    title: str = ""  # of the model, for error messages
     options: tuple[str, ...] = ("start", "record", "batch", "coordinates", "milestones", *RunWatch._fields)
     moves_together: bool = False  # whether one optimizer moves all blocks as one
 
@@ -112,9 +106,9 @@ class SteppedModel(Model):
         known_options(self.title, options, self.options)
         together = self.moves_together and not isinstance(optimizer, Mapping | tuple | list)
         optimizers = (need_optimizer(optimizer),) if together else self.each(optimizer)
-        optimizers = with_milestones(optimizers, steps, options.pop("milestones", ()))
+        optimizers = driver.with_milestones(optimizers, steps, options.pop("milestones", ()))
         watch = RunWatch(**{name: options.pop(name) for name in RunWatch._fields if name in options})
-        record = steps_to_record(options.pop("record", None), steps)
+        record = driver.steps_to_record(options.pop("record", None), steps)
         options["coordinates"] = known(options.get("coordinates", "auto"))
         return self._take(optimizers, Steps(steps, record, watch, **options))
 
@@ -155,7 +149,7 @@ class Vector(OfProblem):
                 f"{type(step).__name__} in the {step.norm} norm; choose another norm, or make the problem "
                 "with Problem.from_queries"
             )
-        batch, scale = need_batch(problem, steps.batch), scaled(problem)
+        batch, scale = driver.need_batch(problem.n, steps.batch), scaled(problem)
         p = np.array(scale.point(problem.vector("start", steps.start), "start"))
         rule = Rule.of(step, steps.count, scale, shift=shift, by_update=batch > 0)
         if steps.coordinates in ("gram", "qr") and not step.in_span:
@@ -164,10 +158,10 @@ class Vector(OfProblem):
                 f"the keys, got {steps.coordinates!r}"
             )
         task = StepTask(scale.problem, rule, steps.record, p, steps.coordinates, batch, steps.watch)
-        points, event = fast_path(scale.problem, rule, steps.watch)(task)
-        times = steps.record[: len(points)]  # fewer if a loss was low enough
-        more: dict[str, Any] = {"method": step.name, "optimizer": step, "batch": steps.batch}
-        return Run(problem, "step", times, scale.back(points), event, **more)
+        points, event = take(task)
+        more = {"method": step.name, "optimizer": step}
+        run: Run = steps.result(Run, problem, scale.back(points), event, **more)
+        return run
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -196,10 +190,10 @@ class WeightRun(Run):
 class Matrix(OfProblem):
     """W, where the keys are W x of the values x, trained with the prompt u, in the Frobenius norm.
 
-    The gradient by W is u times the gradient by q = W'u, the attention vector that the tokens see. So W moves
+    The gradient by W is u times the gradient by q = W'u, the attention vector of the tokens. So W moves
     only along u: W(t) = W(0) + u (q(t) - q(0))' / |u|^2, and q follows descent on p with the tokens as keys
     and the step times |u|^2; for normalized descent times |u| (B-ERR-17). Other optimizers than these two in
-    l2, without eps, do not see |u| alone, and train W itself.
+    l2, without eps, depend on more than |u|, and train W itself.
 
     >>> import hardmax as hm
     >>> hm.data.sphere(n=2, T=3, d=4, rng=0).matrix(prompt=[1, 0, 0, 0]).blocks
@@ -210,7 +204,7 @@ class Matrix(OfProblem):
 
     blocks, title = ("W",), "W"
 
-    def _take(self, optimizers: tuple[Optimizer, ...], steps: Steps) -> WeightRun:
+    def _take(self, optimizers: tuple[Optimizer, ...], steps: Steps) -> Any:
         """Train W from ``start``, or from the problem's own W."""
         problem, (step,) = self.problem, optimizers
         W, values = problem.key_map, problem.readout.values
@@ -225,25 +219,23 @@ class Matrix(OfProblem):
         if not u.any():
             raise ValueError("prompt must not be zero: with it every attention logit is zero")
         W = W if steps.start is None else expect.finite_array("start", steps.start, W.shape)
-        seen = problem._with(table=Dense(values), W=None)
+        reduced = problem._with(table=Dense(values), W=None)
         if not isinstance(step, GD | Normalized) or step.norm != "l2" or step.damping:
-            return _train_entries(seen, step, u, W, steps)
+            return _train_entries(reduced, step, u, W, steps)
         # The step of q is the rate times |u| or its square, in a float and a power of two.
         power, times = exponent(u), 1 if isinstance(step, Normalized) else 2
         size, shift = float(np.linalg.norm(np.ldexp(u, -power))) ** times, power * times
         scale = scaled(problem)
         if isinstance(step.lr, str):  # "1/L_p" is about the problem with its own W
             shift -= 2 * scale.exponent
-        rates = step_sizes(step, steps.count, replace(scale, exponent=0), False)
+        rates = driver.step_sizes(step, steps.count, replace(scale, exponent=0), False)
         along = replace(step, lr=rates * size, decay=0.0)
-        q = Vector(seen).run(along, replace(steps, start=W.T @ u), shift)
-        more: dict[str, Any] = {"method": q.method, "optimizer": step, "batch": steps.batch}
-        return WeightRun(seen, q.clock, q.times, q.points, q.event, **more, prompt=u, start=W)
+        q = Vector(reduced).run(along, replace(steps, start=W.T @ u), shift)
+        more: dict[str, Any] = {"method": q.method, "optimizer": step, "prompt": u, "start": W}
+        return steps.result(WeightRun, reduced, q.points, q.event, **more)
 
 
-def _train_entries(
-    problem: Problem, step: Optimizer, u: np.ndarray, W: np.ndarray, steps: Steps
-) -> WeightRun:
+def _train_entries(problem: Problem, step: Optimizer, u: np.ndarray, W: np.ndarray, steps: Steps) -> Any:
     """Steps of all entries of W, whose gradient is u times that by q = W'u."""
     if scaled(problem).exponent:
         raise ValueError(
@@ -252,7 +244,7 @@ def _train_entries(
         )
     problem.need_decreasing_loss()
     slots, rule, x = slots_of(problem), Rule.unscaled(step, steps.count, W.shape), W.ravel().copy()
-    batch = need_batch(problem, steps.batch)
+    batch = driver.need_batch(problem.n, steps.batch)
     total = total_of(problem, batch)
 
     def force(_: Any, at: np.ndarray, work: Workspace) -> int:
@@ -270,10 +262,9 @@ def _train_entries(
     trainer = Trainer(force, slots, x, [rule], steps.record, slots=0, n=problem.n, batch=batch)
     steps.watch.run(trainer, lambda: risk_at(problem, x.reshape(W.shape).T @ u, slots), problem)
     Ws = trainer.points.reshape(-1, *W.shape)
-    points, times = np.stack([matrix.T @ u for matrix in Ws]), steps.record[: len(Ws)]
-    more: dict[str, Any] = {"method": step.name, "observed": {"W": Ws}, "optimizer": step}
-    more |= {"batch": steps.batch, "prompt": u, "start": W}
-    return WeightRun(problem, "step", times, points, trainer.event, **more)
+    points = np.stack([matrix.T @ u for matrix in Ws])
+    more: dict[str, Any] = {"method": step.name, "optimizer": step, "prompt": u, "start": W}
+    return steps.result(WeightRun, problem, points, trainer.event, observed={"W": Ws}, **more)
 
 
 class Joint(OfProblem):
@@ -288,7 +279,7 @@ class Joint(OfProblem):
 
     blocks, title = ("p", "v"), "p and v"
 
-    def _take(self, optimizers: tuple[Optimizer, ...], steps: Steps) -> Run:
+    def _take(self, optimizers: tuple[Optimizer, ...], steps: Steps) -> Any:
         """Train p from ``start`` and v from the problem's readout."""
         problem, (by_p, by_v) = self.problem, optimizers
         p = problem.vector("start", steps.start)
@@ -302,34 +293,33 @@ class Joint(OfProblem):
                     "another"
                 )
         scale, (readout_scale, readout) = scaled(problem), scaled_readout(problem)
-        seen, d = scale.problem._with(readout=readout), problem.d
+        inner, d = scale.problem._with(readout=readout), problem.d
         x = np.concatenate([scale.point(p, "start"), readout.v])
-        batch = need_batch(problem, steps.batch)
+        batch = driver.need_batch(problem.n, steps.batch)
         units = scale, replace(scale, exponent=readout_scale.exponent)
         rules = [
             Rule.of(step, steps.count, unit, by_update=batch > 0)
             for step, unit in zip(optimizers, units, strict=True)
         ]
-        slots = slots_of(seen)
+        slots = slots_of(inner)
         is_large = isinstance(problem.table, Products) and problem.table.is_large
         layout: Any = slots
-        force: Any = _plain_pair(seen, batch)
+        force: Any = _plain_pair(inner, batch)
         if problem.loss.is_compiled and not is_large:
-            values, zeros = slots.merge(readout.values[seen.tokens]), np.zeros(len(slots.tokens))
-            layout = layout_of(seen, slots, values=values, labels=readout.labels, scores=zeros, batch=batch)
+            values, zeros = slots.merge(readout.values[inner.tokens]), np.zeros(len(slots.tokens))
+            layout = layout_of(inner, slots, values=values, labels=readout.labels, scores=zeros, batch=batch)
             force = forces.pair
         more: dict[str, Any] = {"slots": len(slots.tokens), "n": problem.n, "batch": batch}
         trainer = Trainer(force, layout, x, rules, steps.record, sizes=[d, len(readout.v)], **more)
 
-        steps.watch.run(trainer, lambda: risk_at(with_readout(seen, x[d:]), x[:d], slots), seen)
-        times = steps.record[: len(trainer.points)]
+        steps.watch.run(trainer, lambda: risk_at(with_readout(inner, x[d:]), x[:d], slots), inner)
         points, readouts = scale.back(trainer.points[:, :d]), readout_scale.back(trainer.points[:, d:])
         name = by_p.name if by_p.name == by_v.name else f"{by_p.name} of p, {by_v.name} of v"
-        more = {"method": f"joint {name}", "optimizer": (by_p, by_v), "batch": steps.batch}
-        return Run(problem, "step", times, points, trainer.event, readouts, **more)
+        more = {"method": f"joint {name}", "optimizer": (by_p, by_v), "v_points": readouts}
+        return steps.result(Run, problem, points, trainer.event, **more)
 
 
-def _plain_pair(problem: Problem, batch: int) -> PlainForce:
+def _plain_pair(problem: Problem, batch: int) -> driver.PlainForce:
     """`forces.pair` for losses and rules that only Python can call."""
     d, slots, total = problem.d, slots_of(problem), total_of(problem, batch)
 
@@ -386,7 +376,7 @@ class FactorRun(Run):
         return {"l2": "nuclear", "spectral": "spectral"}.get(str(norms.pop())) if len(norms) == 1 else None
 
     def margin_bounds(self) -> MaxMargin:
-        """Return what the end proves of the nuclear margin, with the best multipliers (D-THM-2)."""
+        """Return the bounds of the nuclear margin that the end proves, with the best multipliers."""
         from hardmax.margin.norms.factored import factored_point
 
         end = factored_point(self.problem, self.K, self.Q)
@@ -400,7 +390,7 @@ class FactorRun(Run):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Factors(OfProblem):
-    """K and Q with ``rank`` columns each, where W = K Q' is what the inputs with queries see.
+    """K and Q with ``rank`` columns each, where the inputs with queries take W = K Q'.
 
     One optimizer moves both together; a pair, or one by name, moves each by itself (docs/how-to/queries.md).
 
@@ -414,12 +404,12 @@ class Factors(OfProblem):
 
     blocks, title, moves_together = ("K", "Q"), "K and Q", True
 
-    def _take(self, optimizers: tuple[Optimizer, ...], steps: Steps) -> FactorRun:
+    def _take(self, optimizers: tuple[Optimizer, ...], steps: Steps) -> Any:
         """Train K and Q from ``start``, a pair that has no default."""
         problem, (K, Q) = self.problem, self._start(steps.start)
         self._need_primal(steps.coordinates)
         problem.need_decreasing_loss()
-        x, batch = np.concatenate([K.ravel(), Q.ravel()]), need_batch(problem, steps.batch)
+        x, batch = np.concatenate([K.ravel(), Q.ravel()]), driver.need_batch(problem.n, steps.batch)
         rules = self._rules(optimizers, steps.count, (K.shape, Q.shape), batch > 0)
         slots, keys, m = slots_of(problem), problem.table, K.shape[1]
         assert isinstance(keys, Products)
@@ -441,17 +431,22 @@ class Factors(OfProblem):
             return risk_at(problem, (k @ q.T).ravel(), slots)
 
         steps.watch.run(trainer, loss, problem)
-        times = steps.record[: len(trainer.points)]
         Ks = trainer.points[:, : K.size].reshape(-1, *K.shape)
         Qs = trainer.points[:, K.size :].reshape(-1, *Q.shape)
-        Ws = np.array([k @ q.T for k, q in zip(Ks, Qs, strict=True)]).reshape(len(times), -1)
+        Ws = np.array([k @ q.T for k, q in zip(Ks, Qs, strict=True)]).reshape(len(Ks), -1)
         balance = np.array([k.T @ k - q.T @ q for k, q in zip(Ks, Qs, strict=True)])
         by = optimizers if len(optimizers) == 2 else optimizers[0]
-        more = {"observed": {"K": Ks, "Q": Qs, "balance": balance}, "optimizer": by, "batch": steps.batch}
-        return FactorRun(problem, "step", times, Ws, trainer.event, method=self._method(optimizers), **more)
+        first, last = optimizers[0].name, optimizers[-1].name
+        if first != last:
+            method = f"{first} of K, {last} of Q"
+        else:
+            is_separate = len(optimizers) == 2 or optimizers[0].of_matrix
+            method = f"{first} of K and of Q" if is_separate else f"{first} of K and Q together"
+        more = {"observed": {"K": Ks, "Q": Qs, "balance": balance}, "optimizer": by, "method": method}
+        return steps.result(FactorRun, problem, Ws, trainer.event, **more)
 
     def _start(self, start: Any) -> tuple[np.ndarray, np.ndarray]:
-        """K(0) and Q(0), or a refusal that names what is missing."""
+        """Return K(0) and Q(0), or raise an error that names the missing argument."""
         if not isinstance(self.problem.table, Products):
             raise ValueError(
                 "factors must be those of a matrix W, got a problem without queries, whose p is a vector; "
@@ -490,15 +485,8 @@ class Factors(OfProblem):
         rules = [Rule.of(optimizer, steps, unit, by_update=by_update) for optimizer in optimizers]
         return [replace(rule, limit=LARGEST, shape=shape) for rule, shape in zip(rules, shapes, strict=False)]
 
-    @staticmethod
-    def _method(optimizers: Sequence[Optimizer]) -> str:
-        names = [optimizer.name for optimizer in optimizers]
-        if len(names) == 1:
-            return f"{names[0]} of " + ("K and of Q" if optimizers[0].of_matrix else "K and Q together")
-        return f"{names[0]} of K, {names[1]} of Q" if names[0] != names[1] else f"{names[0]} of K and of Q"
 
-
-def _plain_factors(problem: Problem, m: int, batch: int) -> PlainForce:
+def _plain_factors(problem: Problem, m: int, batch: int) -> driver.PlainForce:
     """`forces.factors` by the gradient of W, for readouts and losses that only Python can call."""
     slots, (wide, high), total = slots_of(problem), problem.shape, total_of(problem, batch)
 

@@ -17,16 +17,10 @@ from hardmax._lib.arrays import as_matrix, cosine_distance, lengths
 from hardmax._lib.notebook import Pictured, picture
 from hardmax._lib.plotting import axes_of, draw_path
 from hardmax._lib.style import BLUE
+from hardmax.dynamics import measures
 from hardmax.dynamics.driver import Rule, StepTask
 from hardmax.dynamics.gradient import gradient, risk_of, settle_at, with_readout
-from hardmax.dynamics.measures import (
-    SignedLog,
-    attended,
-    attention,
-    excess_loss,
-    off_top_attention,
-    predictions,
-)
+from hardmax.dynamics.measures import SignedLog
 from hardmax.dynamics.optim import Optimizer, as_text, from_text
 from hardmax.dynamics.optim.base import need_optimizer
 from hardmax.dynamics.stepping import by_rule, points_from
@@ -48,7 +42,7 @@ if TYPE_CHECKING:
 
 TIE = 1e-9  # of attention logits, relative to the largest
 FLOOR = 1e-20  # attention goes on falling, exponentially in |p|
-LONG = 1000.0  # what happens at log t = 10 would be a vertical line next to the end
+LONG = 1000.0  # on a linear axis the first units of log t would be a vertical line
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,7 +51,7 @@ class Run:
 
     ``clock`` is "step", "log t" or another; ``times`` are read off it. ``points`` holds p at each of them, or
     None where only ``observed`` numbers were kept on the way, as for embeddings, whose E is too large;
-    ``final`` always exists. ``event`` records what happened to it, or is None. These stop a run:
+    ``final`` always exists. ``event`` records why it stopped, or is None. These stop a run:
     "stationary point", "no competing token", "tie", "precision exhausted" (pulls that cancel to rounding),
     "runaway" (the step that would pass 1e250 is not taken), "loss reached" (by ``until_loss``). These do
     not: "cycle" (p and all that the optimizer remembers repeat bit for bit), "frozen momentum" (the gradient
@@ -72,7 +66,7 @@ class Run:
     (0,)
     """
 
-    source: Problem | Callable[[], Problem]  # or what makes the problem, where that is seldom asked for
+    source: Problem | Callable[[], Problem]  # or a function that makes it
     clock: str
     times: np.ndarray  # (S,) steps, or log t
     points: Any  # (S, d), or None
@@ -83,7 +77,7 @@ class Run:
     end: np.ndarray | None = None  # (d,) the last point, where the others were not kept
     optimizer: Optimizer | tuple[Optimizer, Optimizer] | None = None  # or those of p and v; None for a flow
     batch: int | None = None  # inputs of a step, in turn; None for all of them
-    flow_norm: str = "l2"  # the norm of a flow; an optimizer knows its own
+    flow_norm: str = "l2"  # the norm of a flow; an optimizer has its own
 
     def __repr__(self) -> str:
         end = f"{self.clock} = {self._last_time:g}, |p| = {self.p_norm:g}"
@@ -105,7 +99,7 @@ class Run:
 
     @cached_property
     def problem(self) -> Problem:
-        """What p was trained on; where its keys were trained too, the problem of the end."""
+        """The problem of the training; where keys were trained too, the problem of the end."""
         return self.source() if callable(self.source) else self.source
 
     @property
@@ -201,7 +195,7 @@ class Run:
         return np.array([cosine_distance(p, other) if p.any() else math.nan for p in self._every_point()])
 
     def margin_gap(self, best: MaxMargin, at: int = -1) -> float:
-        """How far the direction is from a max margin, in the norm of that: see `MaxMargin.margin_gap`.
+        """Return the gap of the direction to a max margin, in its norm: see `MaxMargin.margin_gap`.
 
         >>> import hardmax as hm
         >>> problem = hm.data.example("B-FIG-8")
@@ -217,7 +211,7 @@ class Run:
         return best.margin_gap(self._point(at))
 
     def margin_bounds(self) -> MaxMargin:
-        """Return what the run proves, without a solver, of the margin of its selection (D-THM-3).
+        """Return the bounds that the run proves, without a solver, for the margin of its selection (D-THM-3).
 
         The proof is the final p, and as multipliers the weights that the steps gave the constraints; to sum
         these, the steps are taken once more. The interval holds for any run in its norm. It closes at any
@@ -240,14 +234,14 @@ class Run:
         tokens = self.selection.tokens
         rows = AttentionRows(self.problem).constraints(enumerate(tokens))
         if not rows.count:
-            raise ValueError("run must be on inputs with several tokens, got none; no row asks for a margin")
+            raise ValueError("run must be on inputs with several tokens, got none; no constraint remains")
         weights = np.maximum(_collected(self, step, rows.labels or ()), 0.0)  # negative ones prove nothing
         if not weights.any():
             weights = np.ones(rows.count)
         return replace(proved_by(rows, step.norm, self.final, weights), selection=tokens)
 
     def forecast(self) -> Forecast:
-        """Return what theory expects of the optimizer at its rate, for the final selection.
+        """Return the forecast of theory for the optimizer at its rate and the final selection.
 
         >>> import hardmax as hm
         >>> run = hm.train(hm.data.example("B-FIG-8"), hm.optim.Signum(0.1), steps=1000)
@@ -277,8 +271,8 @@ class Run:
     def first_step(self) -> Selection:
         """Tokens that p attends to most after one step of its rule, or, for a flow, as soon as it moves.
 
-        From the origin attention is uniform, and this is where the geometry of a rule is first seen. It often
-        stays so, but need not. The step is taken once more, so that any run can be asked.
+        From the origin attention is uniform, and this is where the geometry of a rule first appears. It often
+        stays so, but need not. The step is taken once more, so that this works for any run.
 
         >>> import hardmax as hm
         >>> run = hm.train(hm.data.example("space-a"), hm.optim.Sign(0.1), steps=10_000)
@@ -301,11 +295,11 @@ class Run:
 
     def attention(self, at: int = -1) -> list[np.ndarray]:
         """Return the attention weights of every input."""
-        return attention(self._problem(at), self._p(at))
+        return measures.attention(self._problem(at), self._p(at))
 
     def attended(self, threshold: float = 1e-3, at: int = -1) -> Selection:
         """Return the tokens with at least that much attention."""
-        return attended(self._problem(at), self._p(at), threshold)
+        return measures.attended(self._problem(at), self._p(at), threshold)
 
     def predictions(self, inputs: Problem | None = None, at: int = -1) -> np.ndarray:
         """Return the predictions u_i of the trained inputs, or of those of another problem.
@@ -319,7 +313,7 @@ class Run:
         >>> path.predictions(new).round(3).tolist(), path.accuracy(new)
         ([1.981], 1.0)
         """
-        return predictions(self._problem(at, inputs), self._p(at))
+        return measures.predictions(self._problem(at, inputs), self._p(at))
 
     def accuracy(self, inputs: Problem | None = None, at: int = -1) -> float:
         """Return the share of correct predictions, on the trained inputs or on those of another problem."""
@@ -327,7 +321,7 @@ class Run:
 
     def off_top_attention(self, at: int = -1) -> float:
         """Return the mean attention that is not on the top token."""
-        return off_top_attention(self._problem(at), self._p(at))
+        return measures.off_top_attention(self._problem(at), self._p(at))
 
     @cached_property
     def losses(self) -> np.ndarray:
@@ -341,7 +335,7 @@ class Run:
     def excess(self, selection: Any = None, at: int = -1) -> SignedLog:
         """Return the risk minus that of a selection, the final one by default, as sign and log."""
         chosen = self.selection.tokens if selection is None else tuple(selection)
-        return excess_loss(self._problem(at), self._p(at), chosen)
+        return measures.excess_loss(self._problem(at), self._p(at), chosen)
 
     def _point(self, at: int) -> np.ndarray:
         """The point of a snapshot."""
@@ -368,7 +362,7 @@ class Run:
         return with_readout(problem, self.v_points[at])
 
     def save(self, path: str | Path) -> None:
-        """Write what every run has, the problem too, to one npz file; what a subclass adds is left out."""
+        """Write the fields of `Run` and the problem to one npz file, without those that a subclass adds."""
         arrays: dict[str, Any] = {f"problem_{name}": a for name, a in problem_arrays(self.problem).items()}
         arrays |= {f"observed_{name}": a for name, a in self.observed.items()}
         arrays |= {"times": self.times, "clock": self.clock, "method": self.method}
@@ -402,15 +396,13 @@ class Run:
 
         problem = problem_of_arrays(Problem, of("problem_"), Path(path))
         times = expect.finite_array("times", arrays["times"], (None,))
-        points, heads, end = (arrays.get(name) for name in ("points", "heads", "end"))
-        if points is not None:
-            points = expect.finite_array("points", points, (len(times), problem.d))
-            if not len(times):
-                raise ValueError(f"{path} does not hold a run: it has no points")
-        if end is not None:
-            end = expect.finite_array("end", end, (problem.d,))
-        if heads is not None:
-            heads = expect.finite_array("heads", heads, (len(times), None))
+        if "points" in arrays and not len(times):
+            raise ValueError(f"{path} does not hold a run: it has no points")
+        shapes = {"points": (len(times), problem.d), "heads": (len(times), None), "end": (problem.d,)}
+        points, heads, end = (
+            expect.finite_array(name, arrays[name], shape) if name in arrays else None
+            for name, shape in shapes.items()
+        )
         return Run(
             problem,
             str(arrays["clock"]),
@@ -511,4 +503,4 @@ def _collected(run: Run, step: Optimizer, labels: Sequence[Any]) -> np.ndarray:
     if slots.group is None:
         return -totals[at]
     merged = slots.group[at]
-    return -totals[merged] / np.bincount(merged)[merged]  # twins share what their key gathered
+    return -totals[merged] / np.bincount(merged)[merged]  # twins share the sum of their key

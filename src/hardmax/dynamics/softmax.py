@@ -1,4 +1,4 @@
-"""The numerical heart: one input's softmax seen from its top token, in the log domain.
+"""The numerical heart: one input's softmax relative to its top token, in the log domain.
 
 The gradient is a sum of weights s_t (gamma_t - u) times keys, and these weights sum to zero in each input.
 Once the softmax saturates, gamma_top - u cancels and a plain backward pass returns a wrong direction. Here

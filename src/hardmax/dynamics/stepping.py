@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from hardmax._lib import expect
-from hardmax.dynamics import forces
-from hardmax.dynamics.driver import NOTHING, PlainForce, Rule, RunWatch, StepTask, Trainer, steps_to_record
+from hardmax.dynamics import driver, forces
+from hardmax.dynamics.driver import Rule, StepTask, Trainer
 from hardmax.dynamics.edges import EdgeSteps
 from hardmax.dynamics.forces import Workspace, layout_of, log_weights, set_pull, total_of
 from hardmax.dynamics.gradient import Settled, pull_of, risk_at, settle_at
@@ -23,19 +22,19 @@ from hardmax.problem.coordinates import choose, differences, orthonormal_basis, 
 from hardmax.problem.keys import Dense, Keys, Products
 from hardmax.problem.problem import Slots, slots_of
 
-# Takes the steps: points at those that are kept, and event.
-Loop = Callable[[StepTask], tuple[np.ndarray, str | None]]
 
-
-def fast_path(problem: Problem, rule: Rule, watch: RunWatch = NOTHING) -> Loop:
-    """Return the loop for this structure of problem and rule; the plain one can do everything."""
-    along = rule.kind == UNIT_ALONG and not rule.constants.any()
-    if problem.readout.cross_entropy is not None and along and watch == NOTHING:
+def take(task: StepTask) -> tuple[np.ndarray, str | None]:
+    """Take the steps by the fastest loop for this problem and rule; return recorded points and event."""
+    problem, rule = task.problem, task.rule
+    is_normalized = rule.kind == UNIT_ALONG and not rule.constants.any()
+    if problem.readout.cross_entropy is not None and is_normalized and task.watch == driver.NOTHING:
         steps = EdgeSteps(problem)
         if steps.edges is not None:
-            return steps.loop
+            return steps.loop(task)
     has_gram = isinstance(problem.table, Dense | Products)
-    return _along if rule.kind != BY_RULE and has_gram and can_compile(problem, rule) else by_rule
+    if rule.kind != BY_RULE and has_gram and can_compile(problem, rule):
+        return _along(task)
+    return by_rule(task)
 
 
 def points_from(
@@ -48,12 +47,11 @@ def points_from(
     >>> points_from(hm.data.example("B-FIG-8"), hm.optim.Normalized(0.1), 100, np.eye(2)).shape
     (2, 2, 2)
     """
-    scale, few = scaled(problem), need_batch(problem, batch)
+    scale, few = scaled(problem), driver.need_batch(problem.n, batch)
     rule = Rule.of(step, steps, scale, by_update=few > 0)
-    loop = fast_path(scale.problem, rule)
     points = [np.array(scale.point(problem.vector("start", start), "start")) for start in starts]
-    task = StepTask(scale.problem, rule, steps_to_record(record, steps), batch=few)
-    return scale.back(np.stack([loop(task._replace(p=p))[0] for p in points]))
+    task = StepTask(scale.problem, rule, driver.steps_to_record(record, steps), batch=few)
+    return scale.back(np.stack([take(task._replace(p=p))[0] for p in points]))
 
 
 def _along(task: StepTask) -> tuple[np.ndarray, str | None]:
@@ -135,7 +133,7 @@ def can_compile(problem: Problem, rule: Rule) -> bool:
     return not problem.readout.moves and problem.loss.is_compiled and rule.is_compiled
 
 
-def plain_force(problem: Problem, slots: Slots, rule: Rule, batch: int, total: float) -> PlainForce:
+def plain_force(problem: Problem, slots: Slots, rule: Rule, batch: int, total: float) -> driver.PlainForce:
     """Return the force on p for readouts, losses and keys that only Python can call."""
     one_by_one = rule.kind == BY_RULE and rule.step.by_coordinate
 
@@ -158,13 +156,6 @@ def plain_force(problem: Problem, slots: Slots, rule: Rule, batch: int, total: f
 def still(settled: Settled) -> int:
     """Return why nothing pulls at a settled point."""
     return forces.NO_COMPETITOR if np.isneginf(settled.log_scale).all() else forces.STATIONARY
-
-
-def need_batch(problem: Problem, batch: Any) -> int:
-    """Return the number of inputs of a step, 0 for all of them; refuse more than there are."""
-    if batch is not None and expect.whole("batch", batch, 1) > problem.n:
-        raise ValueError(f"batch must be at most {problem.n}, the number of inputs, got {batch}")
-    return 0 if batch is None or batch == problem.n else int(batch)
 
 
 def of_batch(settled: Settled, work: Workspace, batch: int) -> Settled:
@@ -233,7 +224,7 @@ def _log_terms(
         tokens = table.left[table.token[plus]] - table.left[table.token[minus]]
         rows = tokens[:, a] * table.right[table.query[plus]][:, b]
     else:
-        rows = table.differences(plus, minus)  # all columns are asked for
+        rows = table.differences(plus, minus)  # all columns are needed
     return logs[pulling], signs[pulling], rows
 
 

@@ -79,7 +79,7 @@ def train(
             a pair (K, Q), which has no default.
         record: the steps to keep: a list of them, every k-th, or by default about 200; the two ends are
             always kept, and nothing else by default where ``model`` is a list.
-        batch: the inputs of a step, all of them by default: with b of them step k sees the inputs k b,
+        batch: the inputs of a step, all of them by default: with b of them step k takes the inputs k b,
             ..., k b + b - 1; batches cycle through the inputs in order.
         coordinates: "auto", "primal", "gram" or "qr"; they change the speed only.
         workers: threads for a list of models; all cores by default.
@@ -124,16 +124,12 @@ def train(
         return model._train(optimizer, **arguments | ({} if workers is None else {"workers": workers}))
     if workers is not None:
         raise ValueError("workers must be None where one problem is trained; give a list of problems")
-    if isinstance(optimizer, Optimizer) and optimizer.has_threshold and "batch" not in arguments:
-        _warn(model, optimizer)
-    return train_quietly(model, optimizer, **arguments)
-
-
-def _warn(problem: Any, optimizer: Optimizer) -> None:
-    if not math.isnan(optimizer.constant_rate):
+    step = optimizer if isinstance(optimizer, Optimizer) and "batch" not in arguments else None
+    if step is not None and step.has_threshold and not math.isnan(step.constant_rate):
         from hardmax.dynamics.laws import warn_of_rate
 
-        warn_of_rate(problem, optimizer)
+        warn_of_rate(model, step)
+    return train_quietly(model, optimizer, **arguments)
 
 
 def train_quietly(model: Any, optimizer: Any, **options: Any) -> Run:
@@ -146,34 +142,26 @@ def train_quietly(model: Any, optimizer: Any, **options: Any) -> Run:
     return run
 
 
-def _side_by_side(
-    chunk: Sequence[Any], optimizer: Any, *, steps: int = STEPS, **options: Any
-) -> dict[int, Run]:
-    """The runs that lanes can take, by their places; none where there is more to train than p."""
-    other = {"batch", "milestones", *RunWatch._fields}
-    if not isinstance(optimizer, Optimizer) or not other.isdisjoint(options):
-        return {}
-    if not all(isinstance(model, Problem) for model in chunk):
-        return {}
-    return train_side_by_side(list(chunk), optimizer, expect.whole("steps", steps), **options)
-
-
 def _train_list(models: list[Any], optimizer: Any, workers: int | None, **options: Any) -> list[Run]:
-    """Train each, with neighbors of one layout side by side."""
-
-    def run(chunk: Sequence[Any]) -> list[Run]:
-        runs = _side_by_side(chunk, optimizer, **options)
-        for place, model in enumerate(chunk):
-            if place not in runs:
-                runs[place] = train_quietly(model, optimizer, **options)
-        return [runs[place] for place in range(len(chunk))]
-
+    """Train each model; small problems of one layout that are neighbors go through lanes side by side."""
     if "checkpoint" in options:
         raise ValueError("checkpoint must be left out for a list of models; train them one by one")
+    others = {"batch", "milestones", *RunWatch._fields}
+    is_plain = isinstance(optimizer, Optimizer) and others.isdisjoint(options)
+
+    def run(chunk: list[Any]) -> list[Run]:
+        runs: dict[int, Run] = {}
+        if is_plain and all(isinstance(model, Problem) for model in chunk):
+            steps = expect.whole("steps", options.get("steps", STEPS))
+            runs = train_side_by_side(chunk, optimizer, **{**options, "steps": steps})
+        return [
+            runs.get(place) or train_quietly(model, optimizer, **options) for place, model in enumerate(chunk)
+        ]
+
     count = cores() if workers is None else expect.whole("workers", workers, 1)
     if count == 1 or len(models) < 2:
         return run(models)
     size = min(64, 4 * -(-len(models) // (4 * count)))  # four go side by side
     chunks = [models[i : i + size] for i in range(0, len(models), size)]
     with ThreadPoolExecutor(count) as pool:  # the compiled loops release the interpreter
-        return [item for part in pool.map(run, chunks) for item in part]
+        return [result for part in pool.map(run, chunks) for result in part]

@@ -149,7 +149,7 @@ def heavy_ball(direction, exponents, constants, state, rate, step, move):  # typ
 
 
 NEAR = 50.0  # exponents that differ by less share one
-FAR = 200.0  # numbers whose logs differ by more do not see each other
+FAR = 200.0  # numbers whose logs differ by more do not affect each other
 
 
 @inlined()
@@ -184,7 +184,7 @@ def adam(direction, exponents, constants, state, rate, step, move):  # type: ign
     along, widened = rate / correct1, 1.0 / math.sqrt(correct2)
     x, m, s_m, v, s_v = state[0], state[1], state[2], state[3], state[4]
     gap, ratio = 0.0, 1.0  # a difference of exponents and its exp, as the coordinate before had them
-    floor, damping = np.nan, 0.0  # the same for s_v, and epsilon seen from there
+    floor, damping = np.nan, 0.0  # the same for s_v, and epsilon relative to it
     for j in range(move.size):
         d, e = direction[j], exponents[j]
         if d != 0.0 and not 1e-20 <= abs(d) <= 1e20:  # its square may leave the range

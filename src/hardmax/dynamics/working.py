@@ -26,7 +26,8 @@ from typing import Any
 import numpy as np
 
 from hardmax._lib.arrays import lengths
-from hardmax.dynamics.fields import NOISE, OVERFLOW, Field, ForceLeg, Leg
+from hardmax.dynamics.field_kernels import OVERFLOW, from_tops
+from hardmax.dynamics.fields import NOISE, Field, ForceLeg, Leg
 from hardmax.dynamics.forces import GAPS, WEIGHTS, settle_inputs
 from hardmax.dynamics.gradient import Expansion, expand, settle_gaps
 from hardmax.dynamics.softmax import LOG_SCALE, log_slopes
@@ -36,7 +37,7 @@ from hardmax.problem.keys import Dense
 from hardmax.problem.problem import Slots, all_slots
 from hardmax.problem.readouts import Scores
 
-# Of the force: what is left out may add up to this.
+# Of the force: the slots left out may add up to this.
 NEGLIGIBLE = 2.0**-53
 
 # log of how much smaller than at the step before the force may be, before the slots are chosen again.
@@ -45,7 +46,7 @@ FALL = 2.0
 # Steps that a pool is made for, and the room next to the heading at least.
 STRIDES, ROOM = 4.0, 0.125
 
-# A pool, and the slots of one step, are worth their copy if they are at most this share of what they are of.
+# A pool, and the slots of one step, are worth their copy if they are at most this share of all slots.
 POOL, LEG = 0.9, 0.7
 
 # Slots of which temporary tables are made at a time: these fit into the processor's cache.
@@ -96,7 +97,7 @@ class WorkingField(Field):
         firsts = slots.offsets[:-1]
         # Only differences within an input matter: from its first slot, logits do not cancel where keys do.
         keys = slots.keys[slots.tokens]
-        keys -= np.repeat(keys[firsts], np.diff(slots.offsets), axis=0)
+        from_tops(keys, slots.offsets, firsts, np.full(len(firsts), -1), keys)
         radii = np.concatenate([lengths(keys[k : k + BLOCK]) for k in range(0, len(keys), BLOCK)])
         self.spreads = 2.0 * np.maximum.reduceat(radii, firsts)
         weights = np.exp(problem.log_weights) / problem.total
@@ -199,11 +200,9 @@ class WorkingField(Field):
 
     def seen_from(self, tops: np.ndarray) -> np.ndarray:
         """Keys minus that of their input's top slot; only inputs with another top than before are changed."""
-        keys, sizes = self.slots.keys, np.diff(self.slots.offsets)
         if self.tops is None:
-            self.D, self.tops = np.empty_like(keys), np.full(len(tops), -1)
-        rows = np.flatnonzero(np.repeat(tops != self.tops, sizes))
-        self.D[rows] = keys[rows] - keys[np.repeat(tops, sizes)[rows]]
+            self.D, self.tops = np.empty_like(self.slots.keys), np.full(len(tops), -1)
+        from_tops(self.slots.keys, self.slots.offsets, tops, self.tops, self.D)
         self.tops = tops
         return self.D
 

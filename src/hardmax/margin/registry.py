@@ -71,8 +71,13 @@ class Norm(ABC):
 
     @property
     def power(self) -> float | None:
-        """The r of l_r, for compiled steps and mirror maps; None for a norm that is asked for its `step`."""
+        """The r of l_r, for mirror maps; None for other norms."""
         return None
+
+    @property
+    def step_constant(self) -> float | None:
+        """The constant of its compiled step in `dynamics.updates`; None where only `step` computes it."""
+        return self.power
 
     def of_rows(self, rows: Floats) -> Floats:
         """N of every row of a matrix, each read as a vector; of a stack of matrices as well.

@@ -86,11 +86,11 @@ class Scale:
 
     @property
     def log(self) -> float:
-        """Log of what the keys were divided by."""
+        """Log of the divisor of the keys."""
         return self.exponent * math.log(2.0)
 
     def point(self, p: np.ndarray, name: str = "p") -> np.ndarray:
-        """Return p as the scaled problem sees it; refused where its logits would overflow."""
+        """Return p in the units of the scaled problem; raise a ValueError where its logits would overflow."""
         room = 1022 - self.problem.table.exponent - self.problem.d.bit_length() - self.exponent
         if exponent(p) > room and p.any():
             raise ValueError(

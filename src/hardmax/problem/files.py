@@ -30,7 +30,7 @@ _ARRAY_NAMES = _JSON_NAMES | _NEXT_TOKEN | {"offsets", "W", "gram", "one_hot", *
 
 
 def read_problem(kind: type[Problem], path: Path) -> Problem:
-    """The problem in an .npz, .json or .csv file, or a ValueError that says what the file lacks."""
+    """The problem in an .npz, .json or .csv file, or a ValueError that names the missing part."""
     if path.suffix == ".npz":
         return problem_of_arrays(kind, read_arrays(path), path)
     if path.suffix == ".json":

@@ -105,7 +105,7 @@ def one_hot_gather(tokens, offsets, tops, weights, log_scale, V):  # type: ignor
 
 @inlined()
 def gaps_along(left, rows, first, last, view, gaps):  # type: ignore[no-untyped-def]
-    """The top slot of one input whose tokens x have the logits x.seen, and the gaps (x_t - x_top).seen."""
+    """The top slot of one input whose tokens x have the logits x.view, and the gaps (x_t - x_top).view."""
     top, best = first, -np.inf
     for slot in range(first, last):
         logit = dot(left[rows[slot]], view)
@@ -170,7 +170,7 @@ def product_gather(  # type: ignore[no-untyped-def]
 
 @kernel(signature=lambda: types.void(INDEX, INDEX, VECTOR, INDEX, INDEX, intp, float64, OUT, OUT))
 def attend_aligned(outputs, offsets, shares, tops, targets, V, margin, h, u):  # type: ignore[no-untyped-def]
-    """For W_ov = margin W_ov*: what every column has in common cancels, so z_v = margin M_v."""
+    """For W_ov = margin W_ov*: the common part of the columns cancels, so z_v = margin M_v."""
     mass, counted = np.empty(V), np.empty(V, np.bool_)
     mass[:], counted[:] = 0.0, False
     for i in range(targets.size):

@@ -41,7 +41,7 @@ class Keys:
 
     @property
     def unknown(self) -> tuple[int, ...]:
-        """Shape of what the keys are compared with: (d,), or that of a matrix with d entries."""
+        """Shape of p: (d,), or that of a matrix with d entries."""
         return (self.shape[1],)
 
     @cached_property
@@ -51,7 +51,7 @@ class Keys:
 
     @property
     def inner(self) -> np.ndarray | None:
-        """(N, N) inner products, where these are what is known of the keys."""
+        """(N, N) inner products, where only these are known of the keys."""
         return None
 
     def dense(self) -> np.ndarray:
@@ -63,7 +63,7 @@ class Keys:
         raise NotImplementedError
 
     def leaders(self, tokens: np.ndarray, offsets: np.ndarray, marks: np.ndarray) -> np.ndarray:
-        """For every slot the first slot of its input with the same key and the same row of marks."""
+        """Return for every slot the first slot of its input with the same key and the same row of marks."""
         raise NotImplementedError
 
     def _arrays(self, tokens: np.ndarray, offsets: np.ndarray) -> tuple[np.ndarray, ...]:
@@ -117,7 +117,7 @@ class Keys:
         return np.stack([coefficients @ rows for coefficients in c])
 
     def lags(self, tokens: np.ndarray, q: np.ndarray) -> tuple[np.ndarray, float]:
-        """How far the keys of these tokens lie behind the first along q, and the longest difference to it.
+        """Return the distances of these tokens behind the first along q, and the longest difference to it.
 
         In units of the largest entry, so that nothing leaves the range of float64.
         """

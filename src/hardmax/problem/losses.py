@@ -19,7 +19,7 @@ Scalar = Callable[[float], float]
 
 
 class CompiledSlope:
-    """log|l'(u)| as kernels take it: numba's first-class function type, known without asking each time."""
+    """log|l'(u)| as kernels take it: numba's first-class function type, determined once."""
 
     def __init__(self, function: Scalar, cache: bool = False) -> None:
         self.function, self.cache = function, cache
@@ -95,8 +95,8 @@ class LossFunction:
     def decreases(self, lo: float, hi: float) -> bool:
         """Whether l falls everywhere on [lo, hi], as its values on a grid show.
 
-        Between neighbors the values must fall where the slope says that a fall is to be seen, and rise
-        nowhere by more than rounding. One number (lo = hi) stands for a small interval around it.
+        Between neighbors the values must fall where the slope implies a visible fall, and rise
+        nowhere by more than rounding. One number (lo = hi) means a small interval around it.
 
         >>> import numpy as np, hardmax as hm
         >>> rising = hm.LossFunction("rising", value=lambda u: u, log_slope=lambda u: 0.0)

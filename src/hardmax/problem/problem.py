@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 def all_slots(offsets: np.ndarray) -> np.ndarray:
-    """The rows of a table that lists every slot's token by itself."""
+    """Return the rows of a table that has a row for every slot."""
     slots = np.arange(offsets[-1])
     slots.setflags(write=False)
     return slots
@@ -206,7 +206,7 @@ class Problem:
         readout: Any = None,
         loss: str | LossFunction = "logistic",
     ) -> Problem:
-        """Tokens x and a query z per input: the logit is x'Wz, and what is trained is W.
+        """Tokens x and a query z per input: the logit is x'Wz, and W is trained.
 
         p is W read row by row, of the `shape` (d_x, d_z); the keys outer(x, z).ravel() are never stored.
 
@@ -240,7 +240,7 @@ class Problem:
     def from_classes(cls, X: Any, y: Any) -> Problem:
         """Make the problem of a softmax classifier: its classes are the tokens, its samples the queries.
 
-        The logits of a sample x are W x and the loss is the mean cross-entropy. What is trained is W, of the
+        The logits of a sample x are W x and the loss is the mean cross-entropy. The trained matrix W has the
         `shape` (classes, features); row c belongs to the c-th label in sorted order. `max_margin` returns the
         hard-margin SVM of Crammer and Singer. For intercepts add a column of ones to X.
 
@@ -361,7 +361,7 @@ class Problem:
         """
         write_problem(self, Path(path))
 
-    # -- what it holds ------------------------------------------------------------------------------------
+    # -- contents ------------------------------------------------------------------------------------
 
     def __repr__(self) -> str:
         T = "..".join(str(size) for size in sorted({int(self.sizes.min()), int(self.sizes.max())}))
@@ -413,7 +413,7 @@ class Problem:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Shape of what is trained: (d,) of a vector p, (d_x, d_z) where p is a matrix read row by row."""
+        """Shape of p: (d,) of a vector p, (d_x, d_z) where p is a matrix read row by row."""
         return self.table.unknown
 
     @property
@@ -433,7 +433,7 @@ class Problem:
 
     @property
     def total(self) -> float:
-        """What a sum over the inputs is divided by: n for the mean, 1 where the inputs have weights."""
+        """Divisor of sums over the inputs: n for the mean, 1 where the inputs have weights."""
         return float(self.n) if self.weights is None else 1.0
 
     @cached_property
@@ -528,7 +528,7 @@ class Problem:
 
         A token that occurs several times in an input is one token with a multiplicity. Equal means equal to
         the last bit; keys with different scores stay apart (B-ERR-15). Where the scores move with the
-        attention, equal values stand for equal scores.
+        attention, equal values count as equal scores.
 
         >>> import hardmax as hm
         >>> problem = hm.Problem([[[1.0], [0.0], [1.0], [1.0]]], [[2.0, 0.0, 2.0, 5.0]])

@@ -136,15 +136,15 @@ __all__ = ["Attention", "CrossEntropy", "LinearReadout", "NonlinearReadout", "Re
 
 
 class ScoresMove(ValueError):
-    """Fixed scores were asked of a readout whose scores move with the attention."""
+    """Fixed scores were requested from a readout whose scores move with the attention."""
 
 
 @dataclass(frozen=True, eq=False)
 class Attention:
-    """Where every input attends, as a readout sees it: shares of the slots of each input, which sum to 1.
+    """The attention of every input: shares of the slots of each input, which sum to 1.
 
-    Tokens of an input with one key are one slot here; `rows` gives what a table says of the slots, `mean`
-    its average under the attention, `per_slot` repeats what every input has on its slots.
+    Tokens of an input with one key are one slot here; `rows` returns a row of a table for each slot, `mean`
+    its average under the attention, `per_slot` repeats a number of each input on its slots.
 
     >>> import numpy as np, hardmax as hm
     >>> at = hm.readouts.Attention(np.array([1, 0]), np.array([0, 2]), np.array([0.25, 0.75]), np.array([1]))
@@ -167,7 +167,7 @@ class Attention:
         return np.add.reduceat(self.shares[:, None] * rows, self.offsets[:-1], axis=0)
 
     def per_slot(self, x: np.ndarray) -> np.ndarray:
-        """What each input has, repeated on its slots."""
+        """Return a number of each input, repeated on its slots."""
         return np.repeat(x, np.diff(self.offsets), axis=0)
 
 

@@ -165,8 +165,8 @@ def _problem() -> Any:
 def _core() -> None:
     _use("_lib.arrays", "_lib.compiled", "problem.kernels", "dynamics.softmax", "dynamics.updates")
     _use("dynamics.forces", "dynamics.loop")
-    for loss in [*LOSSES.values(), LOG]:
-        if isinstance(loss.log_slope, CompiledSlope):
+    for loss in LOSSES.values():  # kernels take the log loss as a function of log u
+        if isinstance(loss.log_slope, CompiledSlope) and loss is not LOG:
             loss.log_slope.__wrapper_address__()
     for coordinates in ("primal", "gram", "qr"):
         hm.train(_problem(), hm.optim.Normalized(0.1), steps=2, coordinates=coordinates)
@@ -183,7 +183,7 @@ def _lanes() -> None:
 
 
 def _flow() -> None:
-    _use("dynamics.fields", "limits.field")
+    _use("dynamics.field_kernels", "limits.field")
     hm.flow(_problem(), until_norm=2.0)
 
 

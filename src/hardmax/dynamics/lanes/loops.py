@@ -88,7 +88,7 @@ class LaneLayout(NamedTuple):
 
 
 class LaneRoom(NamedTuple):
-    """What the loops write to."""
+    """Arrays that the loops write to."""
 
     gaps: np.ndarray  # (slots, LANES), filled up
     weights: np.ndarray
@@ -137,7 +137,7 @@ def room_for(slots: int, n: int, count: int) -> LaneRoom:
     return room
 
 
-@uncounted()
+@inlined()
 def exp(x, least):  # type: ignore[no-untyped-def]
     """e^x of lanes that are not positive, within 1 ulp; zero below ``least``, which is UNDERFLOW or above it.
 
@@ -189,7 +189,7 @@ def find_tops(logits, index, layout, room):  # type: ignore[no-untyped-def]
 
 @inlined()
 def settle(layout, room):  # type: ignore[no-untyped-def]
-    """What `softmax.settle` says, from the gaps and the numbers of the top slots; gaps are overwritten.
+    """Compute `softmax.settle` from the gaps and the numbers of the top slots; gaps are overwritten.
 
     The weights are over exp(depth)/mass, and mass itself is returned in place of its log.
     """
@@ -418,7 +418,7 @@ def drop_rounding(V, sizes, room):  # type: ignore[no-untyped-def]
 
 
 class LaneTables(NamedTuple):
-    """The keys of four problems, and room for what is made of them."""
+    """The keys of four problems, and scratch arrays."""
 
     keys: np.ndarray  # (tokens, d, LANES), filled up
     tokens: np.ndarray  # (slots,)
@@ -581,7 +581,7 @@ def _runs(group: Group, record: np.ndarray) -> dict[int, Run]:
 
 
 def _layout(lanes: list[Lane]) -> LaneLayout:
-    """Return what the loops take of four problems."""
+    """Return four problems as the loops take them."""
     rows = []
     for lane in lanes:
         slots, problem = lane.slots, lane.scale.problem
@@ -593,7 +593,7 @@ def _layout(lanes: list[Lane]) -> LaneLayout:
 
 
 def _filled_up(table: np.ndarray) -> np.ndarray:
-    """Return a table with rows of zeros up to what the loops take."""
+    """Return a table with rows of zeros up to the next multiple of BLOCK."""
     full = np.zeros((filled_up(len(table)), *table.shape[1:]))
     full[: len(table)] = table
     return full
@@ -602,7 +602,7 @@ def _filled_up(table: np.ndarray) -> np.ndarray:
 def _by_rule(
     group: Group, lanes: list[Lane], count: int, record: np.ndarray
 ) -> tuple[np.ndarray, list[str | None]]:
-    """Return points (lanes, S, d) and what happened in each lane, by the update of a rule."""
+    """Return points (lanes, S, d) and the event of each lane, by the update of a rule."""
     rule, p, tokens = group.rule, np.stack([lane.start for lane in lanes]), lanes[0].slots.tokens
     d, layout = p.shape[1], _layout(lanes)
     points, states = np.empty((len(record), *p.shape)), np.stack([rule.begin(lane.start) for lane in lanes])
@@ -641,7 +641,7 @@ def _by_rule(
 def _along(
     group: Group, lanes: list[Lane], count: int, record: np.ndarray
 ) -> tuple[np.ndarray, list[str | None]]:
-    """Return points and what happened in each lane, by GD or Normalized in l2."""
+    """Return points and the event of each lane, by GD or Normalized in l2."""
     spans, rule, layout = group.spans, group.rule, _layout(lanes)
     tables, starts = np.stack([lane.slots.keys for lane in lanes]), np.stack([lane.start for lane in lanes])
     rows = tables[:, spans.plus] - tables[:, spans.minus]

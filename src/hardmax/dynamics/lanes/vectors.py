@@ -32,7 +32,7 @@ class Lanes(types.Type):  # type: ignore[misc, unused-ignore]
         self.vector = vector
 
     def can_convert_from(self, context: Any, other: Any) -> Any:
-        """One number stands for four."""
+        """Convert one number to four."""
         from numba.core.typeconv import Conversion
 
         return Conversion.safe if self.vector is _FLOATS and other == types.float64 else None
@@ -149,7 +149,7 @@ def plus_product(typing: Any, total: Any, a: Any, b: Any) -> Any:
 
 
 def _by_lane(name: str) -> Callable[..., Any]:
-    """What makes a call of one of LLVM's functions of one float."""
+    """Return a maker of calls of one of LLVM's functions of one float."""
 
     def make(context: Any, builder: Any, signature: Any, values: Any) -> Any:
         kind = ir.FunctionType(_FLOATS, [_FLOATS])

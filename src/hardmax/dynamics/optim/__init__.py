@@ -52,7 +52,7 @@ NAMES = {written: name for name, written in WRITTEN.items()}
 
 
 def as_text(step: object) -> str:
-    """A rule of `hm.optim` in JSON; empty for one of a user's own, which only its class can make again.
+    """Return a rule of `hm.optim` as JSON; empty for a custom one, which only its class can make again.
 
     >>> from hardmax.optim import Sign
     >>> as_text(Sign(0.1, decay=0.5))
@@ -65,7 +65,7 @@ def as_text(step: object) -> str:
 
 
 def from_text(text: str) -> Optimizer | None:
-    """The rule that `as_text` wrote down; None of nothing.
+    """Return the rule that `as_text` wrote; None for an empty text.
 
     >>> from_text('{"step": "Sign", "rate": 0.1, "decay": 0.5}')
     Sign(lr=0.1, decay=0.5)

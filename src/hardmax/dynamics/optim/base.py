@@ -1,9 +1,9 @@
-"""What every optimizer is: a learning rate, an update, a norm, and what a loop needs of them."""
+"""The base of every optimizer: a learning rate, an update, a norm, and properties that the loops use."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, ClassVar
 
@@ -21,8 +21,8 @@ class Optimizer:
     """An optimizer: a learning rate ``lr`` (a number, one per step, or "1/L_p") and an update.
 
     With ``decay=a`` step 0, 1, ... has the rate over (step + 1)^a. ``norm`` is the norm whose steepest
-    descent the rule is. ``in_span`` says whether moves are combinations of gradients, and turn with them:
-    then p stays in p(0) + span of the keys, and coordinates of that span will do. ``by_coordinate`` asks for
+    descent the rule is. ``in_span`` is true if moves are combinations of gradients, and turn with them:
+    then p stays in p(0) + span of the keys, and coordinates of that span suffice. ``by_coordinate`` requires
     an exponent per coordinate, which a rule needs that acts on coordinates far below the largest; else all
     are the same. ``memory`` is the number of rows of ``state``.
 
@@ -59,12 +59,12 @@ class Optimizer:
     @property
     def of_matrix(self) -> bool:
         """Whether the norm is one of matrices: then `update` sees matrices, in the shape of the problem."""
-        ball = NORMS.get(self.norm)  # a rule of one's own may have a name that no norm has
+        ball = NORMS.get(self.norm)  # a custom rule may have a name that no norm has
         return ball is not None and ball.of_matrix
 
     @property
     def normalized(self) -> bool:
-        """Whether a step is as long however small the gradient is."""
+        """Whether the length of a step does not depend on the size of the gradient."""
         return True
 
     @property
@@ -90,16 +90,16 @@ class Optimizer:
 
     @property
     def name(self) -> str:
-        """What a run calls this training."""
+        """Name of the rule in the method of a run."""
         return self.title or type(self).__name__
 
     @property
     def kernel(self) -> Any:
         """The update as a compiled function of `dynamics.updates`; None where only Python has one.
 
-        Kernels are for norms that are powers; other norms compute their step themselves.
+        Kernels are for norms with a compiled step; other norms compute their step themselves.
         """
-        if not self.kernel_name or norm(self.norm).power is None:
+        if not self.kernel_name or norm(self.norm).step_constant is None:
             return None
         from hardmax.dynamics import updates
 
@@ -129,12 +129,12 @@ class Optimizer:
         return move
 
     def event(self, state: np.ndarray) -> str | None:
-        """What the state after the last step tells of the run, if anything."""
+        """Return an event that the state after the last step shows, or None."""
         return None
 
 
 def need_optimizer(step: Any, name: str = "optimizer") -> Optimizer:
-    """A step rule, or a sentence that says where they are."""
+    """Return an optimizer, or raise an error that names the module of optimizers."""
     if not isinstance(step, Optimizer):
         raise WrongType(
             f"{name} must be an optimizer such as hm.optim.GD(lr=0.1), got {step!r:.60}; see hm.optim"
@@ -142,8 +142,15 @@ def need_optimizer(step: Any, name: str = "optimizer") -> Optimizer:
     return step
 
 
+def by_name(optimizers: Mapping[str, Any], blocks: tuple[str, ...]) -> tuple[Optimizer, ...]:
+    """Return the optimizers of some blocks in the order of these."""
+    if set(optimizers) != set(blocks):
+        raise ValueError(f"optimizer must have the blocks {blocks}, got {tuple(optimizers)}")
+    return tuple(need_optimizer(optimizers[name], f"optimizer of {name}") for name in blocks)
+
+
 def settings(step: Optimizer) -> dict[str, Any]:
-    """Name and constants of a rule, its rate apart, as a checkpoint keeps them."""
+    """Return name and constants of a rule without its rate, as a checkpoint keeps them."""
     constants = {name: x for name, x in written(step).items() if name != "rate"}
     if not constants["decay"]:
         del constants["decay"]

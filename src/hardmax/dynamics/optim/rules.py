@@ -1,15 +1,15 @@
 """The optimizers of `hm.optim`.
 
-Steepest descent in a norm takes, of all moves as long, the one that gains most. Momentum, Signum and Muon
-take it along a mean of past gradients, SGD is a heavy ball, and Adam, AdamW and RMSprop divide by a mean of
-squared gradients. Means carry separate exponents: with that of the gradient they would overflow once they
+Steepest descent in a norm takes, of all moves of one length, the one that gains most. Momentum, Signum and
+Muon take it along a mean of past gradients, SGD is a heavy ball, and Adam, AdamW and RMSprop divide by a mean
+of squared gradients. Means carry separate exponents: with that of the gradient they would overflow once they
 shrink at different rates. So steps are right however small the gradient is, also without an epsilon.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import ClassVar
 
 import numpy as np
@@ -18,7 +18,7 @@ from hardmax._lib import expect
 from hardmax.dynamics.optim.base import Optimizer, fraction, need_number, norm_name
 from hardmax.margin.norms import norm
 
-FROZEN = 100  # steps in a row with a gradient e^-50 times the mean: it has no say any more (D-THM-7)
+FROZEN = 100  # steps in a row with a gradient e^-50 times the mean: it has no effect any more (D-THM-7)
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class Mirror(Optimizer):
 
 @dataclass(frozen=True)
 class InNorm(Optimizer):
-    """What a rule in a norm of its choice says of itself, with or without a memory."""
+    """The base of rules in a norm of their choice, with or without a memory."""
 
     @property
     def in_span(self) -> bool:
@@ -90,20 +90,25 @@ class InNorm(Optimizer):
 class Steepest(InNorm):
     """Steepest descent in a norm: one kernel for all powers, the step of the norm for others."""
 
-    damping = 0.0  # what is added to the gradient's norm
+    damping = 0.0  # added to the gradient's norm
     kernel_name: ClassVar[str] = "steepest"
+
+    @property
+    def name(self) -> str:
+        """The title, with the norm if it is not the default."""
+        default = next((field.default for field in fields(self) if field.name == "norm"), self.norm)
+        return self.title if self.norm == default else f"{self.title} in {self.norm}"
 
     @property
     def has_threshold(self) -> bool:
         """In smooth norms other than l2 (D-THM-5)."""
         ball = norm(self.norm)
-        round_only = ball.strictly_convex and not ball.inner_product
-        return self.normalized and round_only and not self.damping
+        return self.normalized and not self.damping and ball.strictly_convex and not ball.inner_product
 
     @property
     def constants(self) -> tuple[float, ...]:
-        """The power of the norm, whether steps are normalized, and epsilon."""
-        return norm(self.norm).power or 0.0, float(self.normalized), self.damping
+        """The constant of the norm's step, whether steps are normalized, and epsilon."""
+        return norm(self.norm).step_constant or 0.0, float(self.normalized), self.damping
 
     def update(
         self, direction: np.ndarray, exponents: np.ndarray, state: np.ndarray, lr: float, step: int
@@ -138,11 +143,6 @@ class GD(Steepest):
         super().__post_init__()
         norm_name(self)
 
-    @property
-    def name(self) -> str:
-        """The title, with the norm if it is not l2."""
-        return self.title if self.norm == "l2" else f"{self.title} in {self.norm}"
-
 
 @dataclass(frozen=True)
 class Normalized(Steepest):
@@ -168,11 +168,6 @@ class Normalized(Steepest):
         super().__post_init__()
         expect.nonnegative("eps", self.eps)
         norm_name(self)
-
-    @property
-    def name(self) -> str:
-        """The title, with the norm if it is not l2."""
-        return self.title if self.norm == "l2" else f"{self.title} in {self.norm}"
 
     @property
     def damping(self) -> float:  # type: ignore[override]
@@ -237,7 +232,7 @@ def norm_step(name: str, direction: np.ndarray, exponents: np.ndarray) -> tuple[
 
 @dataclass(frozen=True)
 class Averaged(InNorm):
-    """What rules with a mean before a steepest step share; ``state`` holds m, its exponents and a count."""
+    """The base of rules that average before a steepest step; ``state`` holds m, its exponents and a count."""
 
     beta: float = 0.9
 
@@ -255,8 +250,8 @@ class Averaged(InNorm):
 
     @property
     def constants(self) -> tuple[float, ...]:
-        """Beta, the power of the norm, whether steps are normalized."""
-        return self.beta, norm(self.norm).power or 0.0, float(self.normalized)
+        """Beta, the constant of the norm's step, whether steps are normalized."""
+        return self.beta, norm(self.norm).step_constant or 0.0, float(self.normalized)
 
     def begin(self, x: np.ndarray) -> np.ndarray:
         """No mean yet."""
@@ -294,7 +289,7 @@ class Momentum(Averaged):
 
     In l2 this is normalized gradient descent with momentum, and not ``normalized`` the heavy ball. With a
     constant rate above -log(beta)/margin the mean shrinks more slowly than the gradient: the run goes on
-    along it forever, and says "frozen momentum" (D-THM-7).
+    along it forever, with the event "frozen momentum" (D-THM-7).
 
     >>> import hardmax as hm
     >>> problem = hm.data.example("B-FIG-8")
@@ -406,7 +401,7 @@ class SGD(Optimizer):
         return np.stack([x, np.zeros(x.size)])
 
     def scalars(self, step: int, lr: float) -> np.ndarray:
-        """What the trainer's loop needs: decay, momentum, rate; the same at every step.
+        """Return decay, momentum and rate for the trainer's loop; they are the same at every step.
 
         >>> import hardmax as hm
         >>> hm.optim.SGD(1.0, weight_decay=0.1, momentum=0.9).scalars(step=1, lr=0.5).tolist()
@@ -502,7 +497,7 @@ class AdamW(Adam):
         return *self.betas, self.eps, self.weight_decay, 1.0
 
     def scalars(self, step: int, lr: float) -> np.ndarray:
-        """What the trainer's loop needs at step 1, 2, ...: decay, weights of moments, rate, 1/root, epsilon.
+        """Return decay, weights of moments, rate, 1/root and epsilon for the trainer's loop at step 1, 2, ...
 
         >>> import hardmax as hm
         >>> hm.optim.AdamW(1.0, weight_decay=0.1).scalars(step=1, lr=0.01).round(4).tolist()
