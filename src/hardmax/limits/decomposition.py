@@ -85,7 +85,7 @@ def convex_minimum(problem: Problem, S: np.ndarray) -> Finite:
         if resolved := fall > RESOLVED * risk:
             while risk_of(inner, settle_at(inner, y + t * step, slots)) > risk - ENOUGH * t * fall:
                 t /= 2
-        elif not fall < least:  # what is left to fall is rounding
+        elif not fall < least:  # the rest of the fall is rounding
             break
         least = math.inf if resolved else fall
         y = y + t * step
@@ -98,7 +98,7 @@ def convex_minimum(problem: Problem, S: np.ndarray) -> Finite:
 
 
 def _radius(at: Expansion, pulls: np.ndarray, inputs: list[np.ndarray]) -> float:
-    """How far the minimizer can be: infinite if the curvature does not tell.
+    """How far the minimizer can be: infinite if the curvature does not bound it.
 
     ``pulls`` are the terms of the gradient, whose sizes bound its rounding. In coordinates in which the
     curvature is the identity.
@@ -107,8 +107,8 @@ def _radius(at: Expansion, pulls: np.ndarray, inputs: list[np.ndarray]) -> float
         white = np.linalg.inv(np.linalg.cholesky(-at.H))
     except np.linalg.LinAlgError:
         return math.inf
-    seen = [keys @ white.T for keys in inputs]
-    R = max(float(np.linalg.norm(keys - key, axis=1).max()) for keys in seen for key in keys)
+    tables = [keys @ white.T for keys in inputs]
+    R = max(float(np.linalg.norm(keys - key, axis=1).max()) for keys in tables for key in keys)
     rounding = np.finfo(float).eps * (len(white) + 8) * float(np.linalg.norm(pulls @ white.T, axis=1).sum())
     share = R * (float(np.linalg.norm(white @ at.V)) + rounding)
     return -math.log1p(-share) / R * float(np.linalg.norm(white, 2)) if share < 1 else math.inf
@@ -130,9 +130,9 @@ FARTHEST = 700.0  # of logits at p_fin, whose exponentials are multiplicities of
 
 @dataclass(frozen=True, eq=False)
 class Decomposition:
-    """Rows of a problem that training can win, rows that it is bound to tie, and what follows for p.
+    """Rows of a problem that training can win, rows that it is bound to tie, and the consequences for p.
 
-    ``selection`` is one token per input; the row (i, t) asks that it beats token t of input i. Gradient
+    ``selection`` is one token per input; the row (i, t) requires that it beats token t of input i. Gradient
     descent and flow on the log loss with one label token per input go to ``p_fin`` on the span ``S`` of the
     ``bound`` rows and to infinity along ``p_mm`` off it. For other problems all is about p near that
     selection (``is_local``): the risk has other valleys, and p_fin is a minimum that flow finds from zero.
@@ -289,7 +289,7 @@ class Decomposition:
 
     @property
     def remainder(self) -> Remainder:
-        """The model of what diverges, for `hm.train` and `hm.flow`: p_fin stays, the rest moves next to it.
+        """The model of the diverging part, for `hm.train` and `hm.flow`: p_fin is fixed, the rest moves.
 
         >>> import hardmax as hm
         >>> parts = hm.decompose(hm.data.example("cycle"))
@@ -301,7 +301,7 @@ class Decomposition:
 
     @cached_property
     def late(self) -> Problem:
-        """The problem of what is left to train: p_fin + r with r orthogonal to S.
+        """The problem of the part that is left to train: p_fin + r with r orthogonal to S.
 
         Its keys are projected, and everything bound is one token with the multiplicity that it has at p_fin.
         Its risk is that of p_fin + r up to a constant, the infimum for the log loss, and nothing cancels in
@@ -396,7 +396,7 @@ def _late(parts: Decomposition) -> Problem:
     offsets = np.concatenate([[0], np.cumsum(sizes)])
     if problem.readout.in_log is None:
         head = Scores(flat, problem.loss)
-    else:  # what the bound tokens take from the label is a constant, the infimum of the risk
+    else:  # the share of the bound tokens in the label is a constant, the infimum of the risk
         flat = np.zeros(len(flat))
         flat[offsets[:-1]] = 1.0
         head = Labels(flat)
@@ -448,7 +448,7 @@ class Survivors:
 
     @property
     def reason(self) -> str:
-        """What contradicts the conjecture; empty if nothing does."""
+        """The fact that contradicts the conjecture; empty if none does."""
         if self.largest_between:
             return (
                 f"too early: a token has attention {self.largest_between:.1e}, between {GONE:g} and {ALIVE:g}"

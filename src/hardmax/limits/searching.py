@@ -29,7 +29,7 @@ from hardmax.problem.selection import chosen_slots, score_gaps
 # A fall of the prediction by less than exp of this leaves the loss's slope the same to the last digit.
 VANISHED = -40.0
 
-STEEPEST = 300.0  # log of the largest slope of log|E| that is told
+STEEPEST = 300.0  # log of the largest slope of log|E| that is returned
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,7 +81,7 @@ class Landscape:
         Differences are taken to the reference token, so that nothing cancels when it scores best.
         """
         firsts, sizes = self.problem.offsets[:-1], self.problem.sizes
-        logits = points @ self.rows.T + self._log_counts  # (m, slots), zero at a reference that stands once
+        logits = points @ self.rows.T + self._log_counts  # (m, slots), zero at a reference without copies
         top = np.maximum.reduceat(logits, firsts, axis=1)
         masses = np.exp(logits - np.repeat(top, sizes, axis=1))
         log_mass = top + np.log(np.add.reduceat(masses, firsts, axis=1))

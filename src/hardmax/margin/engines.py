@@ -137,7 +137,7 @@ class Span:
 
 def span_of(gram: Floats) -> Span:
     """Plain Cholesky where rows are independent, with pivots where they are not."""
-    factor, info = _lapack().dpotrf(gram.T, lower=True)  # what LAPACK reads is the transpose
+    factor, info = _lapack().dpotrf(gram.T, lower=True)  # LAPACK reads the transpose
     pivots = np.diag(factor)
     if info == 0 and pivots.min(initial=np.inf) ** 2 > DEPENDENT * np.diag(gram).max(initial=0.0):
         return Span(factor, np.arange(len(gram)))
