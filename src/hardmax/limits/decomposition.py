@@ -313,7 +313,52 @@ class Decomposition:
         >>> hm.flow(parts.late, until_norm=1e6).direction.tolist()
         [0.0, 1.0]
         """
-        return _late(self)
+        problem, p = self.problem, self.p_fin
+        if not self.separable:
+            raise ValueError(
+                "problem must have a separable row to be trained beyond p_fin, got a bounded one"
+            )
+        if p is None or problem.readout.moves:
+            raise ValueError(
+                "problem must have fixed scores and a p_fin that was found, got none; train the problem "
+                "itself"
+            )
+        survives = self._survivors
+        keys = problem.keys - (problem.keys @ self.S) @ self.S.T
+        logits = problem.keys @ p
+        counts = np.ones(len(problem.tokens)) if problem.counts is None else problem.counts
+        weights = np.full(problem.n, 1.0 / problem.n) if problem.weights is None else problem.weights
+        rows, scores, masses, sizes, inputs = [], [], [], [], []
+        for i, alpha in enumerate(self.selection):
+            slots = np.arange(problem.offsets[i], problem.offsets[i + 1])
+            chosen = slots[alpha]
+            gaps = logits[problem.tokens[slots]] - logits[problem.tokens[chosen]]
+            if np.abs(gaps).max() > FARTHEST:
+                raise ValueError(
+                    f"problem must have logits within {FARTHEST:g} of each other at p_fin, got "
+                    f"{np.abs(gaps).max():.3g} in input {i}: its data nearly separate; train the problem "
+                    "itself"
+                )
+            mass = counts[slots] * np.exp(gaps)
+            alive, rest = survives[slots], np.flatnonzero(~survives[slots])
+            if not rest.size:
+                continue
+            mean = float(mass[alive] @ problem.scores[slots[alive]] / mass[alive].sum())
+            rows.append(keys[problem.tokens[np.append(chosen, slots[rest])]])
+            scores.append(np.append(mean, problem.scores[slots[rest]]))
+            masses.append(np.append(mass[alive].sum(), mass[rest]))
+            sizes.append(1 + rest.size)
+            inputs.append(i)
+        flat = np.concatenate(scores)
+        offsets = np.concatenate([[0], np.cumsum(sizes)])
+        if problem.readout.in_log is None:
+            head = Scores(flat, problem.loss)
+        else:  # the share of the bound tokens in the label is a constant, the infimum of the risk
+            flat = np.zeros(len(flat))
+            flat[offsets[:-1]] = 1.0
+            head = Labels(flat)
+        late = Problem._flat(Dense(np.concatenate(rows)), np.arange(len(flat)), offsets, head)
+        return late.weighted(weights[inputs], np.concatenate(masses))
 
 
 @check_arguments
@@ -342,66 +387,18 @@ def decompose(problem: Problem, selection: Iterable[int] | None = None) -> Decom
     tokens = leaders(problem, best if selection is None else selection)
     scores = problem.readout.vertex_predictions(problem.tokens, problem.offsets)
     labelled = has_one_label(problem) and all(scores[problem.offsets[:-1] + np.array(tokens)] == 1.0)
-    return Decomposition(problem, tokens, _partition(problem, tokens), not labelled)
-
-
-def _partition(problem: Problem, tokens: tuple[int, ...]) -> Partition:
-    """Of all rows of a selection; by the Gram matrix where that is known, between entries if one-hot."""
     rows = AttentionRows(problem).constraints(enumerate(tokens))
     if isinstance(problem.table, OneHot):
-        return partition(replace(rows, table=None, entries=(problem.d,)))
-    if problem.gram is None:
-        return partition(rows)
-    gram = (problem.gram + problem.gram.T) / 2
-    try:
-        return partition(replace(rows, table=None, token_gram=gram, origin=None))
-    except ValueError:  # by its rounding the matrix has a negative eigenvalue: the keys made of it decide
-        return partition(replace(rows, origin=None))
-
-
-def _late(parts: Decomposition) -> Problem:
-    problem, p = parts.problem, parts.p_fin
-    if not parts.separable:
-        raise ValueError("problem must have a separable row to be trained beyond p_fin, got a bounded one")
-    if p is None or problem.readout.moves:
-        raise ValueError(
-            "problem must have fixed scores and a p_fin that was found, got none; train the problem itself"
-        )
-    survives = parts._survivors
-    keys = problem.keys - (problem.keys @ parts.S) @ parts.S.T
-    logits = problem.keys @ p
-    counts = np.ones(len(problem.tokens)) if problem.counts is None else problem.counts
-    weights = np.full(problem.n, 1.0 / problem.n) if problem.weights is None else problem.weights
-    rows, scores, masses, sizes, inputs = [], [], [], [], []
-    for i, alpha in enumerate(parts.selection):
-        slots = np.arange(problem.offsets[i], problem.offsets[i + 1])
-        chosen = slots[alpha]
-        gaps = logits[problem.tokens[slots]] - logits[problem.tokens[chosen]]
-        if np.abs(gaps).max() > FARTHEST:
-            raise ValueError(
-                f"problem must have logits within {FARTHEST:g} of each other at p_fin, got "
-                f"{np.abs(gaps).max():.3g} in input {i}: its data nearly separate; train the problem itself"
-            )
-        mass = counts[slots] * np.exp(gaps)
-        alive, rest = survives[slots], np.flatnonzero(~survives[slots])
-        if not rest.size:
-            continue
-        mean = float(mass[alive] @ problem.scores[slots[alive]] / mass[alive].sum())
-        rows.append(keys[problem.tokens[np.append(chosen, slots[rest])]])
-        scores.append(np.append(mean, problem.scores[slots[rest]]))
-        masses.append(np.append(mass[alive].sum(), mass[rest]))
-        sizes.append(1 + rest.size)
-        inputs.append(i)
-    flat = np.concatenate(scores)
-    offsets = np.concatenate([[0], np.cumsum(sizes)])
-    if problem.readout.in_log is None:
-        head = Scores(flat, problem.loss)
-    else:  # the share of the bound tokens in the label is a constant, the infimum of the risk
-        flat = np.zeros(len(flat))
-        flat[offsets[:-1]] = 1.0
-        head = Labels(flat)
-    late = Problem._flat(Dense(np.concatenate(rows)), np.arange(len(flat)), offsets, head)
-    return late.weighted(weights[inputs], np.concatenate(masses))
+        parts = partition(replace(rows, table=None, entries=(problem.d,)))
+    elif problem.gram is None:
+        parts = partition(rows)
+    else:
+        gram = (problem.gram + problem.gram.T) / 2
+        try:
+            parts = partition(replace(rows, table=None, token_gram=gram, origin=None))
+        except ValueError:  # by its rounding the matrix has a negative eigenvalue: the keys made of it decide
+            parts = partition(replace(rows, origin=None))
+    return Decomposition(problem, tokens, parts, not labelled)
 
 
 def _shown(labels: tuple[Label, ...]) -> str:

@@ -160,7 +160,8 @@ def pivoted(gram: Floats, span: Span | None = None, steps: int = STEPS) -> Float
     tight, fewest, patience = np.ones(m, dtype=bool), m + 1, 3
     for _ in range(ROUNDS):
         weights = system.solved(tight)
-        wrong = np.where(tight, weights < 0.0, system.violated(weights))
+        violated = gram @ weights + ridge * weights < 1.0 - 1e-12
+        wrong = np.where(tight, weights < 0.0, violated)
         count = int(wrong.sum())
         if count == 0:
             return system.refined(weights, tight)
@@ -210,9 +211,6 @@ class _System:
             used, factor = self.factor(tight)
             weights[used] = _lapack().dpotrs(factor, np.ones(len(used)), lower=True)[0]
         return weights
-
-    def violated(self, weights: Floats) -> Bools:
-        return np.asarray(self.gram @ weights + self.ridge * weights < 1.0 - 1e-12)
 
     def descended(self, weights: Floats, steps: int) -> Floats:
         """Lawson and Hanson's steps from weights >= 0: the dual objective falls with each, so they end."""

@@ -335,32 +335,21 @@ def _within(
     lines, bounds = rows @ moves.T, h - rows @ fixed
     x, change, other = fixed, np.zeros_like(fixed), np.zeros_like(fixed)
     for _ in range(ROUNDS):
-        y = _in_ball(x + change, norm, inner, most)
+        T = np.tensordot(x + change, inner, 1)
+        y = np.tensordot(inner, semidefinite(T) if norm.nuclear else clipped(T, most), 2)
         change = x + change - y
         g = moves @ (y + other - fixed)
-        new = fixed + (g + _onto(lines, bounds - lines @ g)) @ moves
+        missing, none = bounds - lines @ g, np.zeros(len(lines), dtype=bool)
+        if (missing > 0).any():  # the shortest change by which the lines reach their bounds
+            guess = by_daqp(lines, missing, none)
+            polished = None if guess is None else polish(lines, missing, none, guess.multipliers)
+            g = g if polished is None else g + polished[0]
+        new = fixed + g @ moves
         other = y + other - new
         moved, x = float(np.abs(new - x).max()), new
         if moved < 1e-13 * most:
             break
     return x
-
-
-def _in_ball(x: Floats, norm: Singular, inner: Floats, most: float) -> Floats:
-    """Coordinates of the nearest semidefinite matrix, or of the nearest one of spectral norm ``most``."""
-    T = np.tensordot(x, inner, 1)
-    T = semidefinite(T) if norm.nuclear else clipped(T, most)
-    return np.asarray(np.tensordot(inner, T, 2))
-
-
-def _onto(lines: Floats, missing: Floats) -> Floats:
-    """The shortest change by which the lines reach their bounds."""
-    none = np.zeros(len(lines), dtype=bool)
-    if not (missing > 0).any():
-        return np.zeros(lines.shape[1])
-    guess = by_daqp(lines, missing, none)
-    polished = None if guess is None else polish(lines, missing, none, guess.multipliers)
-    return np.zeros(lines.shape[1]) if polished is None else polished[0]
 
 
 STEPS = 150
