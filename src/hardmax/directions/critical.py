@@ -106,6 +106,7 @@ class Geometry:
         self.tokens: list[Pair] = list(zip(self.input.tolist(), (slots - firsts).tolist(), strict=True))
         self.members = [np.flatnonzero(self.input == i) for i in range(problem.n)]
         self.scores = problem.scores[slots]
+        self.score = dict(zip(self.tokens, self.scores.tolist(), strict=True))
         keys = problem.keys[problem.tokens]
         self.exponent = exponent(keys)
         self.keys: Floats = np.ldexp(keys[slots], -self.exponent)
@@ -380,8 +381,7 @@ def critical_directions(
 
 def _is_critical(corner: Corner, geometry: Geometry) -> bool:
     """Whether every multiplier has the sign of its row's score gap, and no further row is as near."""
-    score = dict(zip(geometry.tokens, geometry.scores.tolist(), strict=True))
-    rows = zip(corner.rows, corner.multipliers, strict=True)
+    score, rows = geometry.score, zip(corner.rows, corner.multipliers, strict=True)
     gaps = ((score[i, corner.selection[i]] - score[i, t], m) for (i, t), m in rows)
     return not corner.also and all((gap > 0) == (m > 0) and (gap < 0) == (m < 0) for gap, m in gaps)
 
