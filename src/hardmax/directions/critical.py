@@ -1,4 +1,4 @@
-"""Critical directions at infinity with their index: what training can and cannot tend to (B-NEW-4).
+"""Critical directions at infinity with their index: the limits that training can and cannot have (B-NEW-4).
 
 Far out, the risk along a direction falls like exp(-R margin), and only its least-margin rows D count. A unit
 direction q is critical at infinity if it is proportional to D'(DD')^-1 1 and each multiplier has the sign of
@@ -36,7 +36,7 @@ Pair = tuple[int, int]
 
 @dataclass(frozen=True, eq=False)
 class Corner:
-    """A direction q = sum_j multipliers_j row_j with row_j.q = 1, and what ties with these rows there.
+    """A direction q = sum_j multipliers_j row_j with row_j.q = 1, and the further rows that tie there.
 
     ``rows`` and ``also`` are pairs (i, t): the rows that fix q, and further ones of the same margin.
     ``gap`` is the least row.q - 1 of all other rows, None without any.
@@ -106,6 +106,7 @@ class Geometry:
         self.tokens: list[Pair] = list(zip(self.input.tolist(), (slots - firsts).tolist(), strict=True))
         self.members = [np.flatnonzero(self.input == i) for i in range(problem.n)]
         self.scores = problem.scores[slots]
+        self.score = dict(zip(self.tokens, self.scores.tolist(), strict=True))
         keys = problem.keys[problem.tokens]
         self.exponent = exponent(keys)
         self.keys: Floats = np.ldexp(keys[slots], -self.exponent)
@@ -135,7 +136,7 @@ class Geometry:
         return np.array(pairs, dtype=np.int64).reshape(len(pairs), 2)
 
     def trials(self) -> Iterator[tuple[int, Callable[[], Iterable[Corner | Tie]]]]:
-        """All that is to be tried: how many sets of rows, and a function that returns what they give.
+        """All trials: how many sets of rows, and a function that returns the corners or ties at them.
 
         Sets for corners come first, in blocks, then those for ties.
         """
@@ -283,13 +284,13 @@ class CriticalDirection:
 
 @dataclass(frozen=True, eq=False)
 class CriticalDirections:
-    """All critical directions at infinity of a problem, by rising index, and whether B-NEW-4 speaks of it.
+    """All critical directions at infinity of a problem, by rising index, and whether B-NEW-4 covers it.
 
-    ``status`` is "complete" or "truncated" (the budget ran out). ``degenerate`` names what the index theorem
-    excludes: tied scores, dependent rows, a multiplier that is zero; empty if there is nothing of the kind.
-    ``dimension`` is that of the span of the key differences. ``gap`` and ``spread`` say how far out is late:
-    the least gap at infinity, and the largest ratio of a row's length to the least singular value of rows
-    that can count together; ``corners`` are the unit directions at which these were taken.
+    ``status`` is "complete" or "truncated" (the budget ran out). ``degenerate`` names the cases that the
+    index theorem excludes: tied scores, dependent rows, a multiplier that is zero; empty if there is nothing
+    of the kind. ``dimension`` is that of the span of the key differences. ``gap`` and ``spread`` measure how
+    far out is late: the least gap at infinity, and the largest ratio of a row's length to the least singular
+    value of rows that can count together; ``corners`` are the unit directions at which these were taken.
 
     >>> import hardmax as hm
     >>> found = hm.critical_directions(hm.data.example("B-FIG-1b"))
@@ -380,8 +381,7 @@ def critical_directions(
 
 def _is_critical(corner: Corner, geometry: Geometry) -> bool:
     """Whether every multiplier has the sign of its row's score gap, and no further row is as near."""
-    score = dict(zip(geometry.tokens, geometry.scores.tolist(), strict=True))
-    rows = zip(corner.rows, corner.multipliers, strict=True)
+    score, rows = geometry.score, zip(corner.rows, corner.multipliers, strict=True)
     gaps = ((score[i, corner.selection[i]] - score[i, t], m) for (i, t), m in rows)
     return not corner.also and all((gap > 0) == (m > 0) and (gap < 0) == (m < 0) for gap, m in gaps)
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from hardmax.dynamics.run import Run
 
-# Okabe and Ito's colors, which stay apart for color-blind readers; markers say the same once more.
+# Okabe and Ito's colors, which color-blind readers can distinguish; markers repeat them.
 COLORS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#000000")
 INPUTS = list(zip(COLORS, "os^DvP", strict=True))
 ATTRACTS, OTHER, PATH = "#D55E00", "#999999", "#0072B2"
@@ -118,17 +118,17 @@ class PlaneDisplay(Pictured):
         panel.set_title("(a) directions of p\nall p, drawn as p/(1+|p|)", fontsize=10)
         panel.set_xlabel(note, fontsize=8, labelpad=0)
 
-    def _tokens(self, panel: Axes, found: FeasibleSelection, letter: str) -> None:
+    def _tokens(self, panel: Axes, selection: FeasibleSelection, letter: str) -> None:
         problem = self.problem
         every = problem.keys[problem.tokens]
         middle = (every.max(axis=0) + every.min(axis=0)) / 2
         reach = 0.62 * float(np.ptp(every, axis=0).max() or 1.0)
         best = best_tokens(problem).sets
-        direction = found.direction
-        tight = {label[0] for label in found.max_margin.support}
+        direction = selection.direction
+        tight = {label[0] for label in selection.max_margin.support}
         for i, keys in enumerate(problem.split(every)):
             color, marker = INPUTS[i % len(INPUTS)]
-            token = found.selection[i]
+            token = selection.selection[i]
             if direction is not None and i in tight:
                 levels = np.sort(keys @ direction)
                 self._line(panel, direction, float(levels[-2:].mean()), middle, color)
@@ -137,7 +137,7 @@ class PlaneDisplay(Pictured):
                 panel.plot(*key, marker, color=color, markerfacecolor=face, markersize=5.5, zorder=3)
             panel.plot(*keys[token], "o", color="black", markerfacecolor="none", markersize=11, zorder=4)
         if direction is not None:
-            color = ATTRACTS if found.attracts.verdict else OTHER
+            color = ATTRACTS if selection.attracts.verdict else OTHER
             arrow = {"arrowstyle": "-|>", "color": color, "alpha": 0.7, "linewidth": 1.6}
             half = 0.45 * reach * direction
             panel.annotate("", middle + half, middle - half, arrowprops=arrow, zorder=2)
@@ -145,9 +145,9 @@ class PlaneDisplay(Pictured):
         panel.set(xlim=bounds[0], ylim=bounds[1], aspect="equal")
         panel.tick_params(labelsize=7)
         panel.spines[["top", "right"]].set_visible(False)
-        kind = {True: "attracts", False: "does not attract", None: "in doubt"}[found.attracts.verdict]
-        kind = "globally optimal" if found.is_best else kind
-        panel.set_title(f"({letter}) tokens {_text(found.selection)}\n{kind}", fontsize=10)
+        kind = {True: "attracts", False: "does not attract", None: "in doubt"}[selection.attracts.verdict]
+        kind = "globally optimal" if selection.is_best else kind
+        panel.set_title(f"({letter}) tokens {_text(selection.selection)}\n{kind}", fontsize=10)
 
     @staticmethod
     def _line(panel: Axes, direction: Any, level: float, middle: Any, color: str) -> None:

@@ -273,7 +273,7 @@ class SelectionList(Sequence[FeasibleSelection]):
         return self._selections[at]
 
     def _to_show(self) -> SelectionList:
-        """Return this list, complete; or what a moment finds, where the search has no limit of time."""
+        """Return this list, complete; or the result of a short search, where it has no limit of time."""
         if self.status != "running" or self._seconds is not None:
             self._complete()
             return self
@@ -397,9 +397,9 @@ class SelectionList(Sequence[FeasibleSelection]):
     def _set_end(self) -> None:
         self._end = None if self._seconds is None else time.monotonic() + self._seconds
 
-    def _in_time(self, left: float) -> bool:
+    def _in_time(self, rest: float) -> bool:
         """Report progress; False, once and for all, when the time is over."""
-        self._report(1.0 - left)
+        self._report(1.0 - rest)
         return self._has_time()
 
     def _has_time(self) -> bool:
@@ -436,13 +436,13 @@ class SelectionList(Sequence[FeasibleSelection]):
                 heapq.heappush(heap, (-float(block.upper[b]), next(counter), block.take(slice(b, b + 1))))
 
         push(tree.root(self._has_time))
-        left = 1.0
+        rest = 1.0
         while heap:
             _, _, node = heapq.heappop(heap)
             if isinstance(node, Leaf):
                 yield node
                 continue
-            if not self._in_time(left):
+            if not self._in_time(rest):
                 return
             nodes = [node]
             while len(nodes) < min(32, tree.room(node.depth)) and heap:
@@ -454,10 +454,10 @@ class SelectionList(Sequence[FeasibleSelection]):
             block = NodeBlock.join(nodes)
             children = tree.expand(block)
             if children.depth < tree.depth:
-                left -= float(block.share.sum() - children.share.sum())
+                rest -= float(block.share.sum() - children.share.sum())
                 push(children)
                 continue
-            left -= float(block.share.sum())
+            rest -= float(block.share.sum())
             for leaf in tree.leaves(children):
                 scaled = float(np.ldexp(leaf.best.margin_interval[1], -tree.power))
                 heapq.heappush(heap, (-scaled, next(counter), leaf))

@@ -1,4 +1,4 @@
-"""Joint training of head and p: label SVM, relaxed SVM and what lies between (B-DEF-14, B-NEW-1, 1b)."""
+"""Joint training of head and p: label SVM, relaxed SVM and the cases between (B-DEF-14, B-NEW-1, 1b)."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def relaxed_max_margin(
         problem: with values and labels, unless ``relax`` is given.
         selection: one token per input.
         relax: the inputs to be separated by 0; those outside the support of the label SVM by default.
-        exact: ask for rational numbers.
+        exact: compute in rational numbers.
 
     >>> import hardmax as hm
     >>> hm.directions.relaxed_max_margin(hm.data.example("B-FIG-3b"), [1, 1, 1]).p.round(12).tolist()
@@ -110,7 +110,7 @@ def largest_label_margins(problem: Problem) -> dict[tuple[int, ...], MaxMargin]:
     if not separable:
         raise ValueError("problem must have a feasible selection whose values separate the labels, got none")
     largest = max(label.margin for label in separable.values())
-    # Nearly equal margins are compared as rational numbers; what is too large for that counts as equal.
+    # Nearly equal margins are compared as rational numbers; problems too large for that count as equal.
     near = {t: exactly(label) for t, label in separable.items() if label.margin >= (1 - 1e-8) * largest}
     shortest = min((exact.norm_squared for exact in near.values() if exact), default=None)
     return {t: separable[t] for t, exact in near.items() if exact is None or exact.norm_squared == shortest}

@@ -1,7 +1,7 @@
 """SVM neighbors of a selection, and whether it attracts.
 
-A neighbor's row is tight at p_mm, exactly. Rational solutions say which rows are; float solutions enclose
-every slack (`hardmax.margin.measure`), and what they leave open is settled in rational arithmetic, up to 200
+A neighbor's row is tight at p_mm, exactly. Rational solutions decide which rows are; float solutions
+enclose every slack (`hardmax.margin.measure`), and open cases are settled in rational arithmetic, up to 200
 rows. Beyond that a verdict may stay open: it is True if every row that could be tight has a positive score
 gap, False if some row that is certainly tight has not, else None.
 """
@@ -35,7 +35,7 @@ Chosen = MaxMargin | Iterable[int]  # a solution, or the tokens to solve for
 class Neighbors:
     """For each input the tokens whose row is tight at p_mm, whatever their multiplier.
 
-    ``doubtful`` lists (i, t) of which it is not known; ``sets`` leaves them out.
+    ``doubtful`` lists the (i, t) that may be neighbors or not; ``sets`` leaves them out.
 
     >>> import hardmax as hm
     >>> problem = hm.data.example("B-FIG-8")
@@ -150,7 +150,7 @@ def attracts(problem: Problem, selection: Any, *, norm: Norm | str | float | Non
 
 
 def known_gap(best: MaxMargin, gaps: Floats) -> float:
-    """The least gap over the tight rows, as `score_gap` says; doubts are settled only if they matter."""
+    """The least gap over the tight rows, as for `score_gap`; doubts are settled only if they matter."""
     least, most = _range(gaps, best.enclosure)
     if least < most:
         least, most = _range(gaps, best.decided.enclosure)

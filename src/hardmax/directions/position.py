@@ -23,7 +23,7 @@ Row = tuple[int, int, int]  # input, selected token, other token
 class GeneralPosition:
     """Whether key differences are as independent as they can be, and on how many sets that was tested.
 
-    ``exhaustive`` says that all sets were tested; otherwise ``holds`` means that a random sample showed
+    ``exhaustive``: all sets were tested; otherwise ``holds`` means that a random sample showed
     nothing to the contrary. ``witness`` is a set of dependent rows, as (input, selected token, other token).
     """
 
@@ -67,8 +67,8 @@ def general_position(
             checked += len(batch)
             witness = _dependent(keys, batch, size > problem.d)
             if witness is not None:
-                named = tuple((i, names[i][a], names[i][t]) for i, a, t in witness)
-                return GeneralPosition(False, total <= limit, checked, named)
+                dependent = tuple((i, names[i][a], names[i][t]) for i, a, t in witness)
+                return GeneralPosition(False, total <= limit, checked, dependent)
     return GeneralPosition(True, total <= limit, checked, None)
 
 

@@ -1,6 +1,6 @@
 """ATT-SVM over partial selections, solved in blocks: the tree that enumeration walks.
 
-A node fixes the tokens of the first inputs. What is pruned is proved, never guessed: a contradiction found in
+A node fixes the tokens of the first inputs. Pruning is proved, never guessed: a contradiction found in
 floats counts if it survives any rounding (`contradicts`), and goes to exact arithmetic otherwise. A node kept
 by mistake only costs time, because every leaf is certified by itself.
 """
@@ -49,7 +49,7 @@ def contradicts(A: Floats, y: Floats) -> Bools:
 
 
 def _cancels(At: Floats, y: Floats, X: np.ndarray) -> Bools:
-    """What a right inverse X proves of A'y."""
+    """Whether a right inverse X proves that A'y can be made zero."""
     d = At.shape[1]
     error = rounding(2 * d)
     E = np.abs(np.eye(d) - At @ X) + error * (np.abs(At) @ np.abs(X))
@@ -148,7 +148,7 @@ class Tree:
     def root(self, goes_on: Callable[[], bool] = lambda: True) -> NodeBlock:
         """The node that fixes nothing; tokens infeasible by themselves go, fewest choices come first.
 
-        ``goes_on`` is asked before each input; its no leaves nothing to search.
+        ``goes_on`` is called before each input; where it returns False there is nothing to search.
         """
         complete = True
         for i in self.order:
@@ -167,7 +167,7 @@ class Tree:
         return max(1, min(256, _NUMBERS // (m * self.problem.d * len(self.options[self.order[depth]]))))
 
     def expand(self, block: NodeBlock) -> NodeBlock:
-        """The children of a block that are not proved infeasible or below the margin asked for."""
+        """The children of a block that are not proved infeasible or below the least margin."""
         i = self.order[block.depth]
         options = self.options[i]
         parents = np.repeat(np.arange(len(block)), len(options))
@@ -268,10 +268,10 @@ class Tree:
         good &= kept(block.p, p) & kept(weights, y)
         lower, upper = shifted_outwards(measured.lower, measured.upper, self.power)
         intervals, residuals = zip(lower.tolist(), upper.tolist(), strict=True), measured.kkt.tolist()
-        named = np.zeros((len(tokens), self.problem.n), dtype=np.int64)  # inputs without a choice included
+        names = np.zeros((len(tokens), self.problem.n), dtype=np.int64)  # inputs without a choice included
         for j, i in enumerate(inputs):
-            named[:, i] = self.rows.names[i][tokens[:, j]]
-        leaves = zip(map(tuple, named.tolist()), self.rows.each(inputs, tokens), intervals, strict=True)
+            names[:, i] = self.rows.names[i][tokens[:, j]]
+        leaves = zip(map(tuple, names.tolist()), self.rows.each(inputs, tokens), intervals, strict=True)
         for b, (selection, constraints, interval) in enumerate(leaves):
             if good[b]:
                 best = MaxMargin(

@@ -85,7 +85,7 @@ def convex_minimum(problem: Problem, S: np.ndarray) -> Finite:
         if resolved := fall > RESOLVED * risk:
             while risk_of(inner, settle_at(inner, y + t * step, slots)) > risk - ENOUGH * t * fall:
                 t /= 2
-        elif not fall < least:  # what is left to fall is rounding
+        elif not fall < least:  # the rest of the fall is rounding
             break
         least = math.inf if resolved else fall
         y = y + t * step
@@ -98,7 +98,7 @@ def convex_minimum(problem: Problem, S: np.ndarray) -> Finite:
 
 
 def _radius(at: Expansion, pulls: np.ndarray, inputs: list[np.ndarray]) -> float:
-    """How far the minimizer can be: infinite if the curvature does not tell.
+    """How far the minimizer can be: infinite if the curvature does not bound it.
 
     ``pulls`` are the terms of the gradient, whose sizes bound its rounding. In coordinates in which the
     curvature is the identity.
@@ -107,8 +107,8 @@ def _radius(at: Expansion, pulls: np.ndarray, inputs: list[np.ndarray]) -> float
         white = np.linalg.inv(np.linalg.cholesky(-at.H))
     except np.linalg.LinAlgError:
         return math.inf
-    seen = [keys @ white.T for keys in inputs]
-    R = max(float(np.linalg.norm(keys - key, axis=1).max()) for keys in seen for key in keys)
+    tables = [keys @ white.T for keys in inputs]
+    R = max(float(np.linalg.norm(keys - key, axis=1).max()) for keys in tables for key in keys)
     rounding = np.finfo(float).eps * (len(white) + 8) * float(np.linalg.norm(pulls @ white.T, axis=1).sum())
     share = R * (float(np.linalg.norm(white @ at.V)) + rounding)
     return -math.log1p(-share) / R * float(np.linalg.norm(white, 2)) if share < 1 else math.inf
@@ -130,9 +130,9 @@ FARTHEST = 700.0  # of logits at p_fin, whose exponentials are multiplicities of
 
 @dataclass(frozen=True, eq=False)
 class Decomposition:
-    """Rows of a problem that training can win, rows that it is bound to tie, and what follows for p.
+    """Rows of a problem that training can win, rows that it is bound to tie, and the consequences for p.
 
-    ``selection`` is one token per input; the row (i, t) asks that it beats token t of input i. Gradient
+    ``selection`` is one token per input; the row (i, t) requires that it beats token t of input i. Gradient
     descent and flow on the log loss with one label token per input go to ``p_fin`` on the span ``S`` of the
     ``bound`` rows and to infinity along ``p_mm`` off it. For other problems all is about p near that
     selection (``is_local``): the risk has other valleys, and p_fin is a minimum that flow finds from zero.
@@ -289,7 +289,7 @@ class Decomposition:
 
     @property
     def remainder(self) -> Remainder:
-        """The model of what diverges, for `hm.train` and `hm.flow`: p_fin stays, the rest moves next to it.
+        """The model of the diverging part, for `hm.train` and `hm.flow`: p_fin is fixed, the rest moves.
 
         >>> import hardmax as hm
         >>> parts = hm.decompose(hm.data.example("cycle"))
@@ -301,7 +301,7 @@ class Decomposition:
 
     @cached_property
     def late(self) -> Problem:
-        """The problem of what is left to train: p_fin + r with r orthogonal to S.
+        """The problem of the part that is left to train: p_fin + r with r orthogonal to S.
 
         Its keys are projected, and everything bound is one token with the multiplicity that it has at p_fin.
         Its risk is that of p_fin + r up to a constant, the infimum for the log loss, and nothing cancels in
@@ -313,7 +313,52 @@ class Decomposition:
         >>> hm.flow(parts.late, until_norm=1e6).direction.tolist()
         [0.0, 1.0]
         """
-        return _late(self)
+        problem, p = self.problem, self.p_fin
+        if not self.separable:
+            raise ValueError(
+                "problem must have a separable row to be trained beyond p_fin, got a bounded one"
+            )
+        if p is None or problem.readout.moves:
+            raise ValueError(
+                "problem must have fixed scores and a p_fin that was found, got none; train the problem "
+                "itself"
+            )
+        survives = self._survivors
+        keys = problem.keys - (problem.keys @ self.S) @ self.S.T
+        logits = problem.keys @ p
+        counts = np.ones(len(problem.tokens)) if problem.counts is None else problem.counts
+        weights = np.full(problem.n, 1.0 / problem.n) if problem.weights is None else problem.weights
+        rows, scores, masses, sizes, inputs = [], [], [], [], []
+        for i, alpha in enumerate(self.selection):
+            slots = np.arange(problem.offsets[i], problem.offsets[i + 1])
+            chosen = slots[alpha]
+            gaps = logits[problem.tokens[slots]] - logits[problem.tokens[chosen]]
+            if np.abs(gaps).max() > FARTHEST:
+                raise ValueError(
+                    f"problem must have logits within {FARTHEST:g} of each other at p_fin, got "
+                    f"{np.abs(gaps).max():.3g} in input {i}: its data nearly separate; train the problem "
+                    "itself"
+                )
+            mass = counts[slots] * np.exp(gaps)
+            alive, rest = survives[slots], np.flatnonzero(~survives[slots])
+            if not rest.size:
+                continue
+            mean = float(mass[alive] @ problem.scores[slots[alive]] / mass[alive].sum())
+            rows.append(keys[problem.tokens[np.append(chosen, slots[rest])]])
+            scores.append(np.append(mean, problem.scores[slots[rest]]))
+            masses.append(np.append(mass[alive].sum(), mass[rest]))
+            sizes.append(1 + rest.size)
+            inputs.append(i)
+        flat = np.concatenate(scores)
+        offsets = np.concatenate([[0], np.cumsum(sizes)])
+        if problem.readout.in_log is None:
+            head = Scores(flat, problem.loss)
+        else:  # the share of the bound tokens in the label is a constant, the infimum of the risk
+            flat = np.zeros(len(flat))
+            flat[offsets[:-1]] = 1.0
+            head = Labels(flat)
+        late = Problem._flat(Dense(np.concatenate(rows)), np.arange(len(flat)), offsets, head)
+        return late.weighted(weights[inputs], np.concatenate(masses))
 
 
 @check_arguments
@@ -342,66 +387,18 @@ def decompose(problem: Problem, selection: Iterable[int] | None = None) -> Decom
     tokens = leaders(problem, best if selection is None else selection)
     scores = problem.readout.vertex_predictions(problem.tokens, problem.offsets)
     labelled = has_one_label(problem) and all(scores[problem.offsets[:-1] + np.array(tokens)] == 1.0)
-    return Decomposition(problem, tokens, _partition(problem, tokens), not labelled)
-
-
-def _partition(problem: Problem, tokens: tuple[int, ...]) -> Partition:
-    """Of all rows of a selection; by the Gram matrix where that is known, between entries if one-hot."""
     rows = AttentionRows(problem).constraints(enumerate(tokens))
     if isinstance(problem.table, OneHot):
-        return partition(replace(rows, table=None, entries=(problem.d,)))
-    if problem.gram is None:
-        return partition(rows)
-    gram = (problem.gram + problem.gram.T) / 2
-    try:
-        return partition(replace(rows, table=None, token_gram=gram, origin=None))
-    except ValueError:  # by its rounding the matrix has a negative eigenvalue: the keys made of it decide
-        return partition(replace(rows, origin=None))
-
-
-def _late(parts: Decomposition) -> Problem:
-    problem, p = parts.problem, parts.p_fin
-    if not parts.separable:
-        raise ValueError("problem must have a separable row to be trained beyond p_fin, got a bounded one")
-    if p is None or problem.readout.moves:
-        raise ValueError(
-            "problem must have fixed scores and a p_fin that was found, got none; train the problem itself"
-        )
-    survives = parts._survivors
-    keys = problem.keys - (problem.keys @ parts.S) @ parts.S.T
-    logits = problem.keys @ p
-    counts = np.ones(len(problem.tokens)) if problem.counts is None else problem.counts
-    weights = np.full(problem.n, 1.0 / problem.n) if problem.weights is None else problem.weights
-    rows, scores, masses, sizes, inputs = [], [], [], [], []
-    for i, alpha in enumerate(parts.selection):
-        slots = np.arange(problem.offsets[i], problem.offsets[i + 1])
-        chosen = slots[alpha]
-        gaps = logits[problem.tokens[slots]] - logits[problem.tokens[chosen]]
-        if np.abs(gaps).max() > FARTHEST:
-            raise ValueError(
-                f"problem must have logits within {FARTHEST:g} of each other at p_fin, got "
-                f"{np.abs(gaps).max():.3g} in input {i}: its data nearly separate; train the problem itself"
-            )
-        mass = counts[slots] * np.exp(gaps)
-        alive, rest = survives[slots], np.flatnonzero(~survives[slots])
-        if not rest.size:
-            continue
-        mean = float(mass[alive] @ problem.scores[slots[alive]] / mass[alive].sum())
-        rows.append(keys[problem.tokens[np.append(chosen, slots[rest])]])
-        scores.append(np.append(mean, problem.scores[slots[rest]]))
-        masses.append(np.append(mass[alive].sum(), mass[rest]))
-        sizes.append(1 + rest.size)
-        inputs.append(i)
-    flat = np.concatenate(scores)
-    offsets = np.concatenate([[0], np.cumsum(sizes)])
-    if problem.readout.in_log is None:
-        head = Scores(flat, problem.loss)
-    else:  # what the bound tokens take from the label is a constant, the infimum of the risk
-        flat = np.zeros(len(flat))
-        flat[offsets[:-1]] = 1.0
-        head = Labels(flat)
-    late = Problem._flat(Dense(np.concatenate(rows)), np.arange(len(flat)), offsets, head)
-    return late.weighted(weights[inputs], np.concatenate(masses))
+        parts = partition(replace(rows, table=None, entries=(problem.d,)))
+    elif problem.gram is None:
+        parts = partition(rows)
+    else:
+        gram = (problem.gram + problem.gram.T) / 2
+        try:
+            parts = partition(replace(rows, table=None, token_gram=gram, origin=None))
+        except ValueError:  # by its rounding the matrix has a negative eigenvalue: the keys made of it decide
+            parts = partition(replace(rows, origin=None))
+    return Decomposition(problem, tokens, parts, not labelled)
 
 
 def _shown(labels: tuple[Label, ...]) -> str:
@@ -448,7 +445,7 @@ class Survivors:
 
     @property
     def reason(self) -> str:
-        """What contradicts the conjecture; empty if nothing does."""
+        """The fact that contradicts the conjecture; empty if none does."""
         if self.largest_between:
             return (
                 f"too early: a token has attention {self.largest_between:.1e}, between {GONE:g} and {ALIVE:g}"

@@ -35,7 +35,7 @@ from hardmax.problem import Problem
 from hardmax.problem.coordinates import scaled, scaled_readout
 from hardmax.problem.selection import best_tokens, chosen_slots, selected_tokens
 
-# Starts agree when they end this close, in radians: what B-ALG-1 asks of a path that is to be believed.
+# Starts agree when they end this close, in radians: the requirement of B-ALG-1 on a reliable path.
 AGREE = 1e-6
 
 # As good as the winner and this far from it, over R: another minimizer, not the same one less well resolved.
@@ -57,7 +57,7 @@ LARGEST = 1e4
 class RegularizationPath:
     """p(R) = argmin of the risk over |p| <= R, at every R in ``radii``.
 
-    ``log_excess`` is the log of the risk above that of attending to the best tokens only. ``interior`` says
+    ``log_excess`` is the log of the risk above that of attending to the best tokens only. ``interior`` marks
     where a point inside the ball beats its boundary. ``agreement`` is the distance, over R, to the nearest
     end of an independent start (an angle in radians on the boundary) and ``agreeing`` the number of starts
     that ended within 1e-6 of the winner, itself included. The risk is not convex: other points that are as
@@ -201,7 +201,7 @@ class _PathSearch:
         return {R: self._judge(R, ends[R]) for R in radii.tolist()}
 
     def _forward(self, radii: np.ndarray) -> dict[float, list[Minimum]]:
-        """Starts followed outwards from a small radius, and fresh ones at every radius that is asked for."""
+        """Starts followed outwards from a small radius, and fresh ones at every given radius."""
         ends: dict[float, list[Minimum]] = {}
         tracks, reached = self.random + self.goals, 0.0
         for R in radii.tolist():
@@ -336,7 +336,7 @@ def joint_path(
     For a given p the best v is a convex problem, for a given v the best p minimizes an excess risk in the log
     domain; the two steps alternate, by Newton's method, from the directions of ``starts`` feasible p_mm, from
     random ones and from the answer at the next smaller radius. Ends are compared by their risk. Where its
-    last digits no longer tell them apart (R times the margin above 35 or so), the followed one is kept.
+    last digits no longer distinguish them (R times the margin above 35 or so), the followed one is kept.
 
     Args:
         problem: with values and labels, whose head is free.

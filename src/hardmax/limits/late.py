@@ -10,7 +10,7 @@ by gradient descent with the step eta |p_mm| (near w; `LateMap` has it anywhere)
 gradient descent (B-NEW-3), by a gradient flow if p follows one, and as its minimum if p is on the
 regularization path (B-NEW-2). All three end at the same w. The flow is a straight line in log t besides:
 stationarity of sum_e (t/n) c_e exp(-d_e.p) d_e
-against dp/dlog t = p_mm gives a = log t - log n + F(w) - 2 log|p_mm|. What lies outside the span of the
+against dp/dlog t = p_mm gives a = log t - log n + F(w) - 2 log|p_mm|. The part outside the span of the
 support rows is frozen. Where the support rows are independent, w has a closed form, `path_offset`.
 """
 
@@ -53,7 +53,7 @@ def path_offset(problem: Problem, max_margin: MaxMargin) -> Floats:
     if max_margin.direction is None or multipliers is None:
         raise ValueError(f"max_margin must have a direction, got none: it is {max_margin.status}")
     near, log_c = support_weights(problem, max_margin.only_l2())
-    # Inputs that occur several times require one row: what they weigh adds up.
+    # Inputs that occur several times require one row: their weights add up.
     D, same = np.unique(max_margin.constraints.rows()[near], axis=0, return_inverse=True)
     firsts = near[[int(np.flatnonzero(same == row)[0]) for row in range(len(D))]]
     log_c = np.array([np.logaddexp.reduce(log_c[same == row]) for row in range(len(D))])
@@ -73,7 +73,7 @@ def path_offset(problem: Problem, max_margin: MaxMargin) -> Floats:
 
 
 def support_weights(problem: Problem, max_margin: MaxMargin) -> tuple[Ints, Floats]:
-    """The support rows of a locally optimal selection, by number, and log c of each: what a row costs.
+    """The support rows of a locally optimal selection, by number, and log c of each, the cost of a row.
 
     c is the slope of the loss at the selected score times the score gap times the number of copies of the
     losing token, over the number of copies of the selected one, times the weight of the input.
@@ -102,10 +102,10 @@ ZERO = 1e-9
 class LateResidual:
     """The part of p orthogonal to p_mm late in training, as `late_residual` computes it.
 
-    ``w`` is the minimizer of F, None if F has none; ``status`` says why: "independent" (the hypotheses of
-    B-NEW-2: independent support rows with positive multipliers), "dependent" (dependent rows, but with some
-    positive multipliers that give p_mm, so that w exists all the same) or "zero multiplier" (some tight row
-    has to have the multiplier zero: F falls forever and the residual grows without bound, ever slower).
+    ``w`` is the minimizer of F, None if F has none; ``status`` is the reason: "independent" (the hypotheses
+    of B-NEW-2: independent support rows with positive multipliers), "dependent" (dependent rows, but with
+    some positive multipliers that give p_mm, so that w exists all the same) or "zero multiplier" (some tight
+    row has to have the multiplier zero: F falls forever and the residual grows without bound, ever slower).
     ``eta_c`` is the step above which normalized gradient descent does not settle at w: infinite with one
     support row, nan without w. Just above it p swings with period 2; farther above, periods may double until
     there is none (`LateMap`).
@@ -130,11 +130,11 @@ class LateResidual:
 
     def frozen(self, point: Any) -> np.ndarray:
         """The part of a late p that no longer moves: outside the support rows' span."""
-        beside = self._beside(self.problem.vector("point", point))
-        return beside - self.span @ (self.span.T @ beside)
+        residual = self._across(self.problem.vector("point", point))
+        return residual - self.span @ (self.span.T @ residual)
 
     def residual(self, point: Any = None) -> np.ndarray:
-        """Predicted limit of p minus its part along p_mm: w, and what is frozen of a late ``point``."""
+        """Predicted limit of p minus its part along p_mm: w, and the frozen part of a late ``point``."""
         if self.w is None:
             raise ValueError("the residual has no limit: a tight row has the multiplier zero")
         return self.w if point is None else self.w + self.frozen(point)
@@ -142,7 +142,7 @@ class LateResidual:
     def predicted_misalignment(self, norm: float, point: Any = None, *, rate: float = 0.0) -> float:
         """Predicted 1 - cos to p_mm at a norm of p.
 
-        ``rate`` is the step of normalized gradient descent; zero stands for the flow and the path. There is
+        ``rate`` is the step of normalized gradient descent; zero is for the flow and the path. There is
         no prediction (nan) for a rate of eta_c or more, nor for a norm below that of the residual.
         """
         sine = float(lengths(self.residual(point))) / expect.positive("norm", norm)
@@ -172,8 +172,8 @@ class LateResidual:
                 "late must have a residual w, got none: a tight row has the multiplier zero; move the data a "
                 "little, or choose another selection"
             )
-        beside = np.array([self._beside(p) for p in trajectory.points])
-        off = beside @ self.span - self.span.T @ self.w
+        residuals = np.array([self._across(p) for p in trajectory.points])
+        off = residuals @ self.span - self.span.T @ self.w
         half = int(np.argmax(trajectory.p_norms >= 0.5 * trajectory.p_norms[-1]))
         drift = self.frozen(trajectory.p) - self.frozen(trajectory.points[half])
         return LateComparison(
@@ -182,10 +182,10 @@ class LateResidual:
             float(lengths(drift)),
             trajectory.cosine_distance(self.max_margin),
             self.predicted_misalignment(trajectory.p_norm, trajectory.points[half]),
-            _swing(trajectory, beside),
+            _swing(trajectory, residuals),
         )
 
-    def _beside(self, p: np.ndarray) -> np.ndarray:
+    def _across(self, p: np.ndarray) -> np.ndarray:
         unit = cast(np.ndarray, self.max_margin.direction)
         return p - (p @ unit) * unit
 
@@ -299,12 +299,12 @@ def _status(D: np.ndarray, multipliers: np.ndarray, p: np.ndarray) -> str:
     return "dependent" if answer.success and answer.x[-1] > 1e-6 else "zero multiplier"
 
 
-def _swing(trajectory: Run, beside: np.ndarray) -> float:
+def _swing(trajectory: Run, residuals: np.ndarray) -> float:
     """|change of the residual| over the last step if the step before undid it, else 0."""
-    if trajectory.clock != "step" or len(beside) < 3 or trajectory.times[-1] - trajectory.times[-3] != 2:
+    if trajectory.clock != "step" or len(residuals) < 3 or trajectory.times[-1] - trajectory.times[-3] != 2:
         return math.nan
-    last = float(lengths(beside[-1] - beside[-2]))
-    around = float(lengths(beside[-1] - beside[-3]))
+    last = float(lengths(residuals[-1] - residuals[-2]))
+    around = float(lengths(residuals[-1] - residuals[-3]))
     return last if last > 1e-9 * trajectory.p_norm and around < 0.1 * last else 0.0
 
 

@@ -198,7 +198,7 @@ def ends(constraints: Constraints) -> tuple[Ints, Ints, int]:
         name = np.unique(constraints.table, axis=0, return_inverse=True)[1].reshape(-1)
     else:
         name = np.arange(int(np.prod(constraints.shape)))
-    zero = name.max(initial=-1) + 1  # the vector that -1 stands for
+    zero = name.max(initial=-1) + 1  # the zero vector, minus = -1
     pair = np.stack([name[plus], np.where(minus < 0, zero, name[minus])])
     if constraints.right is not None and constraints.right_of is not None:
         other = np.unique(constraints.right, axis=0, return_inverse=True)[1].reshape(-1)

@@ -29,7 +29,7 @@ from hardmax.problem.selection import chosen_slots, score_gaps
 # A fall of the prediction by less than exp of this leaves the loss's slope the same to the last digit.
 VANISHED = -40.0
 
-STEEPEST = 300.0  # log of the largest slope of log|E| that is told
+STEEPEST = 300.0  # log of the largest slope of log|E| that is returned
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,7 +81,7 @@ class Landscape:
         Differences are taken to the reference token, so that nothing cancels when it scores best.
         """
         firsts, sizes = self.problem.offsets[:-1], self.problem.sizes
-        logits = points @ self.rows.T + self._log_counts  # (m, slots), zero at a reference that stands once
+        logits = points @ self.rows.T + self._log_counts  # (m, slots), zero at a reference without copies
         top = np.maximum.reduceat(logits, firsts, axis=1)
         masses = np.exp(logits - np.repeat(top, sizes, axis=1))
         log_mass = top + np.log(np.add.reduceat(masses, firsts, axis=1))
@@ -90,18 +90,15 @@ class Landscape:
         signed = np.sign(self.gaps) * np.exp(terms - np.repeat(peak, sizes, axis=1))
         falls = np.add.reduceat(signed, firsts, axis=1)
         sign, log = np.sign(falls), _log(np.abs(falls)) + peak  # score - u_i, (m, n)
-        log = log + self._log_mean_slopes(np.where(log < VANISHED, 0.0, sign * np.exp(log)))
-        log = log + self.problem.log_weights
+        falls = np.where(log < VANISHED, 0.0, sign * np.exp(log))
+        slopes = np.tile(self._log_slopes, (len(falls), 1))  # late nearly all falls have vanished
+        m, i = np.nonzero(falls)
+        mean, pairs = self.problem.loss.log_mean_slope, zip(self.scores[i], falls[m, i], strict=True)
+        slopes[m, i] = [mean(float(score), float(fall)) for score, fall in pairs]
+        log = log + slopes + self.problem.log_weights
         peak = _finite(log.max(axis=1))
         total = (sign * np.exp(log - peak[:, None])).sum(axis=1)
         return np.sign(total), _log(np.abs(total)) + peak - math.log(self.problem.total)
-
-    def _log_mean_slopes(self, falls: np.ndarray) -> np.ndarray:
-        logs = np.tile(self._log_slopes, (len(falls), 1))  # late nearly all falls have vanished
-        m, i = np.nonzero(falls)
-        mean, pairs = self.problem.loss.log_mean_slope, zip(self.scores[i], falls[m, i], strict=True)
-        logs[m, i] = [mean(float(score), float(fall)) for score, fall in pairs]
-        return logs
 
     def log_excess(self, p: np.ndarray) -> float:
         """Return log E at one point; for references that score best E is never negative."""

@@ -1,8 +1,8 @@
 """Finite stationary points of the risk and their index, on the line and in the plane; where basins end.
 
 The direction of the gradient is interpolated linearly on a grid whose cells grow with |p|; every simplex on
-which the interpolant vanishes starts Newton's method. What is found is checked; that nothing is missing is
-not proved, but the index theorem (B-NEW-4) says what the indices must sum to.
+which the interpolant vanishes starts Newton's method. Every point is checked; that none is missing is not
+proved, but the index theorem (B-NEW-4) gives the sum of the indices.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ FLAT = 1e-7  # a Hessian with an eigenvalue below this, relative to the largest,
 class StationaryPoint:
     """Where the gradient vanishes: the point, and how many eigenvalues of the Hessian are negative there.
 
-    ``index`` is None if an eigenvalue is too small to tell its sign.
+    ``index`` is None if an eigenvalue is too small for its sign to be known.
     """
 
     p: np.ndarray

@@ -165,7 +165,7 @@ NOTHING: tuple[Ints, Ints, tuple[Label, ...]] = (np.zeros(0, dtype=np.int64), np
 class AttentionRows:
     """The rows k_selected - k_t of a problem, by input and selected token; partial selections are allowed.
 
-    ``names`` are the tokens of each input, without copies; what is selected must be one of them.
+    ``names`` are the tokens of each input, without copies; a selected token must be one of them.
     """
 
     def __init__(self, problem: Problem) -> None:
@@ -260,7 +260,7 @@ class SetMaxMargin:
 
     ``solutions`` are those of the optimal choices of tokens, each with its ``selection``; where a set is the
     whole input there is nothing to choose and the set stays. Different choices may share their p:
-    ``minimizers`` has each once. Lengths that floats cannot tell apart are compared as rational numbers, up
+    ``minimizers`` has each once. Lengths that floats cannot distinguish are compared as rational numbers, up
     to 200 rows. No solutions: the problem is infeasible and ``norm`` infinite; ``refuted`` proves it, parts
     of choices that contradict themselves, one of which is in every choice.
 
@@ -328,8 +328,7 @@ class _Search:
         self.rows = AttentionRows(problem)
         self.free = {i for i, inside in enumerate(sets) if len(inside) == len(self.rows.names[i])}
         # Inputs with one choice first: their rows bound every branch.
-        asks = (i for i in range(problem.n) if i not in self.free)
-        self.order = sorted(asks, key=lambda i: len(sets[i]))
+        self.order = sorted(set(range(problem.n)) - self.free, key=lambda i: (len(sets[i]), i))
         self.best: list[MaxMargin] = []
         self.refuted: list[MaxMargin] = []
         self.qps = 0
@@ -370,13 +369,13 @@ class _Search:
 
 
 def _norms(best: MaxMargin) -> tuple[float, float]:
-    """What the solution proves |p| to be at least and at most."""
+    """The least and the largest |p| that the solution allows."""
     lower, upper = best.margin_interval
     return 1 / upper if upper else np.inf, 1 / lower if lower else np.inf
 
 
 def _compare(a: MaxMargin, b: MaxMargin) -> int:
-    """-1, 0 or 1 as a is shorter than b, as long or longer; 0 if too large to tell exactly."""
+    """-1, 0 or 1 as a is shorter than b, as long or longer; 0 if too large for an exact comparison."""
     (low_a, high_a), (low_b, high_b) = _norms(a), _norms(b)
     if high_a < low_b or high_b < low_a:
         return -1 if high_a < low_b else 1

@@ -34,8 +34,8 @@ def solve_batch(
     """Solve many problems: a list of `Constraints`, or rows stacked as (B, m, d) with bounds ``h``.
 
     A serial kernel takes each problem by itself, so the results do not depend, to the bit, on the batch or on
-    the number of workers. What it cannot certify goes to the norm's `solve`, with exact arithmetic behind it,
-    and so do all problems in norms other than l1, l2 and linf.
+    the number of workers. Problems that it cannot certify go to the norm's `solve`, with exact arithmetic
+    behind it, and so do all problems in norms other than l1, l2 and linf.
     """
     threads = cores() if workers is None else expect.whole("workers", workers, 1)
     if isinstance(problems, Sequence) and all(isinstance(c, Constraints) for c in problems):

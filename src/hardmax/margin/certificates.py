@@ -1,8 +1,8 @@
 """Re-check a saved certificate with rational arithmetic, sharing no code with the solver.
 
-Taken on trust, and said so: the labels of rows, which are names, and that a Gram matrix, where one is given
-instead of tokens, is semidefinite. The layout of a file, types and shapes of all its fields, is checked
-before any arithmetic. Nothing but the standard library is used.
+Two things are taken on trust, and reported as such: the labels of rows, which are names, and that a Gram
+matrix, where one is given instead of tokens, is semidefinite. The layout of a file, types and shapes of all
+its fields, is checked before any arithmetic. Nothing but the standard library is used.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ BITS = 90  # of a bound, in the units that matrices are rounded to
 
 
 class Ball(ABC):
-    """What a certificate's norm must know; `hm.margin.register` takes one for a custom norm.
+    """The protocol of a certificate's norm; `hm.margin.register` takes one for a custom norm.
 
     >>> import hardmax as hm
     >>> sorted(hm.margin.Ball.__abstractmethods__)
@@ -212,7 +212,7 @@ _KINDS = ("certified exact", "certified float", "infeasible exact", "undecided f
 def certify(certificate: Any) -> dict[str, Any]:
     """Check a certificate (a path or its dictionary): ``valid``, ``what`` is proved, and the ``violations``.
 
-    ``trusted`` names what no check looks at.
+    ``trusted`` names the parts that no check covers.
     """
     try:
         if not isinstance(certificate, dict):
@@ -323,9 +323,9 @@ class _Rows:
         p, scale = _over_one(p)
         dual = p if self.gram is None else [_dot(row, p) for row in self.gram]
         lines = [dual[k : k + self.side] for k in range(0, self.width, self.side or 1)]
-        seen = {r: [_dot(line, self.right[r]) for line in lines] for r in set(self.right_of)}
+        images = {r: [_dot(line, self.right[r]) for line in lines] for r in set(self.right_of)}
         used = {(t, r) for ends, r in zip(self.ends, self.right_of, strict=True) for t in ends}
-        value = {(t, r): _dot(self.table[t], seen[r]) for t, r in used}
+        value = {(t, r): _dot(self.table[t], images[r]) for t, r in used}
         both = zip(self.ends, self.right_of, strict=True)
         return [(value[a, r] - value[b, r]) / scale for (a, b), r in both]
 
@@ -434,7 +434,7 @@ def _check(c: dict[str, Any]) -> tuple[str, dict[str, bool]]:
     near, loose, rounds = p, [j for j, e in enumerate(equal) if e and any(space.row(j))], 0
     fixed = any(b for b, e in zip(h, equal, strict=True) if e)  # then p cannot be scaled, only moved
     broken = lower > 0
-    while broken:  # such rows are met to rounding only: move p onto them
+    while broken:  # such rows hold up to rounding only: move p onto them
         rounds += 1
         if rounds > MOST_ROUNDS:
             raise ValueError(f"expected p to meet its rows after {MOST_ROUNDS} corrections, it does not")

@@ -43,7 +43,7 @@ class Block:
 def ov_star(collocation: Sequence[int]) -> MaxMargin:
     """C-DEF-OVSTAR: ``W_ov*[v, x] = [v = n(x)] - 1/V``, exact; ``collocation[x]`` is n(x).
 
-    A row, labeled (x, v), asks the token n(x) to beat v under x by 1. Every row is tight, with multiplier
+    A row, labeled (x, v), requires the token n(x) to beat v under x by 1. Every row is tight, with multiplier
     1/V.
     """
     V = len(collocation)
@@ -106,7 +106,7 @@ def star_column(optimal: Token, non_optimal: Sequence[Token]) -> dict[Any, Fract
 
 
 def kq_multipliers(edges: Sequence[Edge]) -> list[Fraction]:
-    """The multiplier of each edge: what of the optimal tokens' values it carries to the non-optimal ones.
+    """The multiplier of each edge: the share of the optimal tokens' values that it carries to the others.
 
     Within a block of k and m tokens each optimal one gives m/(k + m) and each other one takes k/(k + m): a
     transport, which exists because no part of the block is tighter than the whole (C-THM-BLOCK).
@@ -166,7 +166,7 @@ def _cut(neighbors: dict[Any, dict[Any, None]], a: int, b: int) -> tuple[list[An
     capacity, flow = _maximum_flow(arcs, sink)
     residual = csr_array(capacity - flow.flow)
     residual.eliminate_zeros()
-    # What cannot reach the sink in the residual graph is the largest source side of a minimum cut.
+    # The nodes that cannot reach the sink in the residual graph are the largest source side of a minimum cut.
     reaching = set(breadth_first_order(csr_array(residual.T), sink, return_predecessors=False).tolist())
     inside = [o for i, o in enumerate(tops) if 1 + i not in reaching]
     return inside, int(flow.flow_value) - a * len(tops)
@@ -239,7 +239,7 @@ def pattern(
 class ImportantOnly:
     """A-LEM-3P for d to infinity: ``solution`` is M^+ 1 over the initial embeddings, all rows held at 1.
 
-    ``is_max_margin`` says whether it is p_hat, by the Gale condition |N(J)|/n_c >= |J|/n_r; where it fails,
+    ``is_max_margin``: whether it is p_hat, by the Gale condition |N(J)|/n_c >= |J|/n_r; where it fails,
     ``witness`` is a set of important tokens with too few neighbors in its component.
     """
 

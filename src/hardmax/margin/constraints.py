@@ -308,7 +308,7 @@ def _checked(
     equal: ArrayLike,
     labels: Sequence[Label] | None,
 ) -> Constraints:
-    """Validate what every constructor shares; the tokens themselves are filled in by the caller."""
+    """Validate the arguments of every constructor; the caller adds the tokens themselves."""
     heads = _index("plus", plus, 0, tokens)
     tails = _index("minus", minus, -1, tokens)
     m = len(heads)

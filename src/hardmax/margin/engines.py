@@ -137,7 +137,7 @@ class Span:
 
 def span_of(gram: Floats) -> Span:
     """Plain Cholesky where rows are independent, with pivots where they are not."""
-    factor, info = _lapack().dpotrf(gram.T, lower=True)  # what LAPACK reads is the transpose
+    factor, info = _lapack().dpotrf(gram.T, lower=True)  # LAPACK reads the transpose
     pivots = np.diag(factor)
     if info == 0 and pivots.min(initial=np.inf) ** 2 > DEPENDENT * np.diag(gram).max(initial=0.0):
         return Span(factor, np.arange(len(gram)))
@@ -160,7 +160,8 @@ def pivoted(gram: Floats, span: Span | None = None, steps: int = STEPS) -> Float
     tight, fewest, patience = np.ones(m, dtype=bool), m + 1, 3
     for _ in range(ROUNDS):
         weights = system.solved(tight)
-        wrong = np.where(tight, weights < 0.0, system.violated(weights))
+        violated = gram @ weights + ridge * weights < 1.0 - 1e-12
+        wrong = np.where(tight, weights < 0.0, violated)
         count = int(wrong.sum())
         if count == 0:
             return system.refined(weights, tight)
@@ -210,9 +211,6 @@ class _System:
             used, factor = self.factor(tight)
             weights[used] = _lapack().dpotrs(factor, np.ones(len(used)), lower=True)[0]
         return weights
-
-    def violated(self, weights: Floats) -> Bools:
-        return np.asarray(self.gram @ weights + self.ridge * weights < 1.0 - 1e-12)
 
     def descended(self, weights: Floats, steps: int) -> Floats:
         """Lawson and Hanson's steps from weights >= 0: the dual objective falls with each, so they end."""

@@ -101,7 +101,7 @@ def _outer_sum(
 
 
 def zero(constraints: Constraints) -> Exact:
-    """The answer p = 0, for a problem in which no row asks for anything."""
+    """The answer p = 0, for a problem in which all bounds are 0."""
     nothing = (Fraction(0),) * constraints.count
     width = math.prod(constraints.shape) if constraints.shape else None
     return Exact(True, nothing, nothing, Fraction(0), width)
@@ -147,7 +147,7 @@ class _ActiveSet:
         return [rows[k] for k in independent_columns(self.block(rows, rows))]
 
     def express(self, working: list[int], row: int) -> tuple[list[Any], Any]:
-        """Coefficients r of ``row`` over the working rows, and the squared length of what is left."""
+        """Coefficients r of ``row`` over the working rows, and the squared length of the rest."""
         column = self.block(working, [row])
         r = self.block(working, working).solve(column).entries() if working else []
         rest = self.gram[row, row] - sum((c * g for c, g in zip(r, column.entries(), strict=True)), fmpq(0))

@@ -3,7 +3,7 @@
 Goldfarb and Idnani's method for min |p| s.t. A p >= h, with an orthonormal basis Q of the active rows and
 the triangle R (A_W = R' Q) kept by Gram-Schmidt and Givens rotations. A violated row is sought in a short
 list, then in a pool of the rows nearest to violation, and among all rows only if the pool has none: that is
-what makes 50,000 rows cheap. Its verdicts are guesses: `solve` and `solve_batch` measure them, exact
+why 50,000 rows are cheap. Its verdicts are guesses: `solve` and `solve_batch` measure them, exact
 arithmetic overrules.
 """
 
@@ -20,7 +20,7 @@ from hardmax.margin.constraints import Bools, Floats, Ints
 FOUND, CONTRADICTION, STUCK, SKIPPED = 0, 1, 2, 3
 _POOL, _SHORT = 2048, 128
 _FEASIBLE = 1e-13  # a violation below this, relative to |row||p|, is rounding
-_DEPENDENT = 1e-11  # what is left of a row after projection, relative to its length
+_DEPENDENT = 1e-11  # the rest of a row after projection, relative to its length
 
 _ORDERED = 8  # sums of at most this many terms are taken in order, the same with and without the compiler
 
@@ -52,21 +52,21 @@ def dot(a: Floats, b: Floats) -> float:
 
 
 @kernel(inline="always")
-def _project(Q: Floats, k: int, row: Floats, left: Floats, coefficients: Floats) -> float:
-    """Coefficients of a row over the basis; its remainder in ``left``, whose length is returned."""
-    for x in range(left.shape[0]):
-        left[x] = row[x]
+def _project(Q: Floats, k: int, row: Floats, rest: Floats, coefficients: Floats) -> float:
+    """Coefficients of a row over the basis; its remainder in ``rest``, whose length is returned."""
+    for x in range(rest.shape[0]):
+        rest[x] = row[x]
     for i in range(k):
         coefficients[i] = 0.0
     before = math.sqrt(dot(row, row))
     for _ in range(3):
         for i in range(k):
-            c = dot(Q[i], left)
+            c = dot(Q[i], rest)
             coefficients[i] += c
             q = Q[i]
-            for x in range(left.shape[0]):
-                left[x] -= c * q[x]
-        after = math.sqrt(dot(left, left))
+            for x in range(rest.shape[0]):
+                rest[x] -= c * q[x]
+        after = math.sqrt(dot(rest, rest))
         if after > 0.1 * before:  # little canceled, so the remainder is orthogonal to rounding
             break
         before = after
@@ -75,11 +75,11 @@ def _project(Q: Floats, k: int, row: Floats, left: Floats, coefficients: Floats)
 
 @kernel(inline="always")
 def _drop(
-    Q: Floats, R: Floats, active: Ints, weights: Floats, coefficients: Floats, left: Floats, k: int, at: int
+    Q: Floats, R: Floats, active: Ints, weights: Floats, coefficients: Floats, rest: Floats, k: int, at: int
 ) -> float:
     """Remove active row ``at``: shift R's columns left, rotate basis and coefficients back to a triangle.
 
-    The last basis vector leaves and its share of the projected row returns to ``left``, whose length is
+    The last basis vector leaves and its share of the projected row returns to ``rest``, whose length is
     returned.
     """
     for column in range(at, k - 1):
@@ -105,9 +105,9 @@ def _drop(
         x, y = coefficients[line], coefficients[line + 1]
         coefficients[line] = c * x + s * y
         coefficients[line + 1] = c * y - s * x
-    for i in range(left.shape[0]):
-        left[i] += coefficients[k - 1] * Q[k - 1, i]
-    return math.sqrt(dot(left, left))
+    for i in range(rest.shape[0]):
+        rest[i] += coefficients[k - 1] * Q[k - 1, i]
+    return math.sqrt(dot(rest, rest))
 
 
 @kernel(inline="always")
@@ -176,11 +176,11 @@ def _nearest(depth: Floats, rows: Ints, chosen: Ints) -> None:
 
 @kernel(inline="always")
 def _append(
-    Q: Floats, R: Floats, active: Ints, k: int, row: int, left: Floats, length: float, coefficients: Floats
+    Q: Floats, R: Floats, active: Ints, k: int, row: int, rest: Floats, length: float, coefficients: Floats
 ) -> int:
     """Make ``row`` the last active one; returns the new number of active rows."""
-    for x in range(left.shape[0]):
-        Q[k, x] = left[x] / length
+    for x in range(rest.shape[0]):
+        Q[k, x] = rest[x] / length
     for i in range(k):
         R[i, k] = coefficients[i]
     R[k, k] = length
@@ -226,7 +226,7 @@ def active_set(
     size = min(m, d)
     Q, R = np.zeros((size + 1, d)), np.zeros((size + 1, size + 1))
     active, weights = np.zeros(size + 1, np.int64), np.zeros(size + 1)
-    left, coefficients, r = np.zeros(d), np.zeros(size + 1), np.zeros(size + 1)
+    rest, coefficients, r = np.zeros(d), np.zeros(size + 1), np.zeros(size + 1)
     every = np.arange(m)
     pool, short = every[:_POOL].copy(), every[:_SHORT].copy()
     depth, pool_depth, short_depth = np.zeros(m), np.zeros(pool.shape[0]), np.zeros(short.shape[0])
@@ -235,9 +235,9 @@ def active_set(
     k = 0
     for j in range(m):
         if equal[j] and k < size:
-            length = _project(Q, k, A[j], left, coefficients)
+            length = _project(Q, k, A[j], rest, coefficients)
             if length > _DEPENDENT * norms[j]:
-                k = _append(Q, R, active, k, j, left, length, coefficients)
+                k = _append(Q, R, active, k, j, rest, length, coefficients)
     if k > 0:  # start at the shortest p that meets the equalities
         _finish(A, h, equal, Q, R, active, k, p, multipliers)
         multipliers[:] = 0.0
@@ -256,7 +256,7 @@ def active_set(
             return FOUND, step
         missing = h[row] - dot(A[row], p)
         gained = 0.0
-        length = _project(Q, k, A[row], left, coefficients)
+        length = _project(Q, k, A[row], rest, coefficients)
         while True:
             independent = length > _DEPENDENT * norms[row] and k < size
             for i in range(k):
@@ -280,13 +280,13 @@ def active_set(
             gained += t
             if independent:
                 for x in range(d):
-                    p[x] += t * left[x]
+                    p[x] += t * rest[x]
                 missing -= t * length * length
             if full <= blocked:
                 weights[k] = gained
-                k = _append(Q, R, active, k, row, left, length, coefficients)
+                k = _append(Q, R, active, k, row, rest, length, coefficients)
                 break
-            length = _drop(Q, R, active, weights, coefficients, left, k, block)
+            length = _drop(Q, R, active, weights, coefficients, rest, k, block)
             k -= 1
     return STUCK, limit
 
@@ -305,7 +305,7 @@ def active_sets(
 def combine_each(A: Floats, p: Floats, weights: Floats, Mp: Floats, sizes: Floats) -> None:
     """Fill ``Mp`` with row . p of each of a stack of problems, ``sizes`` with |p|, |u| and |p - u|.
 
-    u is what the weights combine the rows to.
+    u is the combination of the rows by the weights.
     """
     B, m, d = A.shape
     u = np.empty(d)

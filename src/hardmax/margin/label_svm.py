@@ -57,7 +57,7 @@ class InterpolatedMaxMargin:
     def direction(self) -> Floats:
         """The unit vector q*."""
         direction = self.solution.direction
-        assert direction is not None  # there are rows that ask for something
+        assert direction is not None  # some bounds are positive
         return direction
 
     @property
@@ -76,9 +76,9 @@ def rho_svm(
 ) -> InterpolatedMaxMargin:
     """B-NEW-1 for a given selection: the unit q of largest margin m, relaxed outside the support.
 
-    Rows of support inputs ask for ``d_it . q >= m``, the others for ``>= max(0, m - rho Gamma nu_i)``. Rows
+    Rows of support inputs require ``d_it . q >= m``, the others for ``>= max(0, m - rho Gamma nu_i)``. Rows
     (input, row) in ``gains`` have a rival of larger label margin: attention on it lowers the risk, by
-    exp(-(rho Gamma nu_i + d_it . q) |p|), so they only ask for ``>= 0``. If that falls more slowly than the
+    exp(-(rho Gamma nu_i + d_it . q) |p|), so they only require ``>= 0``. If that falls more slowly than the
     losses, exp(-m |p|), it decides: q* is then where the gain is largest without the losses overtaking it.
 
     For fixed m the least norm N(m) of q is a hard-margin problem, and m* is where N(m) = 1. N is convex and

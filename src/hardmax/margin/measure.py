@@ -1,4 +1,4 @@
-"""What a float pair (p, multipliers) proves: the KKT residual, an interval for the margin, the tight rows.
+"""The proof by a float pair (p, multipliers): the KKT residual, an interval for the margin, the tight rows.
 
 Let rows a_j have bounds h_j >= 0 (inequality) or be equalities a_j.p = h_j, and let N be the minimum norm,
 the margin being 1/N.
@@ -115,7 +115,7 @@ class Tight(NamedTuple):
 
     @property
     def doubtful(self) -> Bools:
-        """Rows of which floats do not tell."""
+        """Rows that floats do not decide."""
         return self.possible & ~self.certain
 
 
@@ -125,7 +125,7 @@ def enclose(A: Floats, h: Floats, equal: Bools, weights: Floats, p: Floats, blur
     ``blur`` bounds the error of the rows' inner products, where the rows were made from a Gram matrix.
     """
     d = A.shape[2]
-    with np.errstate(all="ignore"):  # what leaves the floats decides nothing
+    with np.errstate(all="ignore"):  # numbers beyond the floats decide nothing
         norms, units = polar(A)
         idle, norms = norms == 0, np.where(norms > 0, norms, 1.0)
         size, q = polar(p)
@@ -201,7 +201,7 @@ def enclose_many(solutions: Sequence[MaxMargin]) -> None:
 def _judge(
     reach: Floats, g: Floats, equal: Bools, w: Floats, away: Floats, error: Floats, idle: Bools, sigma: Sigma
 ) -> Tight:
-    """The two arguments above, on a stack; ``idle`` marks rows of length zero, which ask for nothing."""
+    """The two arguments above, on a stack; ``idle`` marks rows of length zero, which hold for every p."""
     with np.errstate(all="ignore"):
         slack = np.where(idle, 0.0, reach - g)
         working = (equal | (w != 0)) & ~idle
@@ -219,12 +219,12 @@ def _judge(
             proved[members] = (
                 (least > 0) & (weight > (away[members] + off) / least) & (room.min(axis=1) > off)
             )
-        asks = g > 0
-        t = np.min(np.where(asks, (reach - error) / g, np.inf), axis=1, initial=np.inf)
+        positive = g > 0
+        t = np.min(np.where(positive, (reach - error) / g, np.inf), axis=1, initial=np.inf)
         longest, shortest = (1 + away) / t, (g * w).sum(axis=1) * (1 - 4 * EPS * w.shape[1]) / (1 + away)
         distance = np.sqrt(np.maximum(longest**2 - shortest**2, 0.0) + 16 * EPS)
         near = distance + np.abs(1 / t - 1) * (1 + away) + away
-        homogeneous = np.any(equal | (~asks & ~idle & (slack < error)), axis=1)
+        homogeneous = np.any(equal | (~positive & ~idle & (slack < error)), axis=1)
         near = np.where(homogeneous | ~(t > 0), np.inf, near)
         loose = slack - error > near[:, None]
     certain = np.where(proved[:, None], working, equal) | idle

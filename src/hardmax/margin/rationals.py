@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from hardmax.margin.constraints import Constraints
 
-_PRIME = 2305843009213693951  # 2^61 - 1: what is independent modulo it is independent over the rationals
+_PRIME = 2305843009213693951  # 2^61 - 1: columns independent modulo it are independent over the rationals
 
 
 def integers(values: ArrayLike) -> tuple[list[int], int]:

@@ -1,7 +1,7 @@
-"""What a norm is to the rest of the package, and the registry of norms by name.
+"""The protocol of a norm, and the registry of norms by name.
 
-A norm is an object that is asked: its value and its dual, the steepest step, the max margin with its proof,
-the rows that are tight. Nothing outside of it looks at how it is made. `register` adds a custom one.
+A norm is an object with a value and a dual, the steepest step, the max margin with its proof, and the rows
+that are tight. Other modules use this protocol alone. `register` adds a custom one.
 """
 
 from __future__ import annotations
@@ -137,9 +137,9 @@ class Norm(ABC):
         return {}
 
     def speed(self, F: Floats, parts: Callable[[], Floats] | None = None) -> tuple[Floats, Floats]:
-        """Return N*(F) step(F), the gradient of N*(F)^2/2, and its derivative: what a flow follows.
+        """Return N*(F) step(F), the gradient of N*(F)^2/2, and its derivative, which a flow follows.
 
-        ``parts`` gives, per coordinate, the sum of the sizes of what F is summed from.
+        ``parts`` gives, per coordinate, the sum of the sizes of the terms of F.
         """
         raise ValueError(f"norm must have a flow, got {self.name}, which has none; call hm.train instead")
 

@@ -27,7 +27,9 @@ if TYPE_CHECKING:
     from hardmax.margin.norms.polyhedral import Face
 
 
-LARGEST = 4_000_000  # numbers of a certificate whose tokens are not stored: what `certify` reads in a minute
+LARGEST = (
+    4_000_000  # numbers of a certificate whose tokens are not stored: as many as `certify` reads in a minute
+)
 
 
 def texts(values: Any) -> list[str]:
@@ -48,7 +50,7 @@ class MaxMargin:
     back the status (``exact``), else "float". ``p`` is None in Gram form, where ``coefficients`` hold the
     solution; where a matrix is unknown, p is that matrix read row by row, and ``W`` the matrix itself.
     ``kkt`` is the largest relative residual of primal feasibility, stationarity and complementarity; 0 for
-    exact certificates. ``selection`` is what it selects, one token per input, or a `Selection` of sets where
+    exact certificates. ``selection`` is its selection, one token per input, or a `Selection` of sets where
     several tie; None for a solution of `Constraints`. `need` returns p or raises an error with the reason.
     ``norm`` is the norm that is least; in l1 and linf several p may be optimal: p is the
     shortest of them in l2, and ``face`` describes all.
@@ -103,7 +105,7 @@ class MaxMargin:
         return True if self.status == "certified" or self.margin_interval[0] > 0 else None
 
     def need(self) -> Floats:
-        """The certified p; a ValueError says why there is none.
+        """The certified p; a ValueError with the reason if there is none.
 
         >>> import hardmax as hm
         >>> hm.max_margin(hm.Constraints.dense([[1.0], [-1.0]])).need()
@@ -138,7 +140,7 @@ class MaxMargin:
 
     @cached_property
     def p_norm(self) -> float:
-        """|p| in its norm: 0 if no row asks for anything, inf if infeasible, nan if nothing is known."""
+        """|p| in its norm: 0 if all bounds are 0, inf if infeasible, nan if nothing is known."""
         if self.status == "infeasible":
             return math.inf
         if self.exact is not None:
@@ -154,7 +156,7 @@ class MaxMargin:
 
     @property
     def margin(self) -> float:
-        """1/|p|: inf if no row asks for anything, 0 if infeasible."""
+        """1/|p|: inf if all bounds are 0, 0 if infeasible."""
         if math.isinf(self.p_norm):  # it may be too long for a float where the margin is not too small
             return self.margin_interval[0]
         return math.inf if self.p_norm == 0 else 1 / self.p_norm
@@ -189,7 +191,7 @@ class MaxMargin:
         return self.multipliers if self.norm == "l2" else None
 
     def selecting(self, tokens: tuple[int, ...] | Selection) -> MaxMargin:
-        """Return the solution marked as that of a selection; what it has computed so far is kept.
+        """Return the solution marked as that of a selection, with all that was computed for it so far.
 
         >>> import hardmax as hm
         >>> hm.max_margin(hm.Constraints.dense([[1.0, 1.0]])).selecting((0,)).selection
@@ -203,8 +205,7 @@ class MaxMargin:
     def face(self) -> Face | None:
         """All optimal p, in l1 and linf up to 200 rows and 40 entries of p; else None.
 
-        It is made in fractions: with the solution by `max_margin`, when it is asked for by
-        `max_margin` and by enumerations.
+        It is computed in fractions: with the solution by `max_margin`, and else at its first use.
         """
         return norm(self.norm).face(self) if self.is_certified and self.p_norm != 0 else None
 
@@ -224,7 +225,7 @@ class MaxMargin:
         >>> hm.max_margin(hm.Constraints.dense([[1.0, 1.0]]), norm="linf").margin_gap([1.0, 0.5])
         0.25
         """
-        asks = self.constraints.h > 0
+        positive = self.constraints.h > 0
         values = np.asarray(u, dtype=np.float64).ravel()
         direction = polar(np.where(np.isfinite(values).all(), values, 0.0))[1]
         size = math.prod(self.constraints.shape)
@@ -233,7 +234,7 @@ class MaxMargin:
                 f"margin_gap needs a direction u of {size} numbers, finite and not all zero, and a margin, "
                 f"got {np.asarray(u)!s:.60} and a margin of {self.margin:.6g}"
             )
-        reach = float((self.constraints.along(direction)[asks] / self.constraints.h[asks]).min())
+        reach = float((self.constraints.along(direction)[positive] / self.constraints.h[positive]).min())
         length = norm(self.norm).value(direction.reshape(self.constraints.shape))
         return 1 - reach / (length * self.margin)
 
@@ -250,7 +251,7 @@ class MaxMargin:
 
     @cached_property
     def enclosure(self) -> Tight:
-        """Which rows are tight, and which may be, as far as this solution tells (`margin.measure`)."""
+        """Which rows are tight, and which may be, by this solution alone (`margin.measure`)."""
         return norm(self.norm).enclose(self)
 
     @cached_property
@@ -265,7 +266,7 @@ class MaxMargin:
 
     @property
     def doubtful(self) -> tuple[Label, ...]:
-        """Labels of rows of which it is not known whether they are tight; none up to 200 rows of vectors."""
+        """Labels of rows that may be tight or not; none up to 200 rows of vectors."""
         return tuple(self.constraints.label(int(j)) for j in np.flatnonzero(self.decided.enclosure.doubtful))
 
     @cached_property

@@ -157,10 +157,10 @@ def scale(constraints: Constraints, fold: bool = False) -> Scaled:
         if few is not None and factors is not None:
             norms = np.linalg.norm(factors[0], axis=1) * np.linalg.norm(factors[1], axis=1)
     zero = norms == 0 if gram is None else constraints.plus == constraints.minus
-    asks = constraints.h != 0
-    b = -int((np.frexp(constraints.h[asks])[1] - a[asks]).max())
+    used = constraints.h != 0
+    b = -int((np.frexp(constraints.h[used])[1] - a[used]).max())
     h = np.ldexp(constraints.h, b - a)
-    faithful = bool((np.abs(h[asks]) > 1e-290).all())
+    faithful = bool((np.abs(h[used]) > 1e-290).all())
     A = np.ascontiguousarray(A)
     return Scaled(A, h, constraints.equal, norms, zero, a, b, faithful, gram, factors, few)
 
@@ -226,7 +226,7 @@ def _evaluate(problem: Scaled, guess: Floats) -> Candidate | None:
 
 
 def _by_weights(problem: Scaled, p: Floats, weights: Floats) -> Candidate:
-    """What multipliers prove by the Gram matrix of the rows."""
+    """Measure multipliers by the Gram matrix of the rows."""
     assert problem.gram is not None
     h, equal, norms = problem.h, problem.equal, problem.norms
     Mp, norm, lengths, terms = seen_by(problem.gram, weights, norms)
@@ -289,7 +289,7 @@ def unscaled(
         vector = None if scaled.gram is not None else np.ldexp(p, -scaled.b)
         multipliers = np.ldexp(weights, -scaled.b - scaled.a)
     lower, upper = shifted_outwards(measured.lower, measured.upper, scaled.b)
-    interval = float(lower) if scaled.faithful else 0.0, float(upper)  # a bound that became 0 asks for less
+    interval = float(lower) if scaled.faithful else 0.0, float(upper)  # a bound that became 0 is weaker
     return MaxMargin(constraints, status, "float", vector, multipliers, interval, float(measured.kkt))
 
 
@@ -371,7 +371,7 @@ class Euclidean(Norm):
     def solve_many(
         self, problems: list[Constraints], A: Floats, h: Floats, equal: Bools, workers: int
     ) -> list[MaxMargin]:
-        """By the compiled active-set method, in chunks; what it cannot certify goes to `solve`."""
+        """By the compiled active-set method, in chunks; problems that it cannot certify go to `solve`."""
         B, m, d = A.shape
         norms, bounds = np.sqrt(np.einsum("bmd,bmd->bm", A, A)), np.abs(h)
         tame = (norms > 1 / TAME) & (norms < TAME) & ((h == 0) | (bounds > 1 / TAME)) & (bounds < TAME)
@@ -415,7 +415,7 @@ class Euclidean(Norm):
 
 
 def _rounded(gram: Floats, times: int) -> float:
-    """What inner products of differences of tokens are off by, after ``times`` roundings of the matrix."""
+    """The error of inner products of differences of tokens, after ``times`` roundings of the matrix."""
     return 64 * EPS * times * float(np.abs(gram).sum(axis=1).max(initial=0.0))
 
 

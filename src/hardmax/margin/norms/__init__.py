@@ -1,4 +1,4 @@
-"""The norms that come with the package, each a file that says how its problems are solved; all registered."""
+"""The norms of the package, each in a file with the solver of its problems; all are registered."""
 
 from typing import Any
 
@@ -10,8 +10,8 @@ from hardmax.margin.solve import L2
 
 __all__ = ["NORMS", "Norm", "norm", "register"]
 
-for own in (Polyhedral(1.0), Polyhedral(float("inf")), Singular(True), Singular(False)):
-    register(own)
+for ball in (Polyhedral(1.0), Polyhedral(float("inf")), Singular(True), Singular(False)):
+    register(ball)
 NORMS["frobenius"] = L2
 
 

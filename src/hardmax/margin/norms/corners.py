@@ -6,7 +6,7 @@ vectors +-e_k, whose shares add up to 1. The table holds how basic variables cha
 at a corner of the ball, without a first phase; after idle steps variables are taken by their number
 (Bland's rule).
 
-What a corner is worth is said by its square system. With F the entries of p that are free (in l1: not zero)
+The value of a corner follows from its square system. With F the entries of p that are free (in l1: not zero)
 and W the rows without slack, B is that of
 
     linf:  row_W . p = h_W t, p given outside F;      l1:  row_W . p = h_W t, sum of |p_F| = 1,
@@ -47,10 +47,10 @@ def _inverse(B: Floats, X: Floats) -> bool:
         if pivot == 0.0:
             return False
         for x in range(n):
-            kept, moved = B[c, x], X[c, x]
+            old_B, old_X = B[c, x], X[c, x]
             B[c, x], X[c, x] = B[best, x] / pivot, X[best, x] / pivot
             if best != c:
-                B[best, x], X[best, x] = kept, moved
+                B[best, x], X[best, x] = old_B, old_X
         for i in range(n):
             factor = B[i, c]
             if i == c or factor == 0.0:
@@ -65,7 +65,7 @@ def _inverse(B: Floats, X: Floats) -> bool:
 def _refined(B: Floats, X: Floats, b: Floats, z: Floats, r: Floats, error: float, turned: bool) -> float:
     """Solve B z = b, or B'z = b if turned, by the approximate inverse X; how far z may be off, or inf."""
     n = B.shape[0]
-    off, apart = 0.0, 0.0
+    off, norm = 0.0, 0.0
     for i in range(n):
         z[i] = 0.0
     for sweep in range(3):
@@ -95,8 +95,8 @@ def _refined(B: Floats, X: Floats, b: Floats, z: Floats, r: Floats, error: float
                 total += term
                 size += abs(term)
             line += abs(total) + error * size
-        apart = max(apart, line)
-    return off / (1.0 - apart) if apart < 0.5 else math.inf
+        norm = max(norm, line)
+    return off / (1.0 - norm) if norm < 0.5 else math.inf
 
 
 @kernel()
@@ -130,14 +130,14 @@ def solve_corner(
         np.zeros(n),
         np.zeros(n),
     )
-    given, most = 0.0, 0.0
+    fixed, most = 0.0, 0.0
     for i in range(rows):
         rest = 0.0
         for k in range(d):
             if not free[k]:
                 b[i] -= A[W[i], k] * p[k]
                 rest += abs(A[W[i], k] * p[k])
-        given = max(given, rest)
+        fixed = max(fixed, rest)
         for x in range(n - 1):
             B[i, x] = A[W[i], F[x]]
         B[i, n - 1] = -h[W[i]]
@@ -156,7 +156,7 @@ def solve_corner(
             line += abs(X[i, x])
         most = max(most, line)
     error = (m + d + 8) * EPS
-    off = _refined(B, X, b, z, r, error, False) + 2.0 * error * given * most  # the right side is rounded, too
+    off = _refined(B, X, b, z, r, error, False) + 2.0 * error * fixed * most  # the right side is rounded, too
     t = z[n - 1]
     strict = t > off
     for x in range(n - 1):
@@ -369,8 +369,9 @@ def solve_each(
 ) -> None:
     """For each of a stack of problems, rows (B, m, d) and bounds h > 0: the best p of norm 1, and its t.
 
-    ``weights`` receive the multipliers, h.l = 1. ``strict`` says where it is proved that p is the only
-    optimum and that its tight rows are those with a multiplier; ``t`` is zero where nothing was found.
+    ``weights`` receive the multipliers, h.l = 1. ``strict`` marks the problems for which p is proved to be
+    the only optimum and that its tight rows are those with a multiplier; ``t`` is zero where nothing was
+    found.
     """
     B, m, d = A.shape
     a, tight = np.empty((m, d)), np.zeros(m, np.bool_)
@@ -389,8 +390,8 @@ _TABLE = 20_000  # entries of p times rows; larger tables are for HiGHS
 class Corners(NamedTuple):
     """A stack of solutions: p with row_j . p >= h_j, and multipliers with N*(sum_j l_j row_j) = N(p).
 
-    ``found`` marks those that there are. ``strict`` ones are proved, in floats, to be the only optimum, and
-    to meet with equality exactly the rows that have a multiplier.
+    ``found`` marks the problems with a solution. ``strict`` ones are proved, in floats, to be the only
+    optimum, and to meet with equality exactly the rows that have a multiplier.
     """
 
     p: Floats
@@ -414,14 +415,15 @@ def at_corners(A: Floats, h: Floats, equal: Bools, norm: Power, workers: int = 1
 
     def work(part: slice) -> None:
         of = todo[part]
-        made = np.zeros((len(of), d)), np.zeros((len(of), m)), np.zeros(len(of)), np.zeros(len(of), np.bool_)
+        B = len(of)
+        parts = np.zeros((B, d)), np.zeros((B, m)), np.zeros(B), np.zeros(B, np.bool_)
         rows, bounds = np.ldexp(A[of], -a[of, None, None]), np.ldexp(h[of], -b[of, None])
-        solve_each(rows, bounds, norm.r == 1, *made)
-        for whole, some in zip((p, weights, t, strict), made, strict=True):
+        solve_each(rows, bounds, norm.r == 1, *parts)
+        for whole, some in zip((p, weights, t, strict), parts, strict=True):
             whole[of] = some
 
     in_chunks(work, len(todo), workers)
-    found = t > 0
-    unit = np.where(found, t, 1.0)[:, None]
+    is_solved = t > 0
+    unit = np.where(is_solved, t, 1.0)[:, None]
     p, weights = np.ldexp(p / unit, (b - a)[:, None]), np.ldexp(weights / unit**2, (b - 2 * a)[:, None])
-    return Corners(p, weights, found, strict & found)
+    return Corners(p, weights, is_solved, strict & is_solved)

@@ -1,4 +1,4 @@
-"""Where factors W = K Q' stand: at a solution of the nuclear-norm problem, or at another KKT point (D-THM-2).
+"""Factors W = K Q' at a solution of the nuclear-norm problem, or at another KKT point (D-THM-2).
 
 A KKT point of min (|K|^2 + |Q|^2)/2 with R_j . K Q' >= 1 has K = M Q and Q = M'K with M = sum_j l_j R_j and
 l >= 0 on the tight rows. It solves the nuclear-norm problem if and only if, for some such l, no singular

@@ -21,9 +21,9 @@ At the optimum all these rows reach row_j . W = h_j t, and over the singular vec
 * spectral: W = [[I, 0], [0, Z]] where M = [[s, 0], [0, 0]], s > 0;
 * nuclear: W = [[S, 0], [0, 0]] where M = [[m I, 0], [0, s]], s < m, and S is symmetric with trace 1.
 
-In the unknowns y, Z or S, t and m this is a system with a symmetric derivative [[H, C], [C', 0]]: H tells how
+In the unknowns y, Z or S, t and m this is a system with a symmetric derivative [[H, C], [C', 0]]: H is how
 the singular vectors, and W with them, turn with y, and C how the rows see Z or S. From errors of 1e-5 two
-steps reach what floats can hold.
+steps reach the precision of floats.
 
 Several W may be optimal: those of this structure, with any semidefinite S or any Z of spectral norm
 at most 1, that make rows with a multiplier tight and meet the others. Of these the one of least Frobenius
@@ -124,7 +124,7 @@ class Singular(Norm):
         return enclose_by(best)
 
     def certificate(self, best: MaxMargin) -> dict[str, Any]:
-        """The shape, and factors K and Q whose product is near p or near what the multipliers combine.
+        """The shape, and factors K and Q whose product is near p or near the combination of the rows.
 
         They prove a bound of its nuclear norm, |KQ'| <= (|K|^2 + |Q|^2)/2, which is sharp for these.
         """
@@ -296,7 +296,7 @@ MOST_MOVES = 1_000  # directions in which W may move; beyond, it stays where it 
 
 
 def shortest(A: Floats, h: Floats, equal: Bools, norm: Singular, pair: Pair, shape: tuple[int, ...]) -> Pair:
-    """The pair with the optimal W of least Frobenius norm, as far as floats tell; else the pair as it is."""
+    """The pair with the optimal W of least Frobenius norm, to rounding; else the pair as it is."""
     W, M = pair.p.reshape(shape), (A.T @ pair.weights).reshape(shape)
     U, _, Vt = np.linalg.svd(M)
     tight, rank = counting(A, h, equal, norm, pair, shape)
@@ -335,32 +335,21 @@ def _within(
     lines, bounds = rows @ moves.T, h - rows @ fixed
     x, change, other = fixed, np.zeros_like(fixed), np.zeros_like(fixed)
     for _ in range(ROUNDS):
-        y = _in_ball(x + change, norm, inner, most)
+        T = np.tensordot(x + change, inner, 1)
+        y = np.tensordot(inner, semidefinite(T) if norm.nuclear else clipped(T, most), 2)
         change = x + change - y
         g = moves @ (y + other - fixed)
-        new = fixed + (g + _onto(lines, bounds - lines @ g)) @ moves
+        missing, none = bounds - lines @ g, np.zeros(len(lines), dtype=bool)
+        if (missing > 0).any():  # the shortest change by which the lines reach their bounds
+            guess = by_daqp(lines, missing, none)
+            polished = None if guess is None else polish(lines, missing, none, guess.multipliers)
+            g = g if polished is None else g + polished[0]
+        new = fixed + g @ moves
         other = y + other - new
         moved, x = float(np.abs(new - x).max()), new
         if moved < 1e-13 * most:
             break
     return x
-
-
-def _in_ball(x: Floats, norm: Singular, inner: Floats, most: float) -> Floats:
-    """Coordinates of the nearest semidefinite matrix, or of the nearest one of spectral norm ``most``."""
-    T = np.tensordot(x, inner, 1)
-    T = semidefinite(T) if norm.nuclear else clipped(T, most)
-    return np.asarray(np.tensordot(inner, T, 2))
-
-
-def _onto(lines: Floats, missing: Floats) -> Floats:
-    """The shortest change that makes up for what lines miss."""
-    none = np.zeros(len(lines), dtype=bool)
-    if not (missing > 0).any():
-        return np.zeros(lines.shape[1])
-    guess = by_daqp(lines, missing, none)
-    polished = None if guess is None else polish(lines, missing, none, guess.multipliers)
-    return np.zeros(lines.shape[1]) if polished is None else polished[0]
 
 
 STEPS = 150

@@ -2,9 +2,9 @@
 
 Maximize t over p of norm at most 1 with ``row_j . p >= h_j t``. A float solver guesses the tight rows of the
 optimum; the rational simplex method starts there, and usually has only to confirm it. It has the active-set
-form: a vertex is a set of independent tight rows; the multipliers of the goal over them say whether it is the
-best, and otherwise which row to leave. After a step of length zero rows are chosen by their number (Bland's
-rule) until the value grows, so no vertex comes twice and the method ends.
+form: a vertex is a set of independent tight rows; the multipliers of the goal over them show whether it is
+the best, and otherwise which row to leave. After a step of length zero rows are chosen by their number
+(Bland's rule) until the value grows, so no vertex comes twice and the method ends.
 
 Several p may be optimal. With multipliers y of the optimum and u = sum_j y_j row_j, a p of norm 1
 is optimal exactly if it meets every row by the margin, those with y_j > 0 with equality, and

@@ -35,7 +35,7 @@ STEEPEST = 3e3  # slope up to which a flow follows a power; ten times as much st
 
 @dataclass(frozen=True)
 class Power(Norm):
-    """l_r of the entries of p, 1 <= r <= inf; how problems are solved is said by the kinds of it."""
+    """l_r of the entries of p, 1 <= r <= inf; its subclasses solve problems."""
 
     r: float
 
@@ -157,7 +157,7 @@ def _number(name: Any) -> float | None:
     if isinstance(name, bool | np.bool_) or not isinstance(name, int | float | np.integer | np.floating):
         return None
     if isinstance(name, int):
-        return float(min(max(name, -1), 10**300))  # what is above float64 is above every power allowed
+        return float(min(max(name, -1), 10**300))  # a number above float64 is above every power allowed
     return None if math.isnan(name) else float(name)
 
 
@@ -184,7 +184,7 @@ class Smooth(Power):
         )
 
     def enclose(self, best: MaxMargin) -> Tight:
-        """By how round the ball is; what stays in doubt by fractions, where the solution is made of such."""
+        """By how round the ball is; the remaining doubts by fractions, where p consists of them."""
         c = best.constraints
         plain = best.p is not None and best.p_norm > 0 and not c.equal.any() and bool((c.h > 0).all())
         tight = enclose_by(best, _near(best, self) if plain else None)

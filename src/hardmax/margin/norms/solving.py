@@ -1,7 +1,7 @@
-"""What the solvers of all norms share: feasibility, units, and what a p and multipliers prove.
+"""The common parts of the solvers of all norms: feasibility, units, and the proof by a p and multipliers.
 
 Whether any p meets the rows does not depend on the norm, so the l2 solver decides that, exactly. The solver
-of a norm only finds a p and multipliers; what they prove is measured here.
+of a norm only finds a p and multipliers; the interval that they prove is measured here.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ def scored(
 ) -> Pair:
     """The pair on the rays of p and of the multipliers, as scaled above; as given where that is impossible.
 
-    If an equality has a bound that is not zero, p cannot be scaled: what it misses counts as width.
+    If an equality has a bound that is not zero, p cannot be scaled: the violation counts as width.
     """
     reach, u = A @ p, A.T @ weights
-    asks, fixed = h > 0, bool(h[equal].any())
+    positive, fixed = h > 0, bool(h[equal].any())
     with np.errstate(over="ignore"):
-        t = 1.0 if fixed else float((reach[asks] / h[asks]).min(initial=np.inf))
+        t = 1.0 if fixed else float((reach[positive] / h[positive]).min(initial=np.inf))
     size, other = norm.value(p.reshape(shape)), norm.dual.value(u.reshape(shape))
     gain = float(h @ weights)
     if not (t > 0 and size > 0 and other > 0 and gain > 0 and math.isfinite(size * other)):
@@ -111,9 +111,9 @@ def _start(plain: MaxMargin, scaled: Scaled) -> Start:
 
 
 def proved_by(constraints: Constraints, name: Norm | str | float, p: Floats, weights: Floats) -> MaxMargin:
-    """What a p and weights >= 0 of the rows prove together, wherever they come from, whatever their lengths.
+    """Measure the interval that a p and weights >= 0 of the rows prove, of any origin and any lengths.
 
-    Rows must ask for a margin. The interval is right for any p and weights; a p that meets no margin proves
+    Bounds must be positive. The interval is right for any p and weights; a p without a margin proves
     the upper end alone.
     """
     ball, scaled = norm(name), scale(constraints)
@@ -126,7 +126,7 @@ def proved_by(constraints: Constraints, name: Norm | str | float, p: Floats, wei
 
 
 def answer(constraints: Constraints, scaled: Scaled, ball: Norm, p: Floats, weights: Floats) -> MaxMargin:
-    """What p and the multipliers of the scaled problem prove."""
+    """The solution with the proof by p and the multipliers of the scaled problem."""
     measured = measured_at(scaled, ball, p, weights, constraints.shape)
     best = replace(unscaled(constraints, scaled, p, weights, measured, "certified"), norm=ball.name)
     used = weights != 0
