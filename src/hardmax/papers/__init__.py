@@ -1,4 +1,4 @@
-"""The papers: a folder for each with its statements and figures, and what checks, draws and hunts them."""
+"""The papers: a folder for each with its statements and figures, and tools to check, draw and hunt them."""
 
 import lazy_loader
 

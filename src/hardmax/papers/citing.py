@@ -1,4 +1,4 @@
-"""BibTeX of hardmax and of what it builds on."""
+"""BibTeX of hardmax and of the works that it builds on."""
 
 from __future__ import annotations
 
@@ -28,22 +28,22 @@ def cite(*papers: str) -> str:
     >>> print(hm.cite("B").splitlines()[0])
     @software{hardmax,
     """
-    for each in papers:
-        if not isinstance(each, str):
-            raise WrongType(f"papers must be texts such as 'A', got {_short(each)}")
+    for paper in papers:
+        if not isinstance(paper, str):
+            raise WrongType(f"papers must be texts such as 'A', got {_short(paper)}")
     entries = references()
     keys = {letter: PAPERS[letter].bibtex for letter in sorted(PAPERS) if PAPERS[letter].bibtex}
-    wanted = ["hardmax", *(keys.get(each.upper(), each) for each in papers or keys)]
-    unknown = [each for each in wanted if each not in entries]
+    works = ["hardmax", *(keys.get(paper.upper(), paper) for paper in papers or keys)]
+    unknown = [work for work in works if work not in entries]
     if unknown:
         raise ValueError(f"unknown paper {unknown[0]!r}. Known: {', '.join([*keys, *entries])}")
-    return "\n\n".join(entries[each] for each in dict.fromkeys(wanted))
+    return "\n\n".join(entries[work] for work in dict.fromkeys(works))
 
 
 def references() -> dict[str, str]:
     """Return the BibTeX entry of every work that hardmax cites, by key."""
     text = (files("hardmax.papers") / "references.bib").read_text(encoding="utf-8")
-    found = re.findall(r"^@\w+\{(\w+),.*?^\}", text, re.MULTILINE | re.DOTALL)
+    keys = re.findall(r"^@\w+\{(\w+),.*?^\}", text, re.MULTILINE | re.DOTALL)
     entries = re.split(r"\n\n(?=@)", text.strip())
     entries[0] = re.sub(r"version = \{[^}]*\}", f"version = {{{__version__}}}", entries[0])
-    return dict(zip(found, entries, strict=True))
+    return dict(zip(keys, entries, strict=True))

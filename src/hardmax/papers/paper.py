@@ -15,7 +15,7 @@ class Entry:
     statement; other entries are printed sentences without a check.
 
     >>> from hardmax.papers.registry import PAPERS
-    >>> next(each.size for each in PAPERS["B"].catalogue if each.claim == "B-THM-1")
+    >>> next(entry.size for entry in PAPERS["B"].catalogue if entry.claim == "B-THM-1")
     (2, 4, 1)
     """
 

@@ -1,8 +1,8 @@
 """The one registry: the papers, and where each of their statements and figures lives.
 
 A statement or figure enters its table by the decorator `statement` or `recipe` when its file is imported,
-and its file is imported when it is asked for. A file outside the package enters its own in the same way, and
-`register` adds a whole paper.
+and its file is imported when it is first needed. A file outside the package enters its own in the same way,
+and `register` adds a whole paper.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Thing = TypeVar("Thing")
 
 
 class Registry(Generic[Thing]):
-    """Things by id, each imported from its file when it is first asked for.
+    """Things by id, each imported from its file when it is first needed.
 
     >>> from hardmax.papers.registry import Registry
     >>> numbers = Registry("number", {})
@@ -35,27 +35,23 @@ class Registry(Generic[Thing]):
         self.entered: dict[str, Thing] = {}
 
     def enter(self, id: str, thing: Thing) -> None:
-        """Take a thing in under its id, in place of an earlier one: a notebook's cell may be run again."""
+        """Add a thing by its id, in place of an earlier one: a notebook's cell may be run again."""
         self.entered[id] = thing
 
     def __getitem__(self, id: str) -> Thing:
-        known = list(dict.fromkeys([*self.places, *self.entered]))
-        if id not in known:
-            id = self._meant(id, known)
+        ids = list(dict.fromkeys([*self.places, *self.entered]))
+        if id not in ids:  # "9a" is the one id that ends in "-9a"
+            similar = [other for other in ids if other.upper().endswith(f"-{id.upper()}")]
+            if len(similar) != 1:
+                similar = similar or difflib.get_close_matches(id.upper(), ids, n=3, cutoff=0)
+                raise ValueError(f"unknown {self.kind} {id!r}. Did you mean {' or '.join(similar)}?")
+            id = similar[0]
         if id not in self.entered:
             import_module(self.places[id])
         return self.entered[id]
 
-    def _meant(self, id: str, known: list[str]) -> str:
-        """Return the one id that ends in "-9a" where "9a" was given; a ValueError suggests others."""
-        ending = [each for each in known if each.upper().endswith(f"-{id.upper()}")]
-        if len(ending) == 1:
-            return ending[0]
-        near = ending or difflib.get_close_matches(id.upper(), known, n=3, cutoff=0)
-        raise ValueError(f"unknown {self.kind} {id!r}. Did you mean {' or '.join(near)}?")
-
     def all(self) -> dict[str, Thing]:
-        """Everything by id: the papers' in their order, then what others entered."""
+        """Return everything by id: the papers' in their order, then the entries of others."""
         for place in dict.fromkeys(self.places.values()):
             import_module(place)
         return {id: self.entered[id] for id in dict.fromkeys([*self.places, *self.entered])}
@@ -82,13 +78,13 @@ def register(paper: Paper) -> Paper:
     Raises:
         ValueError: Another paper has the letter.
     """
-    known = PAPERS.setdefault(paper.letter, paper)
-    if known.title != paper.title:
-        raise ValueError(f"letter: {paper.letter} is the letter of {known.title!r}; choose another one")
+    first = PAPERS.setdefault(paper.letter, paper)
+    if first.title != paper.title:
+        raise ValueError(f"letter: {paper.letter} is the letter of {first.title!r}; choose another one")
     PAPERS[paper.letter] = paper
     ERRATA.update(paper.errata)
-    for part, found in _PLACES.items():
-        found.update({id: paper.module(name) for id, name in getattr(paper, part).items()})
+    for part, modules in _PLACES.items():
+        modules.update({id: paper.module(name) for id, name in getattr(paper, part).items()})
     return paper
 
 

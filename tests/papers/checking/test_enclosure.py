@@ -8,7 +8,8 @@ from flint import arb
 
 import hardmax as hm
 from hardmax.papers.checking import enclosure
-from hardmax.papers.checking.enclosure import Disc, field_of, selected, step, trapped
+from hardmax.papers.checking.balls import BallProblem
+from hardmax.papers.checking.enclosure import Disc, selected, step, trapped
 from hardmax.papers.checking.proof import at_precision, balls
 
 HEAD_START = hm.Problem([[[0, 0], [5, 4], [1, 0]]], [[1, 0.9375, 0]])
@@ -38,7 +39,7 @@ def test_steps_hold_the_flow():
     """A disc after many steps holds where the float flow is, and is small."""
 
     def follow():
-        disc, field, h = Disc(balls([0.9, 0.1]), arb(0)), field_of(PARTING), arb(2) ** -7
+        disc, field, h = Disc(balls([0.9, 0.1]), arb(0)), BallProblem(PARTING, "correlation"), arb(2) ** -7
         for _ in range(256):
             disc = step(field, disc, h)
         return disc
@@ -51,17 +52,21 @@ def test_steps_hold_the_flow():
 
 def test_a_wide_disc_holds_the_ends_of_its_points():
     start, h = [0.9, 0.1], arb(2) ** -7
-    disc = at_precision(128, lambda: step(field_of(PARTING), Disc(balls(start), arb(0.0001)), h))
+    disc = at_precision(
+        128, lambda: step(BallProblem(PARTING, "correlation"), Disc(balls(start), arb(0.0001)), h)
+    )
     for angle in np.linspace(0, 2 * np.pi, 7):
         point = np.array(start) + 0.0000999 * np.array([np.cos(angle), np.sin(angle)])
-        own = at_precision(128, lambda point=point: step(field_of(PARTING), Disc(balls(point), arb(0)), h))
+        own = at_precision(
+            128, lambda point=point: step(BallProblem(PARTING, "correlation"), Disc(balls(point), arb(0)), h)
+        )
         apart = np.hypot(*(float(x - y) for x, y in zip(own.middle, disc.middle, strict=True)))
         assert apart < float(disc.radius)
 
 
 def test_the_field_is_the_pull_of_the_risk():
     p = np.array([0.3, -0.7])
-    found = at_precision(128, lambda: field_of(PARTING).pull(balls(p)))
+    found = at_precision(128, lambda: BallProblem(PARTING, "correlation").pull(balls(p)))
     pull = hm.gradient(PARTING, p)  # the correlation loss has slope 1; keys count from the first one
     assert [float(x) for x in found] == pytest.approx(np.exp(pull.log_norm) * pull.direction, rel=1e-12)
 
@@ -81,16 +86,22 @@ def test_refusals():
     twins = hm.Problem([[[0.0], [1.0], [1.0]]], [[0.0, 2.0, 1.0]])
     assert selected(twins, [0.0], steps=50) is None
     assert (
-        at_precision(128, lambda: step(field_of(PARTING), Disc(balls([0.9, 0.1]), arb(0)), arb(64))) is None
+        at_precision(
+            128, lambda: step(BallProblem(PARTING, "correlation"), Disc(balls([0.9, 0.1]), arb(0)), arb(64))
+        )
+        is None
     )
     assert (
-        at_precision(128, lambda: step(field_of(PARTING), Disc(balls([0.9, 0.1]), arb(50)), arb(1))) is None
+        at_precision(
+            128, lambda: step(BallProblem(PARTING, "correlation"), Disc(balls([0.9, 0.1]), arb(50)), arb(1))
+        )
+        is None
     )
 
 
 def test_a_disc_across_the_boundary_is_never_trapped():
     """Both ends lie in one box: whatever is claimed must hold for all of its points."""
-    field = field_of(PARTING)
+    field = BallProblem(PARTING, "correlation")
     assert at_precision(128, lambda: trapped(field, Disc(balls([1.0, 1.0]), arb(3)).box)) is None
 
 

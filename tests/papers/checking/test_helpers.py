@@ -26,8 +26,12 @@ from hardmax.papers.next_token.statements.margins import multipliers
 from hardmax.papers.next_token.statements.printed import TextSizes, first_time, proposition_1, theorem_1
 from hardmax.papers.next_token.statements.proofs import gradient_in_balls
 from hardmax.papers.trained_embeddings.statements import instances as of_a
-from hardmax.papers.trained_embeddings.statements.common import derivatives
-from hardmax.papers.trained_embeddings.statements.common import draw_first_step, fixed_embeddings, late_enough
+from hardmax.papers.trained_embeddings.statements.common import (
+    derivatives,
+    draw_first_step,
+    fixed_embeddings,
+    late_enough,
+)
 
 FIG8 = hm.data.example("B-FIG-8")
 

@@ -50,12 +50,16 @@ def test_the_first_step_in_balls_is_that_in_floats() -> None:
     corpus = hm.embeddings.assumption_4_corpus(4, 3, rng=0)
     for d in (1024, 10**60):
         drawn = draw_first_step(corpus, d=d, first_rate=3.0)
-        again = at_precision(1024, lambda drawn=drawn: first_step.first_step_in_balls(corpus, drawn.start, 3.0))
+        again = at_precision(
+            1024, lambda drawn=drawn: first_step.first_step_in_balls(corpus, drawn.start, 3.0)
+        )
         sizes = [float(length(row)) for row in again["err_E"]]
         assert sizes == pytest.approx(drawn.errors.token_errors.tolist(), rel=1e-13)
         assert float(length(again["err_p"])) == pytest.approx(drawn.errors.cls_error, rel=1e-13)
         logits, values = again["E"] @ again["p"], again["E"][:, -1]
-        assert float(first_step.loss_in_balls(corpus, logits, values)) == pytest.approx(drawn.after.loss(corpus), rel=1e-13)
+        assert float(first_step.loss_in_balls(corpus, logits, values)) == pytest.approx(
+            drawn.after.loss(corpus), rel=1e-13
+        )
 
 
 def test_every_important_token_raises_the_loss_somewhere() -> None:

@@ -94,7 +94,7 @@ def test_claims_about_errors_can_fail():
     slow = [replace(each, cls=each.d**-0.25, ratio=1 / 11) for each in general]
     assert claims_of(slow, theorem) == ["loose", "slope-huge"]
     assert claims_of([replace(each, ratio=1.1) for each in general], theorem) == ["bound", "loose"]
-    assert claims_of([replace(each, apart=1e-3) for each in general], theorem) == ["same"]
+    assert claims_of([replace(each, distance=1e-3) for each in general], theorem) == ["same"]
     assert "event" in claims_of([replace(each, event=False) for each in general], theorem)
     assert claims_of(general, [replace(each, ratio=1e-3) for each in theorem]) == ["theorem-5"]
 

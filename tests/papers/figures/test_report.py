@@ -170,7 +170,9 @@ def test_undefined_numbers_are_named():
 
 def test_numbers_and_symbols_as_a_reader_expects_them():
     good = at_least("B-FIG-90.a", "|p_mm|^2 and eta_c, x-axis <b>", -1.5e-7, -2, paper="pre-2 e-mail -3")
-    record = Record.of(_made(good), [], 0.1, FigureRun.now("hardmax reproduce"))
+    figure = _made(good)
+    about = {"scale": figure.scale, "seconds": 0.1, "run": FigureRun.now("hardmax reproduce")}
+    record = Record.of(figure.recipe, (figure, []), **about)
     text = page([record], {"B-FIG-90": ROOT / "README.md"})
     assert "|p<sub>mm</sub>|<sup>2</sup> and eta<sub>c</sub>, x-axis &lt;b&gt;" in text
     assert [cell for cell in ("≥ −2", "−1.5e−07", "pre-2 e-mail −3") if f">{cell}<" not in text] == []

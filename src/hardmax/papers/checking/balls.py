@@ -1,7 +1,7 @@
 """A problem in ball arithmetic: attention, risk and gradient with outward rounding, at any norm of p.
 
 Keys, scores and the witness are floats, which are exact, so that the result encloses the true number.
-Only what a refutation needs is here; nothing that is measured goes through it.
+It serves refutations only; no measurement uses it.
 """
 
 from __future__ import annotations
@@ -60,8 +60,8 @@ class BallProblem:
 
     def most_lost(self, p: np.ndarray, sets: Sequence[Sequence[int]]) -> Ball:
         """Return the largest `log_lost` over the inputs whose set leaves a token out."""
-        some = [(i, inside) for i, inside in enumerate(sets) if len(inside) < len(self.keys[i])]
-        return largest(self.log_lost(i, p, inside) for i, inside in some)
+        pairs = ((i, inside) for i, inside in enumerate(sets) if len(inside) < len(self.keys[i]))
+        return largest(self.log_lost(i, p, inside) for i, inside in pairs)
 
     def prediction(self, i: int, p: np.ndarray) -> Ball:
         """Return u_i, the attended score."""
@@ -77,7 +77,7 @@ class BallProblem:
         return self.risk(p) - floor
 
     def _pulls(self, i: int, p: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Attention of input i, attention times scores above the attended one, and this (an array of one)."""
+        """Return attention, attention times scores above the attended one, and this (an array of one)."""
         s, g = self.attention(i, p), self.scores[i]
         u = (s * g).sum(keepdims=True)
         return s, s * (g - u), u
@@ -121,8 +121,8 @@ def stationary_near(problem: Problem, p: np.ndarray, reach: float) -> str | None
         if not np.isfinite(center).all() or np.linalg.cond(center) > 1e12:
             return False
         Y = balls(np.linalg.inv(center))
-        moved = Y @ exact.pull(balls(p)) + (balls(np.eye(len(p))) - Y @ H) @ off
-        return all(abs(x) < reach for x in moved)
+        image = Y @ exact.pull(balls(p)) + (balls(np.eye(len(p))) - Y @ H) @ off
+        return all(abs(x) < reach for x in image)
 
     if not at_precision(256, holds):
         return None

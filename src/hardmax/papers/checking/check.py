@@ -20,7 +20,7 @@ from hardmax.problem.readouts import ScoresMove
 
 WIDTH = 79
 LONGEST = 60  # characters of one measured value
-MEASURED = 6  # values that are told; the others are in `measured`
+MEASURED = 6  # values that are printed; the others are in `measured`
 
 MEANING = {
     "holds": "the claim was tested here and holds",
@@ -38,15 +38,21 @@ def paragraph(check: Check) -> str:
     where = f" on {check.instance}" if check.instance else ""
     wording = ", in the paper's own wording" if check.reading == "paper" else ""
     parts = [f"{check.id}, {check.title}{where}{wording}: {check.verdict} ({MEANING[check.verdict]})."]
-    parts += [f"Claim: {check.claim}", _conditions(check)]
+    groups = {
+        "Not met": [f"{h.id} (measured {short(h.measured)})" for h in check.hypotheses if h.holds is False],
+        "Not decided": [h.id for h in check.hypotheses if h.holds is None],
+        "Met": [h.id for h in check.hypotheses if h.holds],
+    }
+    conditions = " ".join(f"{name}: {'; '.join(ids)}." for name, ids in groups.items() if ids)
+    parts += [f"Claim: {check.claim}", conditions]
     if check.slack is not None and check.verdict != "not applicable":
         parts.append(f"Slack: {check.slack:.4g} (negative if measured to fail).")
     if check.proof:
         parts.append(f"Proof: {check.proof}.")
     if check.measured:
-        told = [f"{name} = {short(value)}" for name, value in list(check.measured.items())[:MEASURED]]
-        more = len(check.measured) - len(told)
-        parts.append(f"Measured: {'; '.join(told)}{f'; and {more} more' if more else ''}.")
+        shown = [f"{name} = {short(value)}" for name, value in list(check.measured.items())[:MEASURED]]
+        more = len(check.measured) - len(shown)
+        parts.append(f"Measured: {'; '.join(shown)}{f'; and {more} more' if more else ''}.")
     if check.witness is not None:
         parts.append(f"Witness: {short(check.witness)}.")
     if check.paper_verdict not in (None, check.verdict):
@@ -60,20 +66,10 @@ def html(check: Check) -> str:
     """Return the check as an HTML table, with a row for each condition."""
     rows: list[tuple[str, str, str]] = [("verdict", check.verdict, MEANING[check.verdict])]
     rows.append(("claim", check.claim, "" if check.slack is None else f"slack {check.slack:.4g}"))
-    met = {True: "met", False: "not met", None: "not decided"}
-    rows += [(f"condition {h.id}", met[h.holds], short(h.measured)) for h in check.hypotheses]
+    words = {True: "met", False: "not met", None: "not decided"}
+    rows += [(f"condition {h.id}", words[h.holds], short(h.measured)) for h in check.hypotheses]
     rows += [(name, short(value), "") for name, value in list(check.measured.items())[:MEASURED]]
     return table(f"{check.id}, {check.title}", ["", "", "measured"], rows)
-
-
-def _conditions(check: Check) -> str:
-    if not check.hypotheses:
-        return ""
-    open_ = [f"{h.id} (measured {short(h.measured)})" for h in check.hypotheses if h.holds is False]
-    unsure = [h.id for h in check.hypotheses if h.holds is None]
-    met = [h.id for h in check.hypotheses if h.holds]
-    parts = [("Not met: ", open_), ("Not decided: ", unsure), ("Met: ", met)]
-    return " ".join(f"{name}{'; '.join(each)}." for name, each in parts if each)
 
 
 def short(value: Any) -> str:
@@ -83,7 +79,7 @@ def short(value: Any) -> str:
     if value is None:
         return "nothing"
     if isinstance(value, Mapping):
-        text = ", ".join(f"{name}: {short(each)}" for name, each in value.items())
+        text = ", ".join(f"{name}: {short(item)}" for name, item in value.items())
     elif isinstance(value, (list, tuple)):
         text = ", ".join(map(short, value))
     else:
@@ -125,13 +121,12 @@ class Outcome:
     """The result of the function of a statement; the verdict follows from it.
 
     ``slack`` is how far the claim is from failing, in units of its bound: negative exactly if it fails.
-    ``proof`` says what makes a negative slack more than a measurement: the arithmetic in which the witness
-    was evaluated again, or the certificate that shows another limit. Without one nothing fails;
-    a slack that is a Fraction or a ball (`flint.arb`) is its own proof, except of a limit. A slack can also
-    be the pair of both that `settle_slack` returns.
+    ``proof`` names the evidence that a negative slack is more than a measurement: the arithmetic in which the
+    witness was evaluated again, or the certificate of another limit. Without one nothing fails; a slack that
+    is a Fraction or a ball (`flint.arb`) is its own proof, except of a limit. A slack can also be the pair of
+    both that `settle_slack` returns.
     ``paper_slack`` and ``paper_proof`` are the same for the paper's own wording where that differs from the
-    corrected one, and ``paper_vacuous`` says that this wording claims nothing here although the corrected one
-    does.
+    corrected one; ``paper_vacuous`` means that only this wording claims nothing here.
 
     >>> from hardmax.papers.checking.check import Outcome
     >>> Outcome(slack=0.5, measured={"cosine": 0.995}).proof is None
@@ -160,16 +155,18 @@ class Outcome:
         """Return the outcome of the corrected statement, or of the paper's own wording."""
         if reading == "corrected":
             return self
-        own = [h for h in self.hypotheses if h.erratum is None]
+        printed = [h for h in self.hypotheses if h.erratum is None]
         vacuous = self.vacuous or self.paper_vacuous
-        return replace(self, hypotheses=own, slack=self.paper_slack, vacuous=vacuous, proof=self.paper_proof)
+        return replace(
+            self, hypotheses=printed, slack=self.paper_slack, vacuous=vacuous, proof=self.paper_proof
+        )
 
 
 @dataclass(frozen=True)
 class Statement:
     """A lemma, theorem, assumption or conjecture; ``label`` is how it is known, ``kind`` what refutes it.
 
-    A *finite* statement is an inequality at given data: it fails where its witness and its hypotheses stand
+    A *finite* statement is an inequality at given data: it fails where its witness and its hypotheses hold
     in rational or ball arithmetic. A *limit* fails only by a proof that the limit is another one; being far
     from it is not such a proof, however late. An *existential* statement ("from some radius on") never fails.
 
@@ -199,15 +196,15 @@ class Check:
     """The verdict on one statement for one problem, with its evidence.
 
     ``verdict``: "holds" or "fails" (every hypothesis is met), "vacuous" (met, but the claim says nothing
-    here), "not applicable" (a hypothesis is not met) or "undecided"; of a conjecture, which is never said to
-    hold, "consistent" or "refuted". ``slack`` is negative where the claim was measured to fail, and ``proof``
-    then says what proves it; without a proof the verdict is "undecided". ``paper_verdict`` is that of the
+    here), "not applicable" (a hypothesis is not met) or "undecided"; of a conjecture, which never
+    holds, "consistent" or "refuted". ``slack`` is negative where the claim was measured to fail, ``proof``
+    then names the proof; without a proof the verdict is "undecided". ``paper_verdict`` is that of the
     paper's own wording where an erratum changes it.
 
     >>> import hardmax as hm
     >>> from hardmax.papers.checking.check import check_statement
-    >>> found = check_statement("B-ASM-B", hm.data.example("B-FIG-1b"))
-    >>> found.verdict, found.witness
+    >>> check = check_statement("B-ASM-B", hm.data.example("B-FIG-1b"))
+    >>> check.verdict, check.witness
     ('fails', [0, 1, 2])
     """
 
@@ -325,67 +322,68 @@ def check_statement(
     >>> import hardmax as hm
     >>> from hardmax.papers.checking.check import check_statement
     >>> opposed = hm.Problem([[[1.0], [0.0]], [[-1.0], [0.0]]], [[1.0, 0.0], [1.0, 0.0]])
-    >>> [check_statement("B-THM-2", opposed, reading=each).verdict for each in ("corrected", "paper")]
+    >>> [check_statement("B-THM-2", opposed, reading=reading).verdict for reading in ("corrected", "paper")]
     ['not applicable', 'fails']
     """
-    found = statement_of(id)
-    id = found.id
-    asked = signature(found.test)
+    stated = statement_of(id)
+    id, parameters = stated.id, signature(stated.test)
     try:
-        asked.bind(data, *evidence, **options)
+        parameters.bind(data, *evidence, **options)
     except TypeError as error:
-        named = (f"{p.name}=..." if p.kind is p.KEYWORD_ONLY else p.name for p in asked.parameters.values())
-        reason = str(error).replace("keyword-only ", "")  # as Python 3.12 and newer say
-        raise ValueError(f"{id}: {reason}; call check_statement({id!r}, {', '.join(named)})") from None
-    wanted = subject_of(found)
-    if isinstance(wanted, type) and wanted is not Any and not isinstance(data, wanted):
+        names = [
+            f"{p.name}=..." if p.kind is p.KEYWORD_ONLY else p.name for p in parameters.parameters.values()
+        ]
+        reason = str(error).replace("keyword-only ", "")  # in the message of Python 3.12 and newer
+        raise ValueError(f"{id}: {reason}; call check_statement({id!r}, {', '.join(names)})") from None
+    kind = subject_of(stated)
+    if isinstance(kind, type) and kind is not Any and not isinstance(data, kind):
         raise WrongType(
-            f"{id} is about a {wanted.__name__}, got {type(data).__name__}; "
-            f"call check_statement({id!r}, {wanted.__name__.lower()}, ...)"
+            f"{id} is about a {kind.__name__}, got {type(data).__name__}; "
+            f"call check_statement({id!r}, {kind.__name__.lower()}, ...)"
         )
-    outcome = outcome_of(found, data, *evidence, **options)
+    outcome = outcome_of(stated, data, *evidence, **options)
     if reading == "paper" and outcome.paper_slack is None:
         raise ValueError(f"reading: {id} has no wording of the paper here; use reading='corrected'")
     as_read = outcome.in_reading(reading)
     return Check(
         id=id,
-        title=found.title,
+        title=stated.title,
         instance=instance,
-        label=found.label,
-        kind=found.kind,
+        label=stated.label,
+        kind=stated.kind,
         hypotheses=tuple(outcome.hypotheses),
-        claim=found.claim,
+        claim=stated.claim,
         measured=outcome.measured,
-        errata=found.errata,
+        errata=stated.errata,
         reading=reading,
-        verdict=verdict_of(found, outcome, reading),
+        verdict=verdict_of(stated, outcome, reading),
         slack=as_read.slack,
         witness=outcome.witness,
         proof=as_read.proof,
-        paper_verdict=None if outcome.paper_slack is None else verdict_of(found, outcome, "paper"),
+        paper_verdict=None if outcome.paper_slack is None else verdict_of(stated, outcome, "paper"),
     )
 
 
-def outcome_of(found: Statement, subject: Any, *evidence: Any, **options: Any) -> Outcome:
+def outcome_of(stated: Statement, subject: Any, *evidence: Any, **options: Any) -> Outcome:
     """Return the outcome of a statement on data, with slacks as floats and the proofs that they carry.
 
-    A statement about scores says nothing where they move with the attention. That a claim about a limit was
-    not met at a finite time proves nothing, in whatever arithmetic.
+    A statement about scores says nothing where they move with the attention. A distance from a limit at a
+    finite time proves nothing, in whatever arithmetic.
     """
-    paper, plain = PAPERS.get(found.id[0]), True
+    paper, plain = PAPERS.get(stated.id[0]), True
     if isinstance(subject, Problem):
         plain = subject.weights is None and subject.counts is None
     if paper is not None and not (paper.weighted or plain):
         return Outcome((Hypothesis("equal weights, no counts", False),))
     try:
-        outcome = found.test(subject, *evidence, **options)
+        outcome = stated.test(subject, *evidence, **options)
     except ScoresMove:
         return Outcome((Hypothesis("fixed scores", False),))
     except Unmet as stop:
         return unsaid(stop.hypotheses)
     slack, proof = as_slack(outcome.slack)
     paper_slack, paper_proof = as_slack(outcome.paper_slack)
-    if found.kind == "limit":
+    if stated.kind == "limit":
         proof = paper_proof = None
     return replace(
         outcome,
@@ -396,9 +394,9 @@ def outcome_of(found: Statement, subject: Any, *evidence: Any, **options: Any) -
     )
 
 
-def subject_of(found: Statement) -> Any:
+def subject_of(stated: Statement) -> Any:
     """Return the class of data that a statement takes: the annotation of its first parameter."""
-    return next(iter(signature(found.test, eval_str=True).parameters.values())).annotation
+    return next(iter(signature(stated.test, eval_str=True).parameters.values())).annotation
 
 
 def unmet(hypotheses: Iterable[Hypothesis]) -> bool:
@@ -428,7 +426,7 @@ def need(*hypotheses: Hypothesis) -> Conditions:
     """Return the conditions if all are met, else end the test here.
 
     >>> from hardmax.papers.checking.check import Hypothesis, need
-    >>> [each.id for each in need(Hypothesis("n = 1", True), Hypothesis("d = 2", True))]
+    >>> [h.id for h in need(Hypothesis("n = 1", True), Hypothesis("d = 2", True))]
     ['n = 1', 'd = 2']
     """
     return Conditions().need(*hypotheses)
@@ -436,31 +434,31 @@ def need(*hypotheses: Hypothesis) -> Conditions:
 
 def unsaid(hypotheses: Iterable[Hypothesis]) -> Outcome:
     """Return the outcome where nothing is measured: a condition is not met, or no token competes."""
-    met = tuple(hypotheses)
-    return Outcome(met) if unmet(met) else Outcome(met, 0.0, vacuous=True)
+    conditions = tuple(hypotheses)
+    return Outcome(conditions) if unmet(conditions) else Outcome(conditions, 0.0, vacuous=True)
 
 
-def verdict_of(found: Statement, outcome: Outcome, reading: Reading = "corrected") -> Verdict:
+def verdict_of(stated: Statement, outcome: Outcome, reading: Reading = "corrected") -> Verdict:
     """Return the verdict on an outcome; this is the only rule for verdicts."""
     read = outcome.in_reading(reading)
-    # what an erratum says exists only from some radius on may be explicit in the paper, so that it can fail
-    existential = found.kind == "existential" and reading == "corrected"
+    # a radius that exists by an erratum may be explicit in the paper, so that its claim can fail
+    existential = stated.kind == "existential" and reading == "corrected"
     if any(h.holds is False for h in read.hypotheses):
         return "not applicable"
     if unmet(read.hypotheses) or read.slack is None or math.isnan(read.slack):
         return "undecided"
     if read.slack < 0:
-        # what is stated of a measurement is refuted by measuring; of anything else, by a proof alone
-        if found.label != "measured" and (read.proof is None or existential):
+        # a claim about a measurement is refuted by measuring; any other, by a proof alone
+        if stated.label != "measured" and (read.proof is None or existential):
             return "undecided"
-        return "refuted" if found.label == "conjecture" else "fails"
+        return "refuted" if stated.label == "conjecture" else "fails"
     if read.vacuous:
         return "vacuous"
-    return "consistent" if found.label == "conjecture" else "holds"
+    return "consistent" if stated.label == "conjecture" else "holds"
 
 
 def _order(id: str) -> tuple[bool, str, str, int, str]:
-    """Sort B-THM-L2 before B-THM-L10, and a user's own statements after the papers'."""
+    """Sort B-THM-L2 before B-THM-L10, and a user's statements after the papers'."""
     paper, kind, rest = [*id.split("-", 2), "", ""][:3]
     digits = "".join(c for c in rest if c.isdigit())
     return id not in STATEMENTS.places, paper, kind, int(digits or 0), rest

@@ -1,4 +1,4 @@
-"""What several statements measure or assume: lateness, lost attention, samples of directions, risks."""
+"""Measurements and hypotheses of several statements: lateness, lost attention, directions, scores."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from hardmax.papers.checking.check import Conditions, Hypothesis, Unmet
 from hardmax.problem import Problem
 from hardmax.problem.selection import best_tokens
 
-PATIENCE = 20.0  # e^-20 is what everything but the leading terms may still add when it is late
-ROUNDING = 1e-9  # what a sum of doubles may add to a claim that can be tight; a failure is settled without it
+PATIENCE = 20.0  # when it is late, all but the leading terms add at most e^-20
+ROUNDING = 1e-9  # of a sum of doubles, in a claim that can be tight; a failure is settled without it
 
 
 def log_spread(problem: Problem) -> float:
@@ -90,20 +90,20 @@ def with_copies(problem: Problem, sets: Iterable[Iterable[int]]) -> list[tuple[i
     """Add all copies to sets of tokens: a token that occurs several times loses nothing to itself."""
     whole = []
     for leaders, inside in zip(problem.split(problem.groups), sets, strict=True):
-        kept = {int(leaders[t]) for t in inside}
-        whole.append(tuple(t for t, leader in enumerate(leaders.tolist()) if leader in kept))
+        chosen = {int(leaders[t]) for t in inside}
+        whole.append(tuple(t for t, leader in enumerate(leaders.tolist()) if leader in chosen))
     return whole
 
 
 def log_lost(problem: Problem, p: Any, sets: Iterable[Sequence[int]]) -> np.ndarray:
     """Return the log of the attention that each input gives to tokens outside its set, at any norm of p."""
-    lost = []
+    logs = []
     for keys, inside in zip(problem.split(problem.keys[problem.tokens]), sets, strict=True):
         # differences first: the logits are huge, their gaps need not be
         logits = (keys - keys[inside[0]]) @ np.asarray(p, dtype=float)
         outside = np.delete(logits, inside)
-        lost.append(np.logaddexp.reduce(outside, initial=-np.inf) - np.logaddexp.reduce(logits))
-    return np.array(lost)
+        logs.append(np.logaddexp.reduce(outside, initial=-np.inf) - np.logaddexp.reduce(logits))
+    return np.array(logs)
 
 
 def unit_directions(d: int, count: int, rng: np.random.Generator) -> np.ndarray:
@@ -162,8 +162,10 @@ def strict_best(problem: Problem) -> Hypothesis:
 def distinct_scores(problem: Problem, erratum: str | None = None) -> Hypothesis:
     """Return the hypothesis that no two tokens of an input score alike; copies of a token count once."""
     first = problem.split(problem.groups == np.arange(problem.groups.size))
-    own = [scores[kept] for scores, kept in zip(problem.split(problem.scores), first, strict=True)]
-    alike = [i for i, scores in enumerate(own) if len(set(scores.tolist())) < scores.size]
+    alike = []
+    for i, (scores, is_first) in enumerate(zip(problem.split(problem.scores), first, strict=True)):
+        if len(set(scores[is_first].tolist())) < is_first.sum():
+            alike.append(i)
     return Hypothesis("distinct scores", not alike, {"inputs with equal scores": alike}, erratum)
 
 

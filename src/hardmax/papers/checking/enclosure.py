@@ -47,12 +47,8 @@ def selected(problem: Problem, start: Any, steps: int = STEPS) -> int | None:
     if problem.n != 1 or problem.readout.moves or problem.counts is not None or len(problem.shape) != 1:
         return None
     point = problem.vector("start", start)
-    return at_precision(BITS, lambda: _follow(field_of(problem), balls(point), steps))
-
-
-def field_of(problem: Problem) -> BallProblem:
-    """Return the problem whose pull is p': under the correlation loss, which has the slope 1."""
-    return BallProblem(problem, "correlation")
+    # p' is the pull under the correlation loss, which has the slope 1
+    return at_precision(BITS, lambda: _follow(BallProblem(problem, "correlation"), balls(point), steps))
 
 
 def stretch(field: BallProblem, p: np.ndarray) -> Ball:
@@ -81,11 +77,11 @@ def _follow(field: BallProblem, start: np.ndarray, steps: int) -> int | None:
     for _ in range(steps):
         if (token := trapped(field, disc.box)) is not None:
             return token
-        while (found := step(field, disc, h)) is None:
+        while (following := step(field, disc, h)) is None:
             h = h / 2
             if h < TINY:
                 return None  # the disc has grown too wide
-        disc, h = found, (9 * h / 8).mid()
+        disc, h = following, (9 * h / 8).mid()
     return None
 
 
@@ -153,9 +149,9 @@ def trapped(field: BallProblem, p: np.ndarray) -> int | None:
     d = keys[a] - keys
     most = scores[above[-1]] - u
     for x in [*d[low], *(d[high] - d[partner])]:
-        if not all(each >= 0 for each in d[low] @ x):
+        if not all(product >= 0 for product in d[low] @ x):
             return None
         against = (s[high] / s[partner] * most * np.abs(d[high] @ x)).sum()
         if not (u - scores[partner]) * (d[partner] @ x) > against:
             return None
-    return a if all(each > 0 for each in (d[low] * d[low]).sum(axis=1)) else None
+    return a if all(square > 0 for square in (d[low] * d[low]).sum(axis=1)) else None

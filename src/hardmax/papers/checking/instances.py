@@ -1,4 +1,4 @@
-"""What `hardmax verify` runs: statements on the papers' instances, and on a user's data."""
+"""The runs of `hardmax verify`: statements on the papers' instances, and on a user's data."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from hardmax.papers.checking.check import Check, Reading, Verdict, check_stateme
 from hardmax.papers.registry import PAPERS
 from hardmax.problem import Problem
 
-# What a statement takes -> the file that holds it.
+# Kind of data of a statement -> the file that holds it.
 FILES = {
     "problem": "a problem (.json, .npz or .csv, as docs/reference/files.md says)",
     "corpus": "texts with labels (a table, as docs/how-to/classify-texts.md says)",
@@ -27,21 +27,21 @@ FILES = {
 
 def own_instances(ids: Iterable[str], on: Any) -> list[Instance]:
     """Return instances of statements on a file or an object; a ValueError names the kind of file required."""
-    wanted = [statement_of(id).id for id in dict.fromkeys(ids)]
-    if not wanted:
+    names = [statement_of(id).id for id in dict.fromkeys(ids)]
+    if not names:
         raise ValueError("ids must name at least one statement for your own data, such as B-THM-2")
     if not isinstance(on, str | os.PathLike):
-        return [Instance(id, "own data", None, lambda: on) for id in wanted]
+        return [Instance(id, "own data", None, lambda: on) for id in names]
     file = Path(on)
     # once for all statements, and a slip before the first one
-    subjects = {kind: read_subject(kind, file) for kind in dict.fromkeys(map(kind_of, wanted))}
-    return [Instance(id, file.name, None, partial(subjects.get, kind_of(id))) for id in wanted]
+    subjects = {kind: read_subject(kind, file) for kind in dict.fromkeys(map(kind_of, names))}
+    return [Instance(id, file.name, None, partial(subjects.get, kind_of(id))) for id in names]
 
 
 def kind_of(id: str) -> str:
     """Return the kind of data that a statement takes, as a key of `FILES`."""
-    known = instances([id])  # a user's own statement has none, and its function says what it takes
-    kind = type(known[0].subject()) if known else subject_of(statement_of(id))
+    examples = instances([id])  # a user's own statement has none; the annotation of its function counts
+    kind = type(examples[0].subject()) if examples else subject_of(statement_of(id))
     if kind is Problem:
         return "problem"
     return "corpus" if kind is Corpus else "sentences"
@@ -52,27 +52,27 @@ def read_subject(kind: str, file: Path) -> Any:
     try:
         if kind == "problem":
             return Problem.load(file)
-        return _corpus(file) if kind == "corpus" else read_sentences(file)
+        if kind == "sentences":
+            return read_sentences(file)
+        # split at white space: statements are about words, not about stems
+        reviews = [
+            review for review in read_reviews(file) if review.label is not None and review.text.split()
+        ]
+        if not reviews:
+            raise ValueError(f"{file} holds no text with a label")
+        return Corpus.from_sequences([r.text for r in reviews], [r.label for r in reviews])
     except ValueError as error:
         raise ValueError(f"on must be {FILES[kind]} for this statement: {error}") from None
 
 
-def _corpus(file: Path) -> Corpus:
-    """Read labeled texts and split them at white space: statements are about words, not about stems."""
-    labelled = [review for review in read_reviews(file) if review.label is not None and review.text.split()]
-    if not labelled:
-        raise ValueError(f"{file} holds no text with a label")
-    return Corpus.from_sequences([r.text for r in labelled], [r.label for r in labelled])
-
-
 @dataclass(frozen=True)
 class Instance:
-    """A statement, what to test it on, and the verdict that is expected there.
+    """A statement, its data, and the verdict that is expected there.
 
     ``subject`` makes a problem, or the dataset that the statements of its paper take.
 
     >>> from hardmax.papers.checking.instances import instances
-    >>> [(each.name, each.expected) for each in instances(["B-ASM-B"])]
+    >>> [(instance.name, instance.expected) for instance in instances(["B-ASM-B"])]
     [('B-FIG-1a', 'holds'), ('B-FIG-1b', 'fails')]
     """
 
@@ -85,15 +85,14 @@ class Instance:
 
     def run(self) -> Check:
         """Test the statement on this instance."""
-        return check_statement(
-            self.id, self.subject(), reading=self.reading, instance=self.name, **self.options
-        )
+        options = {"reading": self.reading, "instance": self.name, **self.options}
+        return check_statement(self.id, self.subject(), **options)
 
 
 def instances(ids: Iterable[str] | None = None) -> list[Instance]:
     """Return the instances of the given statements, by default of all; a ValueError suggests similar ids."""
     wanted = None if ids is None else [statement_of(id).id for id in ids]
     letters = sorted(PAPERS if wanted is None else {id[0] for id in wanted} & set(PAPERS))
-    asked = [PAPERS[letter] for letter in letters if PAPERS[letter].statements]
-    tables = [import_module(paper.module(paper.instances)).INSTANCES for paper in asked]
-    return [each for table in tables for each in table if wanted is None or each.id in wanted]
+    papers = [PAPERS[letter] for letter in letters if PAPERS[letter].statements]
+    tables = [import_module(paper.module(paper.instances)).INSTANCES for paper in papers]
+    return [row for table in tables for row in table if wanted is None or row.id in wanted]

@@ -28,7 +28,7 @@ def settle_slack(measured: float, again: Callable[[], Any]) -> Settled:
 
     >>> from flint import arb
     >>> from hardmax.papers.checking.proof import settle_slack
-    >>> settle_slack(-1e-17, lambda: arb(1).exp().log() - 1)    # exactly zero: no precision tells
+    >>> settle_slack(-1e-17, lambda: arb(1).exp().log() - 1)    # exactly zero: no precision decides
     (None, None)
     >>> settle_slack(-1e-17, lambda: arb(2) ** -60)
     (8.673617379884035e-19, None)
@@ -100,7 +100,7 @@ def at_precision(bits: int, compute: Callable[[], Any]) -> Any:
 
 
 # Formulas are written once, over arrays of floats or of objects (balls, power series of balls): numpy's
-# arithmetic, `@`, np.exp, np.log and np.sqrt take both. What follows fills the gaps.
+# arithmetic, `@`, np.exp, np.log and np.sqrt take both. The functions below fill the gaps.
 
 
 def balls(numbers: Any) -> np.ndarray:

@@ -1,1 +1,1 @@
-"""The papers' figures: what is computed, what is claimed about it, and how it is drawn."""
+"""The papers' figures: computed numbers, claims about them, and pictures."""

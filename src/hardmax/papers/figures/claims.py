@@ -1,4 +1,4 @@
-"""Claim: one sentence about a figure, the number expected and the number found; and tables of claims."""
+"""Claim: one sentence about a figure, with the expected and the measured number; and tables of claims."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ import numpy as np
 class Claim:
     """A claim about a figure: ``expected`` in words, the ``measured`` value, and whether they agree.
 
-    ``paper`` is the paper's own number or wording where there is one to compare with ours. ``stand_in`` says
-    that the claim is about data that stand in for the paper's, and so is not evidence about those.
+    ``paper`` is the paper's own number or wording where there is one to compare with ours. ``stand_in`` marks
+    a claim about data that replace the paper's, which is not evidence about those.
 
     >>> from hardmax.papers.figures.claims import at_least
     >>> at_least("B-FIG-1a.cos", "cosine to p_mm after 1,000 steps", 0.9998, 0.9997).holds
@@ -68,11 +68,12 @@ def near(
     >>> near("x", "an angle in degrees", 11.974, 11.97, 0.005).expected
     '11.97 ± 0.005'
     """
-    found, wanted = np.broadcast_arrays(np.asarray(measured, dtype=float), np.asarray(expected, dtype=float))
-    holds = bool(found.size and np.all(np.abs(found - wanted) <= tolerance))
-    asked = ", ".join(_number(each) for each in np.ravel(expected))
-    shown = found.item() if found.ndim == 0 else found.tolist()
-    return Claim(id, text, f"{asked} ± {_number(tolerance)}", shown, holds, paper)
+    values, targets = np.broadcast_arrays(
+        np.asarray(measured, dtype=float), np.asarray(expected, dtype=float)
+    )
+    holds = bool(values.size and np.all(np.abs(values - targets) <= tolerance))
+    numbers = ", ".join(map(_number, np.ravel(expected)))
+    return Claim(id, text, f"{numbers} ± {_number(tolerance)}", values.tolist(), holds, paper)
 
 
 def true(id: str, text: str, holds: Any, measured: Any, expected: str, *, paper: str | None = None) -> Claim:
@@ -132,8 +133,8 @@ class Claims:
             return bounded(id, text, measured, _parse(expected[2:]), paper=paper)
         if " ± " in expected:
             numbers, tolerance = expected.split(" ± ")
-            wanted = [_parse(each) for each in numbers.split(", ")]
-            target = wanted[0] if len(wanted) == 1 else np.reshape(wanted, np.shape(measured))
+            targets = list(map(_parse, numbers.split(", ")))
+            target = targets[0] if len(targets) == 1 else np.reshape(targets, np.shape(measured))
             return near(id, text, measured, target, _parse(tolerance), paper=paper)
         limits = re.fullmatch(rf"({_NUMBER}) to ({_NUMBER})", expected)
         if limits:

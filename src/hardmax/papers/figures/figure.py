@@ -110,8 +110,8 @@ class Figure:
     """One figure of a paper, computed: its tables, its claims, and `plot` to draw it.
 
     >>> import hardmax as hm
-    >>> found = hm.figure("B-FIG-1a")
-    >>> found.holds, found.failed
+    >>> figure = hm.figure("B-FIG-1a")
+    >>> figure.holds, figure.failed
     (True, [])
     """
 
@@ -124,8 +124,8 @@ class Figure:
     seconds: float
 
     def __repr__(self) -> str:
-        held = sum(claim.holds is True for claim in self.claims)
-        return f"Figure({self.id}: {held} of {len(self.claims)} claims hold)"
+        count = sum(claim.holds is True for claim in self.claims)
+        return f"Figure({self.id}: {count} of {len(self.claims)} claims hold)"
 
     @property
     def id(self) -> str:
@@ -149,10 +149,8 @@ class Figure:
 
     def _repr_html_(self) -> str:
         claims = [("yes" if c.holds else "NO", c.text, c.expected, shown(c.measured)) for c in self.claims]
-        title = f"{self.id} {self.title}"
-        return notebook.image(self.plot()) + notebook.table(
-            title, ["holds", "claim", "expected", "measured"], claims
-        )
+        columns = ["holds", "claim", "expected", "measured"]
+        return notebook.image(self.plot()) + notebook.table(f"{self.id} {self.title}", columns, claims)
 
     def plot(self) -> Canvas:
         """Draw the figure in the project's style and return the matplotlib figure."""
@@ -184,9 +182,11 @@ def recipe(
     def enter(compute: Callable[[Setting], Findings]) -> Callable[[Setting], Findings]:
         @wraps(compute)
         def judged(setting: Setting) -> Findings:
-            found = compute(setting)
-            measured = found.claims
-            return found if isinstance(measured, tuple) else replace(found, claims=table.judge(measured))
+            findings = compute(setting)
+            measured = findings.claims
+            return (
+                findings if isinstance(measured, tuple) else replace(findings, claims=table.judge(measured))
+            )
 
         RECIPES.enter(id, Recipe(id, title, judged, draw, size, errata, reduced))
         return judged
@@ -202,29 +202,29 @@ def recipes() -> dict[str, Recipe]:
 def recipes_of(ids: Iterable[str] | None = None, paper: str | None = None) -> list[Recipe]:
     """Return the figures of some ids (by default all) and of a paper; a ValueError suggests similar ids."""
     table = recipes() if ids is None else RECIPES
-    wanted = list(recipes()) if ids is None else list(dict.fromkeys([ids] if isinstance(ids, str) else ids))
-    found = [each for each in (table[id] for id in wanted) if paper is None or each.paper == paper]
-    if not wanted:
+    names = list(recipes()) if ids is None else list(dict.fromkeys([ids] if isinstance(ids, str) else ids))
+    chosen = [table[id] for id in names if paper is None or table[id].paper == paper]
+    if not names:
         raise ValueError("ids must name at least one figure, got none; leave it out for all of them")
-    if not found:
-        papers = dict.fromkeys(each.paper for each in recipes().values())
-        among = f", which has none of {', '.join(wanted)}" if paper in papers else ""
+    if not chosen:
+        papers = dict.fromkeys(recipe.paper for recipe in recipes().values())
+        among = f", which has none of {', '.join(names)}" if paper in papers else ""
         raise ValueError(f"paper must be one of {', '.join(papers)}, got {paper}{among}")
-    return found
+    return chosen
 
 
 @check_arguments
 def figure(
     id: str, *, scale: Scale = "quick", data: str | Path | None = None, logits: Logits = "printed"
 ) -> Figure:
-    """Compute a figure of the papers: its numbers, its claims, and a picture when asked for one.
+    """Compute a figure of the papers: its numbers and its claims, with a method that draws it.
 
     ``scale="paper"`` takes the paper's sizes. ``data`` is a folder of real data for the figures that use it,
     ``logits`` is as in `Setting`.
 
     >>> import hardmax as hm
-    >>> found = hm.figure("B-FIG-1b")
-    >>> [claim.text for claim in found.failed]
+    >>> figure = hm.figure("B-FIG-1b")
+    >>> [claim.text for claim in figure.failed]
     []
     """
     folder = None if data is None else Path(data)
@@ -236,11 +236,12 @@ def make(recipe: Recipe, setting: Setting) -> Figure:
     if setting.scale == "day" and not recipe.reduced:
         setting = replace(setting, scale="paper")
     start = time.perf_counter()
-    found = recipe.compute(setting)
+    findings = recipe.compute(setting)
     seconds = time.perf_counter() - start
-    for name, table in found.tables.items():
+    for name, table in findings.tables.items():
         lengths: set[Any] = {len(column) for column in table.values()}
         if len(lengths) != 1:
             raise AssertionError(f"{recipe.id}: columns of {name} have lengths {sorted(lengths)}")
-    assert isinstance(found.claims, tuple)
-    return Figure(recipe, setting.scale, found.tables, found.claims, found.notes, found.seed, seconds)
+    assert isinstance(findings.claims, tuple)
+    parts = (findings.tables, findings.claims, findings.notes, findings.seed)
+    return Figure(recipe, setting.scale, *parts, seconds)

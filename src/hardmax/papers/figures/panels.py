@@ -1,4 +1,4 @@
-"""What pictures share: names of axes, lines of a table, and a legend made of colored words."""
+"""The common parts of pictures: names of axes, lines of a table, and a legend made of colored words."""
 
 from __future__ import annotations
 

@@ -33,18 +33,20 @@ Kinds = Mapping[str, tuple[type, ...] | list[tuple[type, ...]]]
 
 def read_records(folder: Path) -> list[Record]:
     """Read the records in a folder, by name; other files are left alone."""
-    found = []
+    records = []
     for path in sorted(folder.glob("*-FIG-*.json")):
         if not path.is_file() or path.is_symlink():
             continue
         try:
             stored = parse_json(read_bytes(path, LARGEST).decode())
             if isinstance(stored, dict) and stored.pop("schema", None) == SCHEMA:
-                found.append(_record(stored, path.stem))
+                records.append(_record(stored, path.stem))
         except (NotJson, UnicodeDecodeError, TypeError, KeyError, _Wrong) as error:
-            what = f"its {error.args[0]} is not what a figure writes" if isinstance(error, _Wrong) else error
-            raise ValueError(f"{path} is not a valid record of a figure ({what}); delete it") from None
-    return found
+            reason = (
+                f"its {error.args[0]} is not what a figure writes" if isinstance(error, _Wrong) else error
+            )
+            raise ValueError(f"{path} is not a valid record of a figure ({reason}); delete it") from None
+    return records
 
 
 class _Wrong(Exception):
@@ -75,17 +77,17 @@ def _record(stored: dict[str, Any], name: str) -> Record:
     _check(stored, _RECORD)
     _require("id", stored["id"] == name and re.fullmatch(r"[A-Z]-FIG-[\w-]+", name) is not None)
     # files are names in this folder, and of this figure
-    own = re.compile(rf"{re.escape(name)}\.[\w. -]+")
-    _require("files", all(own.fullmatch(file) for file in stored["files"]))
+    pattern = re.compile(rf"{re.escape(name)}\.[\w. -]+")
+    _require("files", all(pattern.fullmatch(file) for file in stored["files"]))
     _require("size", len(stored["size"]) == 2 and all(0 < x < LARGEST_NUMBER for x in stored["size"]))
     _require("seconds", abs(stored["seconds"]) < LARGEST_NUMBER)
-    claims = [{"stand_in": False, **claim} for claim in stored["claims"]]  # older records do not say
+    claims = [{"stand_in": False, **claim} for claim in stored["claims"]]  # older records lack it
     for claim in claims:
         _check(claim, _CLAIM, "claims.")
         _require("claims.measured", _depth(claim["measured"]) <= DEEPEST)
     run = stored["run"]
     _check(run, _RUN, "run.")
-    _require("run.versions", all(isinstance(each, str) for each in run["versions"].values()))
+    _require("run.versions", all(isinstance(number, str) for number in run["versions"].values()))
     fields = {key: tuple(stored[key]) for key in ("notes", "errata", "files", "size")}
     records = tuple(ClaimRecord(**claim) for claim in claims)
     return Record(**{**stored, **fields, "claims": records, "run": FigureRun(**run)})
@@ -104,13 +106,12 @@ def _require(name: str, holds: bool) -> None:
 
 def _depth(value: Any) -> int:
     """Return how deep lists and objects are nested, without recursion."""
-    deepest, left = 0, [(value, 0)]
-    while left:
-        each, depth = left.pop()
-        deepest = max(deepest, depth)
-        inside = each.values() if isinstance(each, dict) else each if isinstance(each, list) else ()
-        left += [(item, depth + 1) for item in inside]
-    return deepest
+    depth, level = -1, [value]
+    while level:
+        depth += 1
+        parents = [x.values() if isinstance(x, dict) else x for x in level if isinstance(x, dict | list)]
+        level = [item for items in parents for item in items]
+    return depth
 
 
 SCHEMA = "hardmax.figure/1"
@@ -138,9 +139,9 @@ class FigureRun:
 
 @dataclass(frozen=True)
 class ClaimRecord:
-    """A claim with what was measured as JSON can hold it.
+    """A claim with its measured value as JSON can hold it.
 
-    ``status`` is "measured", or says what was found where that is not a finite number.
+    ``status`` is "measured", or the value in words where it is not a finite number.
     """
 
     id: str
@@ -168,55 +169,43 @@ class ClaimRecord:
         return shown(self.measured, digits=6 if self.holds else 10)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Record:
-    """One figure that was made: its claims and the notes on it, or why it could not be made.
+    """One figure that was made: its claims and the notes on it, or the reason why it could not be made.
 
     ``files`` are names in the record's folder. ``error`` is None, or a sentence; then there are no files and
-    no claims, and ``trace`` says where in the program it happened, unless the error explains itself.
+    no claims, and ``trace`` names the place in the program, unless the error explains itself.
     """
 
     id: str
     title: str
     size: tuple[float, float]
     scale: Scale
-    claims: tuple[ClaimRecord, ...]
-    notes: tuple[str, ...]
+    claims: tuple[ClaimRecord, ...] = ()
+    notes: tuple[str, ...] = ()
     errata: tuple[str, ...]
-    seed: int | None
+    seed: int | None = None
     seconds: float
-    files: tuple[str, ...]
-    error: str | None
-    trace: str | None
+    files: tuple[str, ...] = ()
+    error: str | None = None
+    trace: str | None = None
     run: FigureRun
 
     @classmethod
-    def of(cls, figure: Figure, files: list[Path], seconds: float, run: FigureRun) -> Record:
-        """Return the record of a figure whose files have been written."""
-        made = {
-            "claims": tuple(map(ClaimRecord.of, figure.claims)),
-            "notes": figure.notes,
-            "seed": figure.seed,
-            "files": tuple(path.name for path in files),
-        }
-        return cls._of(figure.recipe, figure.scale, seconds, run, **made)
-
-    @classmethod
-    def broken(cls, recipe: Recipe, scale: Scale, error: Exception, seconds: float, run: FigureRun) -> Record:
-        """Return the record of a figure that could not be made."""
-        # a ValueError or a missing file says itself what to do; anything else is a bug, which needs its trace
-        own = isinstance(error, ValueError | OSError)
-        sentence = " ".join(str(error).split())
-        if own:
-            return cls._of(recipe, scale, seconds, run, error=sentence)
-        trace = "".join(traceback.format_exception(error))
-        return cls._of(recipe, scale, seconds, run, error=f"{type(error).__name__}: {sentence}", trace=trace)
-
-    @classmethod
-    def _of(cls, recipe: Recipe, scale: Scale, seconds: float, run: FigureRun, **made: Any) -> Record:
-        nothing = {"claims": (), "notes": (), "seed": None, "files": (), "error": None, "trace": None}
-        about = {"id": recipe.id, "title": recipe.title, "size": recipe.size, "errata": recipe.errata}
-        return cls(**{**about, "scale": scale, "seconds": seconds, "run": run, **nothing, **made})
+    def of(cls, recipe: Recipe, result: tuple[Figure, list[Path]] | Exception, **about: Any) -> Record:
+        """Return the record of a figure with its written files, or of the error that prevented it."""
+        about |= {"id": recipe.id, "title": recipe.title, "size": recipe.size, "errata": recipe.errata}
+        if not isinstance(result, Exception):
+            figure, files = result
+            claims = tuple(map(ClaimRecord.of, figure.claims))
+            names = tuple(path.name for path in files)
+            return cls(claims=claims, notes=figure.notes, seed=figure.seed, files=names, **about)
+        sentence = " ".join(str(result).split())
+        # a ValueError or a missing file states the remedy; anything else is a bug, which needs its trace
+        if isinstance(result, ValueError | OSError):
+            return cls(error=sentence, **about)
+        trace = "".join(traceback.format_exception(result))
+        return cls(error=f"{type(result).__name__}: {sentence}", trace=trace, **about)
 
     @property
     def failed(self) -> list[ClaimRecord]:
@@ -262,12 +251,12 @@ def summary(claims: Sequence[ClaimRecord]) -> str:
     >>> summary([ClaimRecord.of(claim) for claim in claims])
     "1 of 1 claims hold on the papers' own data, 0 of 1 on stand-ins"
     """
-    own, stand_ins = (Counts.of(claims, stand_in=there) for there in (False, True))
+    real, stand_ins = (Counts.of(claims, stand_in=stand_in) for stand_in in (False, True))
     if not stand_ins.claims:
-        return f"{own} claims hold"
-    if not own.claims:
+        return f"{real} claims hold"
+    if not real.claims:
         return f"{stand_ins} claims hold, all on stand-ins"
-    return f"{own} claims hold on the papers' own data, {stand_ins} on stand-ins"
+    return f"{real} claims hold on the papers' own data, {stand_ins} on stand-ins"
 
 
 def tally(records: Sequence[Record]) -> str:

@@ -24,17 +24,8 @@ import numpy as np
 from hardmax._lib.archive import read_arrays, write_arrays
 from hardmax._lib.files import refusal, whole, whole_text
 from hardmax._lib.style import style
-from hardmax.papers.figures.figure import (
-    Figure,
-    FigureProgress,
-    Logits,
-    Recipe,
-    Scale,
-    Setting,
-    make,
-    recipes,
-    recipes_of,
-)
+from hardmax.papers.figures import figure as figures
+from hardmax.papers.figures.figure import Figure, FigureProgress, Logits, Recipe, Scale, Setting
 from hardmax.papers.figures.record import ClaimRecord, FigureRun, Record, count, read_records, summary, tally
 from hardmax.papers.registry import ERRATA, PAPERS
 
@@ -49,7 +40,7 @@ PIXELS = 120  # of the page for an inch of the picture
 
 def write_report(folder: Path) -> Path:
     """Write index.html for the figures recorded in a folder and return its path."""
-    order = {id: place for place, id in enumerate(recipes())}
+    order = {id: place for place, id in enumerate(figures.recipes())}
     records = sorted(read_records(folder), key=lambda record: order.get(record.id, len(order)))
     pictures = {record.id: folder / f"{record.id}.svg" for record in records if record.error is None}
     path = folder / "index.html"
@@ -92,7 +83,7 @@ def page(records: list[Record], pictures: Mapping[str, Path]) -> str:
 def _header(records: list[Record]) -> str:
     good = all(record.holds for record in records)
     seconds = sum(record.seconds for record in records)
-    held = _tag("b", f"{_mark(good)} {escape(tally(records))}", class_=_tone(good))
+    total = _tag("b", f"{_mark(good)} {escape(tally(records))}", class_=_tone(good))
     about = (
         f"{count(len(records), 'figure')}, made in {_time(seconds)}. Each is next to what is claimed "
         "about it: what is expected, what was measured, and the paper’s own number where it prints one."
@@ -101,7 +92,7 @@ def _header(records: list[Record]) -> str:
         "header",
         _tag("p", "hardmax", class_="brand"),
         _tag("h1", "The papers’ figures, reproduced"),
-        _tag("p", held, class_="tally"),
+        _tag("p", total, class_="tally"),
         _tag("p", about, class_="about"),
         _failures(records),
     )
@@ -141,23 +132,19 @@ def _section(record: Record, picture: Path | None) -> str:
         place = "beside" if record.size[0] < WIDE else "beside wide"
         parts = (_picture(record, picture), _claims(record.claims), _after(record))
         body = _tag("div", *parts, class_=place)
-    name = _tag("span", escape(record.id), class_="name")
-    return _tag(
-        "section",
-        _tag("h2", f"{name} {_prose(record.title)}"),
-        _tag("p", _facts(record), class_="facts"),
-        body,
-        class_="figure" if record.holds else "figure fails",
-        id=record.id,
-    )
-
-
-def _facts(record: Record) -> str:
     facts = [f"scale {escape(record.scale)}", _time(record.seconds)]
     if record.error is None:
         seed = "no chance involved" if record.seed is None else f"seed {escape(str(record.seed))}"
         facts = [escape(summary(record.claims)), seed, *facts]
-    return " · ".join(facts)
+    name = _tag("span", escape(record.id), class_="name")
+    return _tag(
+        "section",
+        _tag("h2", f"{name} {_prose(record.title)}"),
+        _tag("p", " · ".join(facts), class_="facts"),
+        body,
+        class_="figure" if record.holds else "figure fails",
+        id=record.id,
+    )
 
 
 def _picture(record: Record, picture: Path) -> str:
@@ -181,12 +168,12 @@ def _claims(claims: Iterable[ClaimRecord]) -> str:
     rows = []
     for claim in claims:
         values = (claim.expected, claim.found, claim.paper or "")
-        what = _prose(claim.text) + _tag("code", escape(claim.id), class_="claim-id")
+        text = _prose(claim.text) + _tag("code", escape(claim.id), class_="claim-id")
         verdict = "✓ holds" if claim.holds else "✗ fails"
         rows.append(
             _tag(
                 "tr",
-                _tag("th", what, scope="row", role="rowheader"),
+                _tag("th", text, scope="row", role="rowheader"),
                 *(_cell(name, value, "number") for name, value in zip(columns, values, strict=False)),
                 _cell("verdict", verdict, f"verdict {_tone(claim.holds)}"),
                 role="row",
@@ -203,11 +190,12 @@ def _cell(column: str, value: str, kind: str) -> str:
 
 
 def _error(record: Record) -> str:
-    said = _tag("strong", "✗ This figure could not be made.") + escape(record.error or "")
+    text = _tag("strong", "✗ This figure could not be made.") + escape(record.error or "")
+    paragraph = _tag("p", text, class_="error")
     if record.trace is None:
-        return _tag("p", said, class_="error")
+        return paragraph
     trace = f"<pre><code>{escape(record.trace)}</code></pre>"
-    return _tag("p", said, class_="error") + _tag("details", "<summary>Where it happened</summary>", trace)
+    return paragraph + _tag("details", "<summary>Where it happened</summary>", trace)
 
 
 def _after(record: Record) -> str:
@@ -234,20 +222,18 @@ def _errata(records: list[Record]) -> str:
 
 
 def _runs(records: list[Record]) -> str:
-    runs: list[tuple[FigureRun, list[str]]] = []
+    runs: list[FigureRun] = []
     for record in records:
-        made = next((ids for run, ids in runs if run == record.run), None)
-        if made is None:
-            runs.append((record.run, made := []))
-        made.append(record.id)
+        if record.run not in runs:
+            runs.append(record.run)
     parts = []
-    for run, ids in runs:
+    for run in runs:
         facts = {
             "Command": f"<code>{escape(run.command)}</code>",
             "Started": escape(run.started),
             "Versions": escape(", ".join(f"{name} {number}" for name, number in run.versions.items())),
             "System": escape(run.system),
-            "Figures": escape(", ".join(ids)),
+            "Figures": escape(", ".join(record.id for record in records if record.run == run)),
         }
         parts.append(_tag("dl", *(_tag("dt", name) + _tag("dd", fact) for name, fact in facts.items())))
     return _tag("section", _tag("h2", "How this page was made"), *parts, class_="runs")
@@ -317,10 +303,36 @@ def save(figure: Figure, folder: str | Path) -> list[Path]:
     >>> names[-2:]
     ['B-FIG-1a.svg', 'B-FIG-1a.png']
     """
-    folder = Path(folder)
-    folder.mkdir(parents=True, exist_ok=True)
+    import matplotlib
+
+    Path(folder).mkdir(parents=True, exist_ok=True)
+    paths: list[Path] = []
+
+    def path_of(ending: str) -> Path:
+        paths.append(Path(folder) / f"{figure.id}.{ending}")
+        return paths[-1]
+
     # numbers first: a picture that cannot be drawn leaves them behind
-    return [_save_npz(figure, folder), *_save_csv(figure, folder), *_save_pictures(figure, folder)]
+    columns = {
+        f"{name}/{column}": np.asarray(values)
+        for name, table in figure.tables.items()
+        for column, values in table.items()
+    }
+    write_arrays(path_of("npz"), columns, packed=True)
+    for name, table in figure.tables.items():
+        with whole_text(path_of(f"{name}.csv")) as file:
+            writer = csv.writer(file, lineterminator="\n")
+            writer.writerow(table)
+            # the csv module writes a Python float with all its digits
+            writer.writerows(zip(*(np.asarray(column).tolist() for column in table.values()), strict=True))
+    canvas = figure.plot()
+    with style():
+        # names inside the SVG would be drawn at random and the date stamped
+        matplotlib.rcParams["svg.hashsalt"] = figure.id
+        for ending, metadata in (("svg", {"Date": None}), ("png", {"Software": None})):
+            with whole(path_of(ending)) as picture:
+                canvas.savefig(picture, format=ending, metadata=metadata)
+    return paths
 
 
 def load_tables(path: str | Path) -> Tables:
@@ -329,10 +341,10 @@ def load_tables(path: str | Path) -> Tables:
     >>> import tempfile
     >>> import hardmax as hm
     >>> from hardmax.papers.figures.reproduce import load_tables, save
-    >>> found = hm.figure("B-FIG-1a")
+    >>> figure = hm.figure("B-FIG-1a")
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     tables = load_tables(save(found, folder)[0])
-    >>> list(tables) == list(found.tables)
+    ...     tables = load_tables(save(figure, folder)[0])
+    >>> list(tables) == list(figure.tables)
     True
     """
     tables: dict[str, dict[str, np.ndarray]] = {}
@@ -340,42 +352,6 @@ def load_tables(path: str | Path) -> Tables:
         table, _, column = name.partition("/")
         tables.setdefault(table, {})[column] = values
     return tables
-
-
-def _save_npz(figure: Figure, folder: Path) -> Path:
-    path = folder / f"{figure.id}.npz"
-    columns = {
-        f"{name}/{column}": np.asarray(values)
-        for name, table in figure.tables.items()
-        for column, values in table.items()
-    }
-    write_arrays(path, columns, packed=True)
-    return path
-
-
-def _save_csv(figure: Figure, folder: Path) -> Iterable[Path]:
-    for name, table in figure.tables.items():
-        path = folder / f"{figure.id}.{name}.csv"
-        with whole_text(path) as file:
-            writer = csv.writer(file, lineterminator="\n")
-            writer.writerow(table)
-            # the csv module writes a Python float with all its digits
-            writer.writerows(zip(*(np.asarray(column).tolist() for column in table.values()), strict=True))
-        yield path
-
-
-def _save_pictures(figure: Figure, folder: Path) -> Iterable[Path]:
-    import matplotlib
-
-    canvas = figure.plot()
-    with style():
-        # names inside the SVG are drawn at random and the date is stamped unless told otherwise
-        matplotlib.rcParams["svg.hashsalt"] = figure.id
-        for ending, metadata in (("svg", {"Date": None}), ("png", {"Software": None})):
-            path = folder / f"{figure.id}.{ending}"
-            with whole(path) as file:
-                canvas.savefig(file, format=ending, metadata=metadata)
-            yield path
 
 
 class FigureJob:
@@ -407,11 +383,13 @@ class FigureJob:
         start = time.perf_counter()
         setting = self.setting if progress is None else replace(self.setting, progress=progress)
         try:
-            figure = make(recipe, setting)
-            files = save(figure, self.out)
-            record = Record.of(figure, files, time.perf_counter() - start, self.run)
+            figure = figures.make(recipe, setting)
+            result: tuple[Figure, list[Path]] | Exception = (figure, save(figure, self.out))
+            scale = figure.scale
         except Exception as error:  # one figure's bug must not cost the reader the others
-            record = Record.broken(recipe, self.setting.scale, error, time.perf_counter() - start, self.run)
+            result, scale = error, self.setting.scale
+        seconds = time.perf_counter() - start
+        record = Record.of(recipe, result, scale=scale, seconds=seconds, run=self.run)
         record.write(self.out)
         self.done.append(record)
         return record
@@ -424,9 +402,9 @@ class FigureJob:
         """Return the command line that makes these figures."""
         papers = {recipe.paper for recipe in recipes}
         which = [recipe.id for recipe in recipes]
-        if recipes == recipes_of():
+        if recipes == figures.recipes_of():
             which = []
-        elif len(papers) == 1 and recipes == recipes_of(paper=recipes[0].paper):
+        elif len(papers) == 1 and recipes == figures.recipes_of(paper=recipes[0].paper):
             which = ["--paper", *papers]
         setting = self.setting
         data = [] if setting.data is None else ["--data", str(setting.data)]

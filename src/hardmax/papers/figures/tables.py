@@ -1,4 +1,4 @@
-"""Tables: named columns of equal length, which is what a CSV file holds and all a picture is drawn from."""
+"""Tables: named columns of equal length, as in a CSV file; pictures are drawn from them alone."""
 
 from __future__ import annotations
 

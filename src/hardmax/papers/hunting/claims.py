@@ -126,7 +126,7 @@ def claim_of(
     space: str | None = None,
     loss: str | None = None,
 ) -> HuntedClaim:
-    """Return a claim by an id, a file and name, an expression or a function, on problems of any or of one loss.
+    """Return a claim by an id, a file and name, an expression or a function, on problems of any loss or one.
 
     >>> from hardmax.papers.hunting.claims import claim_of
     >>> claim_of("margin <= 2").stated.kind, claim_of("B-THM-3").is_paper

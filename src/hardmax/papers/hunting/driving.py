@@ -86,7 +86,7 @@ def look_again(claim: HuntedClaim, candidate: Candidate, judged: Judgement) -> S
     rng = np.random.default_rng(0)
     with serial_blas():
         others = [claim.judge(candidate.shuffled(rng)) for _ in range(LOOKS)]
-    word = judged.word
+    word: str = judged.word
     if any(other.word in ("not applicable", "doubtful", "refused") for other in others):
         word = "doubtful"
     if word in ("doubtful", "refuted"):

@@ -177,18 +177,18 @@ class Expression:
     """
 
     claim: Relation
-    given: Relation | None
+    condition: Relation | None
 
     def __call__(self, problem: Problem) -> Outcome:
         """Test the conjecture on a problem."""
         measurements = Measurements(problem)
         hypotheses: tuple[Hypothesis, ...] = ()
-        if self.given is not None:
-            room = self.given.room(measurements)
-            holds = None if math.isnan(room) else room >= 0 if self.given.closed else room > 0
-            if holds and room < 1e-9 and self.given.names - COUNTS:
+        if self.condition is not None:
+            room = self.condition.room(measurements)
+            holds = None if math.isnan(room) else room >= 0 if self.condition.closed else room > 0
+            if holds and room < 1e-9 and self.condition.names - COUNTS:
                 holds = None  # within rounding of the bound
-            hypotheses = (Hypothesis(self.given.text, holds, room),)
+            hypotheses = (Hypothesis(self.condition.text, holds, room),)
             if not holds:
                 return Outcome(hypotheses)
         slack = self.claim.room(measurements)
@@ -199,15 +199,15 @@ class Expression:
         if not fails:
             return Outcome(hypotheses, slack, measured)
         # once more in balls, where all measurements have enclosures
-        given, proof = self.given, None
+        condition, proof = self.condition, None
 
         def is_refuted() -> bool:
-            applies = given is None or given.decide(measurements)
+            applies = condition is None or condition.decide(measurements)
             return bool(applies and self.claim.decide(measurements) is False)
 
         for bits in (128, 512):
             if proof is None and at_precision(bits, is_refuted):
-                names = self.claim.names | (given.names if given else frozenset())
+                names = self.claim.names | (condition.names if condition else frozenset())
                 proof = PROOF if "selection" in names else f"fractions and ball arithmetic, {bits} bits"
         return Outcome(hypotheses, slack or -math.ulp(0.0), measured, proof=proof)
 
@@ -216,8 +216,8 @@ def parse(text: str) -> Expression:
     """Parse a line as a conjecture; a ValueError lists what one may contain."""
     if len(text) > LONGEST:
         raise ValueError(f"a conjecture must be one line of at most {LONGEST} characters, got {len(text)}")
-    claim, given, condition = text.partition(" given ")
-    return Expression(_compare(claim), _compare(condition) if given else None)
+    claim, word, condition = text.partition(" given ")
+    return Expression(_compare(claim), _compare(condition) if word else None)
 
 
 def _compare(text: str) -> Relation:

@@ -259,7 +259,9 @@ class ProblemCandidate:
         options |= {name: np.array(options[name], dtype=float) for name in VECTORS if name in options}
         if "selection" in options:
             options["selection"] = tuple(options["selection"])
-        arrays = {k: np.array(parts[k]) for k in ("queries", "labels", "head") if parts.get(k) is not None}
+        arrays: dict[str, Any] = {
+            k: np.array(parts[k]) for k in ("queries", "labels", "head") if parts.get(k) is not None
+        }
         if scores is not None:
             arrays["scores"] = tuple(np.array(part, dtype=float) for part in scores)
         return cls(tokens, loss=parts["loss"], options=options, **arrays)

@@ -72,9 +72,9 @@ class Space:
             return self
         if self.family != "problem":
             raise ValueError(f"loss must be left out for claims about {self.kind}, got {loss!r}")
-        known = ("log",) if self.kind == "labels" else DRAWN_LOSSES
-        if loss not in known:
-            raise ValueError(f"loss must be {' or '.join(known)} for this claim, got {loss!r}")
+        losses = ("log",) if self.kind == "labels" else DRAWN_LOSSES
+        if loss not in losses:
+            raise ValueError(f"loss must be {' or '.join(losses)} for this claim, got {loss!r}")
         return replace(self, loss=loss)
 
 
@@ -110,11 +110,11 @@ def space_of(stated: Statement, ranges: str | None = None) -> Space:
     if not stated.data and ("Sentences" in name or "Subject" in name):
         kind = "sentences"
     required = (p.name for p in others if p.default is p.empty and p.kind is p.KEYWORD_ONLY)
-    drawn = stated.draws or tuple(required)
-    if unknown := [name for name in drawn if name not in OPTIONS]:
+    options = stated.draws or tuple(required)
+    if unknown := [name for name in options if name not in OPTIONS]:
         raise ValueError(f"a conjecture may ask for {', '.join(OPTIONS)} besides its data, got {unknown[0]}")
     family = kind if kind in RANGES else "problem"
-    return Space(kind, read_ranges(ranges, family), drawn, tuple(stated.hunt.items()))
+    return Space(kind, read_ranges(ranges, family), options, tuple(stated.hunt.items()))
 
 
 def read_ranges(text: str | None, family: str) -> Ranges:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from itertools import zip_longest
 from typing import Any, ClassVar
 
 import numpy as np
@@ -61,16 +60,16 @@ class WordsCandidate:
 
     def with_rows(self, rows: Any, labels: Any = None) -> WordsCandidate:
         """Return the candidate with other rows, words numbered in order of appearance."""
-        words = dict.fromkeys(x for row in rows for x in row)
-        order = {x: k for k, x in enumerate(words)}
+        order = {x: k for k, x in enumerate(dict.fromkeys(x for row in rows for x in row))}
         options = dict(self.options)
         if VALUES in options:
             old = options[VALUES]
             options[VALUES] = np.array([old[x] if x < len(old) else 0.0 for x in order])
         if "selection" in options:
-            pairs = zip_longest(options["selection"][: len(rows)], rows, fillvalue=())
+            chosen = [*map(set, options["selection"]), *[set()] * len(rows)]
             options["selection"] = [
-                sorted({order[x] for x in {*chosen} & {*row}} or {order[row[0]]}) for chosen, row in pairs
+                sorted({order[x] for x in words & set(row)} or {order[row[0]]})
+                for words, row in zip(chosen, rows, strict=False)
             ]
         new = tuple(tuple(order[x] for x in row) for row in rows)
         return replace(self, rows=new, labels=self.labels if labels is None else labels, options=options)

@@ -34,12 +34,12 @@ _EPOCHS = re.compile(r"-\d+-epochs")
 
 
 class Finding(NamedTuple):
-    """The finding of a piece of evidence; ``made`` is the version and the day."""
+    """The finding of a piece of evidence; ``origin`` is the version and the day."""
 
     status: Status
     text: str
     differs: str
-    made: tuple[str, str]
+    origin: tuple[str, str]
 
 
 class Evidence:
@@ -143,10 +143,10 @@ class FigureEvidence(ClaimEvidence):
         if figure is None:
             return None
         claims = figure["claims"].values()
-        stand_in, held = all(c["stand_in"] for c in claims), [c["holds"] for c in claims]
-        words = f"{self.id}: {sum(held)} of {len(claims)} claims at {figure['scale']} scale"
+        stand_in, verdicts = all(c["stand_in"] for c in claims), [c["holds"] for c in claims]
+        words = f"{self.id}: {sum(verdicts)} of {len(claims)} claims at {figure['scale']} scale"
         words += ", all on stand-ins" if stand_in else ""
-        return self._judged(stored, figure, all(held), stand_in, words)
+        return self._judged(stored, figure, all(verdicts), stand_in, words)
 
 
 @dataclass(frozen=True)

@@ -49,7 +49,7 @@ class LedgerItem:
         changes = [self.differs, *(finding.differs for finding in findings), self.comments]
         result = None
         if findings:
-            version, date = max((finding.made for finding in findings), key=lambda made: made[1])
+            version, date = max((finding.origin for finding in findings), key=lambda origin: origin[1])
             missing = len(pieces) - len(findings)
             words = [finding.text for finding in findings] + ([f"{missing} more not run"] if missing else [])
             result = StoredResult("; ".join(words), version, date)

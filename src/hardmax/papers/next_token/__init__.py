@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hardmax.papers.paper import Entry, Paper, located
 
-# What is wrong in the paper, or new here, in a sentence each; docs/research/errata.md tells it in full.
+# The errors of the paper, in a sentence each; docs/research/errata.md has them in full.
 ERRATA = {
     "C-ERR-01": "The collocation is not shown to be injective, and it must be.",
     "C-ERR-02": "Assumption 1 does not ask that a sentence reaches its next token, and it must.",
@@ -30,7 +30,7 @@ ERRATA = {
     "C-ERR-20": "Which token of an unseen sentence is optimal is ambiguous as printed.",
 }
 
-# Printed statements that are known to be false and can fail on finite data: what a hunter has to find.
+# Printed statements that are known to be false and can fail on finite data: the targets of hunts.
 CATALOGUE = (
     Entry("C-ERR-02", "C-ERR-02", "under Assumption 1 every sentence reaches its next token", (3, 7, 3)),
     Entry("C-ERR-04", "C-ERR-04", "a non-comparable token never stands with its query", (2, 5, 2)),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hardmax.papers.paper import Entry, Paper, located
 
-# What is wrong in the paper, or new here, in a sentence each; docs/research/errata.md tells it in full.
+# The errors of the paper, in a sentence each; docs/research/errata.md has them in full.
 ERRATA = {
     "A-ERR-1": "The printed sizes of the synthetic vocabulary give 1538 tokens, not 2048; 4 + 2^k does.",
     "A-ERR-2": "The third case of equation (34) needs delta-tilde, or the probabilities do not add up.",
@@ -26,7 +26,7 @@ ERRATA = {
     "A-ERR-17": "The proof of Lemma 14 has a square too many and a wrong reference; both are harmless.",
 }
 
-# Printed statements that are known to be false and can fail on finite data: what a hunter has to find.
+# Printed statements that are known to be false and can fail on finite data: the targets of hunts.
 CATALOGUE = (
     Entry("A-ERR-5", "A-ERR-5", "the important pattern has the shortest solution", (2, 4, 3)),
     Entry("A-LEM-3", "A-ERR-7", "all constraints are tight: p_hat = M^+ 1", (2, 4, 3)),

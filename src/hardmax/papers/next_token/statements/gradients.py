@@ -46,7 +46,6 @@ def slope(model: TableModel, W: Floats) -> float:
     "Lemma 4: the projection of the stage-2 gradient",
     "If all margins of W_ov are Delta and its wrong logits equal, <grad L, W'> is Delta times the sum over "
     "sentences of T_y - 1 on the deciding tokens and T_n(x) on the others, each with its centred attention.",
-    kind="finite",
     errata=("C-ERR-19",),
 )
 def projected_gradient(
@@ -94,7 +93,6 @@ def log_odds(pairs: Pairs, a: Floats) -> Floats:
     "Under Assumptions 1 to 3, from zero: the mass on the deciding token of every sentence never falls, is "
     "at least 1/L_max, and from the first step on exceeds that of every other token, so that every training "
     "sentence is then continued correctly; each step raises optimal and lowers non-optimal entries.",
-    kind="finite",
     errata=("C-ERR-14",),
 )
 def attention_grows(data: Subject, *, steps: int = 200, rate: float | None = None) -> Outcome:
@@ -129,7 +127,6 @@ def attention_grows(data: Subject, *, steps: int = 200, rate: float | None = Non
     "Lemma 6: the norm of W_kq grows linearly",
     "Under Assumptions 1 to 3, from zero: -<grad L, W_kq*> >= |grad L|/sqrt 2 at every step, so that "
     "t eta >= |W_kq| >= t eta/(sqrt 2 |W_kq*|); the paper prints 2 L_max for sqrt 2, and 2 in Theorem 1.",
-    kind="finite",
     errata=("C-ERR-10", "C-ERR-15"),
 )
 def norm_of_kq(data: Subject, *, steps: int = 900, rate: float | None = None) -> Outcome:

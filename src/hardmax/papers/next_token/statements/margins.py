@@ -100,7 +100,6 @@ def square(column: Mapping[Any, Fraction]) -> Fraction:
     "Proposition 2: the columns of W_kq*",
     "For injective n, W_kq* is m/(m+1) at the optimal token of a query, -1/(m+1) at its m non-optimal ones "
     "and 0 elsewhere; the paper's proof claims m/(k+m) and -k/(k+m) for any number k of optimal tokens.",
-    kind="finite",
     errata=("C-ERR-01", "C-ERR-05"),
 )
 def printed_columns(data: Subject | Graphs) -> Outcome:
@@ -141,7 +140,6 @@ def printed_columns(data: Subject | Graphs) -> Outcome:
     "Without confused tokens, a column of W_kq* is made of blocks, each with Proposition 2's values for its "
     "own numbers of optimal and non-optimal tokens: the set of optimal tokens with the fewest neighbors per "
     "token first, the largest such, then the rest.",
-    kind="finite",
     label="derived",
     errata=("C-ERR-05",),
 )
@@ -199,7 +197,6 @@ def prefixes(sentences: list[list[int]]) -> set[tuple[int, ...]]:
     "tokens of a sentence are s, n(s), n(n(s)), ...; every query with a non-constant sentence has exactly "
     "one optimal token, which decides all of them; first token and length determine a sentence; "
     "N <= V(L_max - 1); and n, the lags and the lengths reproduce the dataset.",
-    kind="finite",
     label="derived",
 )
 def rigid(data: Subject) -> Outcome:

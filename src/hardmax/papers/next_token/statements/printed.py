@@ -74,8 +74,8 @@ def theorem_2_weight(sizes: TextSizes, t: float, rate: float) -> float:
 def theorem_2_log_loss(sizes: TextSizes, t: float, rate: float, margin: float) -> float:
     """The log of (4), with T C_0 = margin/(4 |W_ov*|)."""
     grown = min(attention_rate(sizes, rate) * t, 700.0)
-    left = 1 - 2 * sizes.L / (sizes.L + math.exp(grown))
-    return math.log(sizes.V) - margin / (4 * sizes.star_ov) * left
+    share = 1 - 2 * sizes.L / (sizes.L + math.exp(grown))
+    return math.log(sizes.V) - margin / (4 * sizes.star_ov) * share
 
 
 def attention_rate(sizes: TextSizes, rate: float) -> float:

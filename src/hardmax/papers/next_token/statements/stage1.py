@@ -75,7 +75,6 @@ def path(n: Ints, start: Floats | None, rate: float, steps: int) -> Iterator[tup
     "Lemma 1: the norm of W_ov grows linearly",
     "For any W_ov, -<W_ov*, grad L_0> >= |grad L_0|/sqrt 2, so that t eta0 + |W(0)| >= |W(t)| >= "
     "t eta0/(sqrt 2 |W_ov*|) - |W(0)|; the paper prints 2 for sqrt 2.",
-    kind="finite",
     hunt={"draws": 10, "steps": 100},
 )
 def norm_of_ov(
@@ -112,7 +111,6 @@ def norm_of_ov(
     "Lemma 2: W_ov gains no more from the gradient than W_ov* does",
     "<W/|W|, grad L_0> >= <W_ov*/|W_ov*|, grad L_0> for every W_ov other than 0; the paper prints the right "
     "side times 1 + 2 |W_ov*| log(2V)/|W|.",
-    kind="finite",
     hunt={"draws": 20},
 )
 def projection_of_ov(data: Subject, *, draws: int = 60, rng: int = 0) -> Outcome:
@@ -150,7 +148,6 @@ def wrong_logits(n: Ints, table: Floats) -> Floats:
     "C-LEM-3",
     "Lemma 3: all wrong tokens are equally wrong",
     "From zero, (W_ov x)_i is the same for all i other than n(x), at every step.",
-    kind="finite",
 )
 def equal_wrong_logits(
     data: Subject, *, start: Any = None, steps: int = 200, rate: float | None = None
@@ -180,7 +177,6 @@ def exact_deviation(n: Ints, t: int, W_ov: OutputValue, rate: float) -> float:
     "From zero, |W_ov| = t eta0, cos(W_ov, W_ov*) = 1 and L_0 <= V(V-1) exp(-eta0 t/|W_ov*|) for all t >= 1; "
     "the paper prints a sandwich for the norm and 1 - cos <= 5 |W_ov*|^3 log(2V) log t/(t eta0). Steps are "
     "taken up to t = 1,000; beyond, the printed bounds are held against the closed form (C-THM-S1) alone.",
-    kind="finite",
     errata=("C-ERR-07", "C-ERR-08"),
 )
 def stage_1_converges(
@@ -232,7 +228,6 @@ def stage_1_converges(
     "Corollary 1: the margins of W_ov after stage 1",
     "For T as large as the paper asks, every margin is T eta0/|W_ov*| = 4 |W_ov*| Delta with "
     "Delta = T eta0/(4 |W_ov*|^2); the paper puts them between Delta and 3 Delta.",
-    kind="finite",
     hunt={"steps": 50000},
     errata=("C-ERR-09",),
 )

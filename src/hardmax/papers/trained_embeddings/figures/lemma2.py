@@ -52,7 +52,7 @@ class Draw:
     covered: bool
     ratio: float  # to 11 eta0 d^(-1/4)
     d: int
-    apart: float  # relative distance to the errors of the same vectors by inner products; 0 if drawn so
+    distance: float  # relative distance to the errors of the same vectors by inner products; 0 if drawn so
 
 
 def corpus_of(kind: str, n: int, T: int) -> Corpus:
@@ -70,7 +70,7 @@ def draw_errors(kind: str, corpus: Corpus, d: int, seed: int, eta0: float, by_ve
     The errors on vectors are compared with the same errors from their inner products.
     """
     rng = np.random.default_rng([SEED, corpus.n, corpus.T, d if by_vectors else len(str(d)), seed])
-    apart = 0.0
+    distance = 0.0
     if by_vectors:
         E, p, v = initial_vectors(corpus.S, d, rng=rng)
         errors, event = (
@@ -79,7 +79,7 @@ def draw_errors(kind: str, corpus: Corpus, d: int, seed: int, eta0: float, by_ve
         )
         G = GramState.from_vectors(E, p, v)
         same = first_step_errors(corpus, G.K, G.a, G.c, G.pi, G.rho, G.nu, first_rate=eta0)
-        apart = max(abs(same.largest / errors.largest - 1), abs(same.cls_error / errors.cls_error - 1))
+        distance = max(abs(same.largest / errors.largest - 1), abs(same.cls_error / errors.cls_error - 1))
     else:
         start = draw_initial(corpus.S, d, rng=rng)
         errors, event = start.errors(corpus, eta0), start.initial_event(d, DELTA)
@@ -99,7 +99,7 @@ def draw_errors(kind: str, corpus: Corpus, d: int, seed: int, eta0: float, by_ve
         covered=event.holds and d >= max(256, least),
         ratio=errors.largest / errors.bound(d),
         d=d,
-        apart=apart,
+        distance=distance,
     )
 
 
@@ -178,7 +178,7 @@ def fig_l2(setting: Setting) -> Findings:
     lines = [line_through([draw for draw in by_vectors if draw.data == name]) for name in names]
     slopes, intercepts = zip(*lines, strict=True)
     errors = stacked({**asdict(draw), "d": float(draw.d)} for draw in draws)
-    del errors["apart"]
+    del errors["distance"]
     tables: dict[str, Table] = {
         "errors": errors,
         "slopes": stacked([{"data": names, "slope": slopes, "intercept": intercepts}]),
@@ -224,6 +224,6 @@ def judge(draws: list[Draw], general: list[Draw], slopes: list[float]) -> tuple[
             "slope": slopes,
             "slope-huge": line_through(general)[0],
             "theorem-5": [draw.ratio for draw in covered if draw.eta0 > 1.0],
-            "same": [draw.apart for draw in general],
+            "same": [draw.distance for draw in general],
         }
     )

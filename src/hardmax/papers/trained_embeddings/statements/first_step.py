@@ -83,7 +83,6 @@ def first_step_in_balls(corpus: Corpus, start: StructuredState, first_rate: floa
     "With probability at least 1 - delta all overlaps |E_s.v|, |E_s.p|, |p.v| are at most sqrt(2 "
     "log(S^2/delta)/d) and all norms at most 2; where d >= (2 log(S^2/delta))^2 the first bound is at most "
     "d^(-1/4).",
-    kind="finite",
 )
 def initial_event_is_likely(
     corpus: Corpus, *, d: int = 256, delta: float = 0.1, draws: int = 200, rng: int = 0
@@ -125,7 +124,6 @@ def least_room(*pairs: tuple[Any, float]) -> Any:
     "Lemma 2: one step learns the signed frequencies",
     "E1_s = E0_s + (eta0/2) alpha_s v + err_s and p1 = p0 + err_p with |err_s| <= 2.11 eta0 d^(-1/4) and "
     "|err_p| <= 1.13 eta0 d^(-1/4); the paper has 11 for both.",
-    kind="finite",
     errata=("A-ERR-13",),
 )
 def one_step_learns_alpha(
@@ -164,7 +162,6 @@ def one_step_learns_alpha(
     "A-LEM-11",
     "Lemma 11: the first step keeps the embeddings bounded",
     "On event (14) with d >= 256, |E1_s| <= 2 (1 + 2 eta0) and |p1| <= 2 + 11 eta0 d^(-1/4).",
-    kind="finite",
 )
 def embeddings_stay_bounded(
     corpus: Corpus, *, d: int = 1024, first_rate: Rate = None, delta: float = DELTA, rng: int = 0
@@ -188,7 +185,6 @@ def embeddings_stay_bounded(
     "Lemma 12: the loss after the first step",
     "For d >= (88 eta0^2 + 111 eta0 + 2)^8, L(E1, p1) is at most the mean of log(1 + exp(-(eta0/2) (1/T) "
     "sum_i y alpha_{x_i} + 1/(22 eta0))), and no two logits differ by more than d^(-1/8).",
-    kind="finite",
     errata=("A-ERR-14",),
 )
 def loss_after_first_step(

@@ -57,7 +57,6 @@ def positional_gradients(corpus: Corpus, E: np.ndarray, p: np.ndarray, v: np.nda
     "Lemma 7: gradients in closed form",
     "With A = dL/da and C = dL/dc the gradients are A p' + C v' by E and E' A by p, the same as sums over "
     "pairs of positions; A sums to zero.",
-    kind="finite",
 )
 def closed_form_gradients(corpus: Corpus, *, norm: float = 1.0, rng: int = 0) -> Outcome:
     """Compare both forms at random vectors with |p| = ``norm``, where sums over pairs keep their digits."""
@@ -98,7 +97,6 @@ def closed_form_gradients(corpus: Corpus, *, norm: float = 1.0, rng: int = 0) ->
     "Lemma 8: the gradient along a direction",
     "For every p_hat, -p_hat.grad_p L is the mean of g times the sum over pairs i < j of (a_hat_i - a_hat_j) "
     "q_i q_j (gamma_i - gamma_j), and equals -sum_s a_hat_s A_s.",
-    kind="finite",
     hunt={"draws": 5},
 )
 def directional_gradient(corpus: Corpus, *, norm: float = 1.0, rng: int = 0, draws: int = 20) -> Outcome:
@@ -150,7 +148,6 @@ def attention_rooms(
     "Lemma 10: bounds on the attention",
     "A selected position has attention between 1/T and 1/m, m the number of selected ones; one that is tau "
     "below it has at most 1/(1 + m e^tau) (the paper: 1/(1 + e^tau)) and at least 1/(T e^tau).",
-    kind="finite",
     hunt={"draws": 50},
     errata=("A-ERR-14",),
 )
@@ -183,7 +180,6 @@ def attention_bounds(corpus: Corpus, *, rng: int = 0, draws: int = 200) -> Outco
     "Lemma 6: a direction that selects every token is not a limit",
     "If p_hat ties all tokens of every sequence, p_hat is orthogonal to every gradient by p, so p_hat.p_t "
     "stays as it is and a diverging p_t tends to a direction orthogonal to p_hat.",
-    kind="finite",
     hunt={"draws": 20},
     errata=("A-ERR-11",),
 )

@@ -50,7 +50,6 @@ def second_best_gap(problem: Problem, best: MaxMargin) -> tuple[float, bool]:
     "At the max-margin direction of a selection of one token per input, Definition 16 implies local "
     "optimality in the sense of the max-margin paper, and the two agree where every input has a "
     "tight row.",
-    kind="finite",
     label="derived",
 )
 def local_optimality_agrees(problem: Problem, *, selection: Iterable[int] | None = None) -> Outcome:
@@ -84,7 +83,6 @@ def local_optimality_agrees(problem: Problem, *, selection: Iterable[int] | None
     "For p = R p_bar, p_bar locally optimal with gaps of at least tau1, and p_hat of the same pattern with "
     "gaps of at least tau2, -p_hat.grad L is the sum over selected and second-best tokens, up to a factor 1 "
     "+- (T + T^2) C3 C4 e^(-tau1 R), C3 = 2 |p_hat| max|E_s|/tau2, C4 = 2 T max|E_s|/mu.",
-    kind="finite",
     draws=("values",),
     errata=("A-ERR-14",),
 )

@@ -63,7 +63,6 @@ def solved_pattern(
     "Lemma 3: the max-margin solution of a pattern",
     "A pattern that some p makes and that leaves a token out has exactly one max-margin solution; the proof "
     "in the paper makes every constraint tight, with the solution M^+ 1.",
-    kind="finite",
     draws=("selection",),
     errata=("A-ERR-7", "A-ERR-8", "A-ERR-9", "A-ERR-16"),
 )
@@ -134,7 +133,6 @@ def second_solution(best: MaxMargin) -> np.ndarray | None:
     "A-LEM-20",
     "Lemma 20: some constraint is tight",
     "The max-margin solution of a pattern that leaves a token out has least margin exactly 1.",
-    kind="finite",
     errata=("A-ERR-16",),
 )
 def some_constraint_is_tight(
@@ -168,7 +166,6 @@ def row_margins(best: MaxMargin) -> np.ndarray:
     "Under Assumption 4 and for d to infinity, M^+ 1 of the important-only pattern has the closed form by "
     "components of the co-occurrence graph, has no part along v, and is p_hat exactly if Gale's condition "
     "|N(J)|/n_c >= |J|/n_r holds.",
-    kind="finite",
     label="derived",
     errata=("A-ERR-7",),
 )
@@ -223,7 +220,6 @@ def is_right(corpus: Corpus, important: tuple[int, ...], form: ImportantOnly) ->
     "Lemma 21: the important-only solution is short",
     "On event (14), with nearly orthogonal embeddings of norm at least 1/2, |p_hat| <= 4 n for the "
     "important-only pattern.",
-    kind="finite",
     errata=("A-ERR-15",),
 )
 def important_only_is_short(

@@ -108,7 +108,6 @@ def lone_type_norm(N: int, value: Any, c: np.ndarray) -> Any:
     "type costs at most (N - 1)/N in norm^2, N the tokens of its component, and that is at most |p_hat|^2 of "
     "the important-only pattern: there Lemma 19's hypothesis cannot be met. Nothing is proved at the lemma's "
     "finite widths, or where p_hat has a part along v. The paper's reading is that the hypothesis is met.",
-    kind="finite",
     label="derived",
     errata=("A-ERR-5",),
 )
