@@ -738,8 +738,8 @@ STATEMENTS: dict[str, list[tuple[str, str, Text, Text, str]]] = {
         (
             "D-CONJ-4",
             "two-scc, linf",
-            "GD(longest**-2.0, norm=norm)",
-            "__import__('hardmax').optim.Sign(0.1)",
+            "hm.optim.GD(longest**-2.0, norm=norm)",
+            "hm.optim.Sign(0.1)",
             "undecided",
         ),
         (
