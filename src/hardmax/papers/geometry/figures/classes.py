@@ -59,7 +59,7 @@ def draw_classes(tables: Tables, canvas: Canvas) -> None:
         right.text(column, row, f"{gaps[row, column]:.3f}", **look)
     right.set_xticks(range(len(NORMS)), NORMS.values(), fontsize=7)
     right.set_yticks(range(len(METHODS)), METHODS, fontsize=7)
-    right.set_title("b  Gap at the end, by norm (columns: bold)")
+    right.set_title("b  Gap at the end, by norm (own: bold)")
     right.tick_params(length=0)
 
 
