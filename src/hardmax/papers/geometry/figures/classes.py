@@ -46,7 +46,7 @@ def draw_classes(tables: Tables, canvas: Canvas) -> None:
     for name, (_, color, line) in METHODS.items():
         curve = part(tables["gaps"], "method", name)
         left.plot(curve["step"], curve["gap"], color=color, linestyle=line, linewidth=1.1, label=name)
-    name_axes(left, "a  Over time", "step", "margin gap in its columns norm", "xy")
+    name_axes(left, "a  Over time", "step", "margin gap in its own norm", "xy")
     left.legend(fontsize=6.5, loc="lower left")
     ends = tables["ends"]
     gaps = ends["gap"].reshape(len(METHODS), len(NORMS))
