@@ -217,8 +217,8 @@ STATEMENTS: dict[str, list[tuple[str, str, Text, Text, str]]] = {
         (
             "B-EQ-79",
             "a third input that is squeezed",
-            "lowest = full.margin * relaxed.margin / (full.margin + epsilon * (relaxed.margin - full.margin))",
-            "lowest = relaxed.margin",
+            "full.margin * relaxed.margin / (full.margin + epsilon * (relaxed.margin - full.margin))",
+            "relaxed.margin",
             "fails",
         ),
         (
@@ -687,7 +687,13 @@ STATEMENTS: dict[str, list[tuple[str, str, Text, Text, str]]] = {
             'run_margin(problem, run, "linf", positive)',
             "undecided",
         ),
-        ("D-THM-7", "skew, l2", "threshold = hm.limits.freezing_rate", "threshold = 0.5 * hm.limits.freezing_rate", "undecided"),
+        (
+            "D-THM-7",
+            "skew, l2",
+            "threshold = hm.limits.freezing_rate",
+            "threshold = 0.5 * hm.limits.freezing_rate",
+            "undecided",
+        ),
         (
             "D-THM-7",
             "space-b, linf: Signum",
@@ -696,8 +702,20 @@ STATEMENTS: dict[str, list[tuple[str, str, Text, Text, str]]] = {
             "undecided",
         ),
         ("D-THM-9", "skew", "adam_growth(rate,", "adam_growth(1.05 * rate,", "undecided"),
-        ("D-THM-9b", "skew", "limit = hm.limits.runaway_rate", "limit = 0.97 * hm.limits.runaway_rate", "undecided"),
-        ("D-THM-9b", "skew", "limit = hm.limits.runaway_rate", "limit = 1.03 * hm.limits.runaway_rate", "undecided"),
+        (
+            "D-THM-9b",
+            "skew",
+            "limit = hm.limits.runaway_rate",
+            "limit = 0.97 * hm.limits.runaway_rate",
+            "undecided",
+        ),
+        (
+            "D-THM-9b",
+            "skew",
+            "limit = hm.limits.runaway_rate",
+            "limit = 1.03 * hm.limits.runaway_rate",
+            "undecided",
+        ),
         (
             "D-THM-3",
             "triple, l2, rate 3",
@@ -726,20 +744,14 @@ STATEMENTS: dict[str, list[tuple[str, str, Text, Text, str]]] = {
             "sum(axis=0)]\n    mean[2] = -mean[2]",
             "undecided",
         ),
-        (
-            "D-THM-10",
-            "skew, l2",
-            "[ball.step(keys[t]",
-            "[-ball.step(keys[t]",
-            "undecided",
-        ),
+        ("D-THM-10", "skew, l2", "[ball.step(keys[t]", "[-ball.step(keys[t]", "undecided"),
     ],
     f"{D}/split.py": [
         (
             "D-CONJ-4",
             "two-scc, linf",
-            "GD(longest**-2.0, norm=norm)",
-            "__import__('hardmax').optim.Sign(0.1)",
+            "hm.optim.GD(longest**-2.0, norm=norm)",
+            "hm.optim.Sign(0.1)",
             "undecided",
         ),
         (
@@ -770,7 +782,13 @@ STATEMENTS: dict[str, list[tuple[str, str, Text, Text, str]]] = {
             "[not row for row in split.partition.bound]",
             "undecided",
         ),
-        ("D-THM-11", "dependent", "else bool(-solution.fun > 0.5)", "else bool(-solution.fun < 0.5)", "undecided"),
+        (
+            "D-THM-11",
+            "dependent",
+            "else bool(-solution.fun > 0.5)",
+            "else bool(-solution.fun < 0.5)",
+            "undecided",
+        ),
     ],
     "margin/norms/factored.py": [
         (

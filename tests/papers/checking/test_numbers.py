@@ -33,7 +33,7 @@ def test_lemma_7_input_by_input_on_fig_8():
 
 
 def test_lemma_8_is_reversed_between_10_and_4500():
-    problem = examples.high_scorer_behind()
+    problem = examples.BEHIND()
     p, q = np.array([math.sqrt(0.75), 0.5]), np.array([1.0, 0.0])
     for R, better in [(10, q), (300, q), (4500, q), (5000, p)]:
         risks = [hm.dynamics.excess_loss(problem, R * x, [0]) for x in (p, q)]

@@ -48,7 +48,9 @@ def test_other_data(monkeypatch):
 
 def test_a_radius_that_is_too_small(monkeypatch):
     inside = convergence._in_cone
-    monkeypatch.setattr(convergence, "_in_cone", lambda found, radii, angles: 0.02 * inside(found, radii, angles))
+    monkeypatch.setattr(
+        convergence, "_in_cone", lambda found, radii, angles: 0.02 * inside(found, radii, angles)
+    )
     assert {"stays", "rises"} <= fails("B-FIG-2")
 
 
@@ -89,7 +91,9 @@ def test_no_damping(monkeypatch):
 )
 def test_another_loss(monkeypatch, instead, wanted):
     made = convergence.two_inputs
-    monkeypatch.setattr(convergence, "two_inputs", lambda C, loss: made(C, instead if loss == "logistic" else loss))
+    monkeypatch.setattr(
+        convergence, "two_inputs", lambda C, loss: made(C, instead if loss == "logistic" else loss)
+    )
     assert wanted <= fails("B-FIG-5")
 
 

@@ -51,9 +51,9 @@ def draw_classes(tables: Tables, canvas: Canvas) -> None:
     ends = tables["ends"]
     gaps = ends["gap"].reshape(len(METHODS), len(NORMS))
     right.imshow(np.log10(gaps), cmap="Blues_r", vmin=-3, vmax=0, aspect="auto")
-    own = [list(NORMS).index(optimizer.norm) for optimizer, _, _ in METHODS.values()]
+    columns = [list(NORMS).index(optimizer.norm) for optimizer, _, _ in METHODS.values()]
     for row, column in np.ndindex(gaps.shape):
-        weight = "bold" if column == own[row] else "normal"
+        weight = "bold" if column == columns[row] else "normal"
         ink = "white" if gaps[row, column] < 0.03 else "black"
         look = {"color": ink, "fontweight": weight, "ha": "center", "va": "center", "fontsize": 7}
         right.text(column, row, f"{gaps[row, column]:.3f}", **look)
@@ -99,7 +99,7 @@ def fig_classes(setting: Setting) -> Findings:
         "winner": (all(norms[name] == norm for norm, name in winners.items()), winners),
         "slow": ends["gradient descent"]["l2"] / ends["normalized descent"]["l2"],
         "labels": correct,
-        "margins": [each.margin for each in best.values()],
+        "margins": [solution.margin for solution in best.values()],
     }
     rows = [{"method": name, "norm": norm, "gap": ends[name][norm]} for name in METHODS for norm in NORMS]
     notes = (

@@ -13,7 +13,7 @@ import numpy as np
 import hardmax as hm
 from hardmax._lib.style import BLUE, GRAY, GREEN, INK, RED
 from hardmax.papers.figures.claims import listed, near
-from hardmax.papers.figures.figure import Axes, Canvas, Findings, Setting, recipe
+from hardmax.papers.figures.figure import Canvas, Findings, Setting, recipe
 from hardmax.papers.figures.panels import draw_lines, name_axes, name_lines
 from hardmax.papers.figures.tables import Table, Tables, part, stacked
 from hardmax.papers.geometry.figures.optimizers import COLORS, NAMES, STEPS, at, deficits, marks
@@ -40,7 +40,26 @@ def half_integers(n: int, T: int, d: int, seed: int) -> hm.Problem:
 def draw_norms(tables: Tables, canvas: Canvas) -> None:
     """The balls of three norms with the optima of plane, the words by norm, and shares of random data."""
     left, middle, right = canvas.subplots(1, 3, width_ratios=(1.25, 0.95, 0.8))
-    _balls(left, tables)
+    # unit balls, and on each the direction that every feasible selection has there
+    angle = np.linspace(0, 2 * np.pi, 361)
+    circle = np.stack([np.cos(angle), np.sin(angle)])
+    for name, power in (("l1", 1), ("l2", 2), ("linf", np.inf)):
+        x, y = circle / np.linalg.norm(circle, power, axis=0)
+        left.plot(x, y, color=COLORS[name], linewidth=0.9, zorder=1)
+        for row in zip(*(part(tables["words"], "norm", name)[c] for c in ("x", "y", "word")), strict=True):
+            face = COLORS[name] if row[2] == "strong" else "white"
+            left.plot(*row[:2], "o", color=COLORS[name], markersize=4.5, zorder=3, markerfacecolor=face)
+    for x, y in zip(tables["borders"]["x"], tables["borders"]["y"], strict=True):
+        left.plot([0, 2 * x], [0, 2 * y], color=GRAY, linewidth=0.6, linestyle=(0, (1, 1.5)), zorder=0)
+    euclidean = part(tables["words"], "norm", "l2")
+    for x, y, tokens in zip(euclidean["x"], euclidean["y"], euclidean["selection"], strict=True):
+        far = 1.33 / max(abs(x), abs(y))
+        text = f"({str(tokens).replace(' ', ', ')})"
+        left.text(far * x, far * y, text, ha="center", va="center", fontsize=7, color=INK)
+    left.set(xlim=(-1.55, 1.55), ylim=(-1.5, 1.5), aspect="equal", xticks=[], yticks=[])
+    left.set_title("(a) directions in three norms")
+    for side in left.spines.values():
+        side.set_visible(False)
     words = tables["words"]
     chosen = list(dict.fromkeys(words["selection"].tolist()))
     for place, name in enumerate(POWERS):
@@ -53,7 +72,7 @@ def draw_norms(tables: Tables, canvas: Canvas) -> None:
     middle.set(xlim=(-0.5, len(POWERS) - 0.5), ylim=(-0.6, len(chosen) - 0.4))
     middle.set_title("(b) full if it attracts")
     middle.set_xticks(range(len(POWERS)), [NAMES[name] for name in POWERS])
-    middle.set_yticks(range(len(chosen)), [f"({each.replace(' ', ', ')})" for each in reversed(chosen)])
+    middle.set_yticks(range(len(chosen)), [f"({tokens.replace(' ', ', ')})" for tokens in reversed(chosen)])
     middle.tick_params(length=0)
     for side in middle.spines.values():
         side.set_visible(False)
@@ -62,29 +81,6 @@ def draw_norms(tables: Tables, canvas: Canvas) -> None:
     right.errorbar(shares["d"], shares["share"], widths, fmt="o", color=BLUE, markersize=4)
     name_axes(right, "(c) norms disagree", "dimension", "share of problems", ylim=(0, 1), xlim=(1.5, 4.5))
     right.set_xticks(DIMENSIONS)
-
-
-def _balls(panel: Axes, tables: Tables) -> None:
-    """Unit balls, and on each the direction that every feasible selection has there."""
-    angle = np.linspace(0, 2 * np.pi, 361)
-    circle = np.stack([np.cos(angle), np.sin(angle)])
-    for name, power in (("l1", 1), ("l2", 2), ("linf", np.inf)):
-        x, y = circle / np.linalg.norm(circle, power, axis=0)
-        panel.plot(x, y, color=COLORS[name], linewidth=0.9, zorder=1)
-        for row in zip(*(part(tables["words"], "norm", name)[c] for c in ("x", "y", "word")), strict=True):
-            face = COLORS[name] if row[2] == "strong" else "white"
-            panel.plot(*row[:2], "o", color=COLORS[name], markersize=4.5, zorder=3, markerfacecolor=face)
-    for x, y in zip(tables["borders"]["x"], tables["borders"]["y"], strict=True):
-        panel.plot([0, 2 * x], [0, 2 * y], color=GRAY, linewidth=0.6, linestyle=(0, (1, 1.5)), zorder=0)
-    middle = part(tables["words"], "norm", "l2")
-    for x, y, tokens in zip(middle["x"], middle["y"], middle["selection"], strict=True):
-        far = 1.33 / max(abs(x), abs(y))
-        text = f"({str(tokens).replace(' ', ', ')})"
-        panel.text(far * x, far * y, text, ha="center", va="center", fontsize=7, color=INK)
-    panel.set(xlim=(-1.55, 1.55), ylim=(-1.5, 1.5), aspect="equal", xticks=[], yticks=[])
-    panel.set_title("(a) directions in three norms")
-    for side in panel.spines.values():
-        side.set_visible(False)
 
 
 @recipe(
@@ -106,7 +102,7 @@ def _balls(panel: Axes, tables: Tables) -> None:
 def fig_norms(setting: Setting) -> Findings:
     """All feasible selections of plane in five norms, and how often random data tell three norms apart."""
     problem = hm.data.example("plane")
-    feasible = [each.selection for each in hm.selections(problem)]
+    feasible = [row.selection for row in hm.selections(problem)]
     rows = []
     for name in POWERS:
         for tokens in sorted(feasible):
@@ -121,9 +117,8 @@ def fig_norms(setting: Setting) -> Findings:
         differ.append(sum(_disagree(half_integers(2, 3, d, seed)) for seed in range(count)))
         setting.progress(len(differ) / len(DIMENSIONS))
     bounds = [Proportion(number, count).interval for number in differ]
-    by_tokens = {
-        tokens: part(words, "selection", tokens) for tokens in sorted(set(words["selection"].tolist()))
-    }
+    selections = sorted(set(words["selection"].tolist()))
+    by_tokens = {tokens: part(words, "selection", tokens) for tokens in selections}
     changes = {tokens: tuple(by_tokens[tokens]["word"].tolist()) for tokens in CHANGES}
     steady = [tokens for tokens in by_tokens if tokens not in CHANGES]
     claims = {
@@ -133,7 +128,7 @@ def fig_norms(setting: Setting) -> Findings:
         "monotone": [np.diff(by_tokens[tokens]["margin"]) for tokens in (*CHANGES, *steady)],
         "random": (
             all(low <= number / 60 <= high for number, (low, high) in zip((27, 33), bounds, strict=False)),
-            [list(each) for each in bounds[:2]],
+            [list(interval) for interval in bounds[:2]],
         ),
         "often": [low for low, _ in bounds],
     }
@@ -161,8 +156,7 @@ def fig_norms(setting: Setting) -> Findings:
 def _disagree(problem: hm.Problem) -> bool:
     """Whether some selection attracts in one of the three norms and not in another."""
     first, *others = (
-        {each.selection: each.attracts.verdict for each in hm.selections(problem, norm=name)}
-        for name in BALLS
+        {row.selection: row.attracts.verdict for row in hm.selections(problem, norm=name)} for name in BALLS
     )
     return any(verdicts != first for verdicts in others)
 
@@ -172,7 +166,7 @@ def _borders(problem: hm.Problem) -> dict[str, np.ndarray]:
     angle = np.linspace(0, 2 * np.pi, 3601)
     logits = problem.keys[problem.tokens] @ np.stack([np.cos(angle), np.sin(angle)])
     inputs = np.split(logits, problem.offsets[1:-1])
-    tops = [each.argmax(axis=0) for each in inputs]
+    tops = [part_logits.argmax(axis=0) for part_logits in inputs]
     at = np.flatnonzero(np.any(np.diff(tops, axis=1) != 0, axis=0))
     return {"x": np.cos(angle[at]), "y": np.sin(angle[at])}
 

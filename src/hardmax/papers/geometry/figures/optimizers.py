@@ -18,9 +18,9 @@ import hardmax as hm
 from hardmax._lib.style import BLUE, GRAY, GREEN, INK, ORANGE, PURPLE, RED, TEAL
 from hardmax.dynamics.train import train_quietly
 from hardmax.papers.figures.claims import listed
-from hardmax.papers.figures.figure import Axes, Canvas, Findings, Setting, recipe
+from hardmax.papers.figures.figure import Canvas, Findings, Setting, recipe
 from hardmax.papers.figures.panels import draw_lines, name_axes, name_lines
-from hardmax.papers.figures.tables import Table, Tables, part, stacked
+from hardmax.papers.figures.tables import Tables, part, stacked
 
 COLORS = {"l1": ORANGE, "l1.5": TEAL, "l2": BLUE, "l3": GREEN, "linf": RED}
 NAMES = {
@@ -99,11 +99,8 @@ def draw_optimizers(tables: Tables, canvas: Canvas) -> None:
     )
     panels[1].text(8, 1.8 * FLOOR, "sign and Signum: exactly 0", color=RED, fontsize=6.5)
     panels[2].text(4.5, 1.8 * FLOOR, r"all of $\ell_\infty$: 0 in the end", color=RED, fontsize=6.5)
-    _timeline(below.subplots(gridspec_kw={"left": 0.2}), tables["selections"], span)
-
-
-def _timeline(panel: Axes, selections: Table, span: tuple[float, float]) -> None:
-    """A bar for every method, colored by what is selected; its names are the legend of the other panels."""
+    # a bar for every method, colored by what is selected; its names are the legend of the other panels
+    panel, selections = below.subplots(gridspec_kw={"left": 0.2}), tables["selections"]
     colors = {"0 2": BLUE, "0 1": RED}
     frame = panel.get_yaxis_transform()
     for height, name in enumerate(reversed(METHODS)):
@@ -182,11 +179,11 @@ def fig_optimizers(setting: Setting) -> Findings:
     claims = {
         "tokens-linf": (all(tokens == [0, 1] for tokens in linf.values()), linf),
         "tokens-others": (all(tokens == [0, 2] for tokens in others.values()), others),
-        "digits": [late[each] / value for each, value in oracle.items()],
+        "digits": [late[key] / value for key, value in oracle.items()],
         "stuck": ends["triple", "sign"][1],
         "falling": ends["triple", "sign, falling"][1],
-        "exact": [ends["skew", each][1] for each in ("sign", "sign, falling", "Signum")],
-        "own-norm": [gap for (_, each), (_, gap) in ends.items() if each not in constant],
+        "exact": [ends["skew", name][1] for name in ("sign", "sign, falling", "Signum")],
+        "own-norm": [gap for (_, name), (_, gap) in ends.items() if name not in constant],
     }
     tables = {"deficits": stacked(curves), "selections": stacked(timeline)}
     notes = (
@@ -214,8 +211,8 @@ def draw_rates(tables: Tables, canvas: Canvas) -> None:
     for name, rule in RULES.items():
         rows = part(curves, "norm", name)
         panel.plot(rows["rate"], np.maximum(rows["deficit"], LEAST), color=COLORS[name], linewidth=1.1)
-        lost = np.isnan(rows["deficit"])
-        panel.plot(rows["rate"][lost], np.full(lost.sum(), 0.72), "x", color=COLORS[name], markersize=3.2)
+        cycles = np.isnan(rows["deficit"])
+        panel.plot(rows["rate"][cycles], np.full(cycles.sum(), 0.72), "x", color=COLORS[name], markersize=3.2)
         panel.text(*LABEL_PLACES[name], f"{rule} {NAMES[name]}", color=COLORS[name], fontsize=7)
     for name, rate in zip(critical["norm"], critical["rate"], strict=True):
         panel.axvline(rate, color=COLORS[str(name)], linewidth=0.8, linestyle=(0, (1, 1.5)), zorder=0)
@@ -306,7 +303,22 @@ LATE = 20_000
 def draw_adam(tables: Tables, canvas: Canvas) -> None:
     """Deficits with their waiting times, growth against the rate, and the norm about the runaway rate."""
     left, middle, right = canvas.subplots(1, 3, width_ratios=(1.25, 1.0, 1.0))
-    _waiting(left, tables)
+    curves, times = tables["deficits"], tables["waiting"]
+    last = curves["step"].max()
+    for beta, color in BETAS.items():
+        rows = part(curves, "beta2", beta)
+        left.plot(rows["step"], rows["deficit"], color=color)
+        tau = float(part(times, "beta2", beta)["steps"][0])
+        end = float(rows["deficit"][-1])
+        left.text(last * 1.15, end, f"{beta:g}", color=color, fontsize=7, va="center")
+        if tau < last:
+            level = float(np.interp(np.log(tau), np.log(rows["step"]), rows["deficit"]))
+            left.plot(tau, level, "o", color=color, markersize=4, markeredgecolor="white", zorder=4)
+    left.text(last * 1.15, 0.6, r"$\beta_2$", fontsize=7, va="center")
+    left.axhline(1 / 6, color=GRAY, linewidth=0.7, linestyle=(0, (1, 1.5)), zorder=0)
+    left.text(1.3, 0.19, r"max margin of $\ell_2$", color="#777777", fontsize=6.5)
+    limits = {"xlim": (1, last), "ylim": (1e-5, 1)}
+    name_axes(left, r"(a) waiting time $\tau$ (dots)", "step", r"deficit in $\ell_\infty$", "xy", **limits)
     growth, law = tables["growth"], tables["law"]
     for beta, color in ((0.99, BLUE), (0.999, RED)):
         curve = part(law, "beta2", beta)
@@ -325,25 +337,6 @@ def draw_adam(tables: Tables, canvas: Canvas) -> None:
     right.text(4.8e3, 1e4, r"$0.98$ and $0.9\,\eta_c$", color=GREEN, ha="right", fontsize=7)
     limits = {"xlim": (100, 5000), "ylim": (0.1, 1e40)}
     name_axes(right, "(c) Adam runs away", "step", r"$|p|_\infty$", "xy", **limits)
-
-
-def _waiting(panel: Axes, tables: Tables) -> None:
-    curves, times = tables["deficits"], tables["waiting"]
-    last = curves["step"].max()
-    for beta, color in BETAS.items():
-        rows = part(curves, "beta2", beta)
-        panel.plot(rows["step"], rows["deficit"], color=color)
-        tau = float(part(times, "beta2", beta)["steps"][0])
-        end = float(rows["deficit"][-1])
-        panel.text(last * 1.15, end, f"{beta:g}", color=color, fontsize=7, va="center")
-        if tau < last:
-            level = float(np.interp(np.log(tau), np.log(rows["step"]), rows["deficit"]))
-            panel.plot(tau, level, "o", color=color, markersize=4, markeredgecolor="white", zorder=4)
-    panel.text(last * 1.15, 0.6, r"$\beta_2$", fontsize=7, va="center")
-    panel.axhline(1 / 6, color=GRAY, linewidth=0.7, linestyle=(0, (1, 1.5)), zorder=0)
-    panel.text(1.3, 0.19, r"max margin of $\ell_2$", color="#777777", fontsize=6.5)
-    limits = {"xlim": (1, last), "ylim": (1e-5, 1)}
-    name_axes(panel, r"(a) waiting time $\tau$ (dots)", "step", r"deficit in $\ell_\infty$", "xy", **limits)
 
 
 @recipe(
@@ -526,10 +519,8 @@ def fig_cycles(setting: Setting) -> Findings:
         "split": [last**2 * gap for gap in astray],
     }
     spread = np.geomspace(10, last, 40)
-    tables = {
-        "runs": stacked(curves),
-        "law": {"step": spread, "norm": sizes[-1] + length * np.log(spread / last)},
-    }
+    law = {"step": spread, "norm": sizes[-1] + length * np.log(spread / last)}
+    tables = {"runs": stacked(curves), "law": law}
     notes = (
         "Log loss of labels; rates 0.1, Adam 0.01 with beta2 = 0.99.",
         "One cycle is the data set cycle: the label is a and not b three times, b and not a once, and once a "

@@ -17,18 +17,19 @@ from hardmax._lib.expect import generator
 from hardmax.papers.checking.check import Conditions, Hypothesis, Outcome, need, statement
 from hardmax.papers.geometry.statements.common import ROUNDING
 from hardmax.papers.geometry.statements.split import LATE, NEAR, decomposed
+from hardmax.problem import Problem
 
 POINTS = 20  # at which both bounds are computed
 LOGITS = 12.0  # largest gap of two logits there
 
 
-def cross_entropy(problem: hm.Problem) -> Hypothesis:
+def cross_entropy(problem: Problem) -> Hypothesis:
     """The hypothesis that the loss is minus the log of the attention on one label token per input."""
     one = problem.loss.name == "log" and hm.best_tokens(problem).is_unique
     return Hypothesis("log loss, one label token per input", one)
 
 
-def shares(problem: hm.Problem) -> np.ndarray:
+def shares(problem: Problem) -> np.ndarray:
     """Return the weight of every input in the loss."""
     return np.full(problem.n, 1 / problem.n) if problem.weights is None else problem.weights
 
@@ -42,7 +43,7 @@ def shares(problem: hm.Problem) -> np.ndarray:
     data="labels",
     label="derived",
 )
-def gradient_bounds_margin(problem: hm.Problem, *, norm: str = "l2", rng: int = 0) -> Outcome:
+def gradient_bounds_margin(problem: Problem, *, norm: str = "l2", rng: int = 0) -> Outcome:
     """Compare both bounds at random points, where logits differ by up to 12, with the certified interval."""
     hypotheses = need(cross_entropy(problem))
     best = hm.max_margin(problem, norm=norm)
@@ -74,7 +75,7 @@ class Soft(NamedTuple):
     entropy: float  # conditional entropy of the next token
 
 
-def soft_labels(problem: hm.Problem) -> tuple[Conditions, Soft]:
+def soft_labels(problem: Problem) -> tuple[Conditions, Soft]:
     """Return the conditions of D-THM-14 and the contexts."""
     entropy = cross_entropy(problem)
     need(entropy)
@@ -117,7 +118,7 @@ def soft_labels(problem: hm.Problem) -> tuple[Conditions, Soft]:
     data="labels",
     label="derived",
 )
-def finite_logits(problem: hm.Problem) -> Outcome:
+def finite_logits(problem: Problem) -> Outcome:
     """Logits of the finite part against log-odds of the counts, and the infimum against the entropy."""
     hypotheses, soft = soft_labels(problem)
     risk = float(np.asarray(soft.decomposition.inf_risk))
@@ -135,7 +136,7 @@ def finite_logits(problem: hm.Problem) -> Outcome:
     data="labels",
     label="derived",
 )
-def diverging_direction(problem: hm.Problem) -> Outcome:
+def diverging_direction(problem: Problem) -> Outcome:
     """Check the optimality of that W by nonnegative least squares, and the direction of a flow."""
     hypotheses, soft = soft_labels(problem)
     partition, best = soft.decomposition.partition, np.asarray(soft.decomposition.p_mm)

@@ -11,15 +11,13 @@ import hardmax as hm
 from hardmax.dynamics.train import train_quietly
 from hardmax.papers.checking.check import Hypothesis, need
 from hardmax.papers.checking.common import decreasing_loss, fixed_scores, one_selection
+from hardmax.problem import Problem
 
 ROUNDING = 1e-9  # what a sum of doubles may add to an identity
 
 
 def separable(
-    problem: hm.Problem,
-    norm: str,
-    selection: Iterable[int] | None = None,
-    before: tuple[Hypothesis, ...] = (),
+    problem: Problem, norm: str, selection: Iterable[int] | None = None, before: tuple[Hypothesis, ...] = ()
 ) -> hm.MaxMargin:
     """The max margin of a selection, the best tokens by default.
 
@@ -37,7 +35,7 @@ def separable(
     return best
 
 
-def strong(problem: hm.Problem, best: hm.MaxMargin) -> Hypothesis:
+def strong(problem: Problem, best: hm.MaxMargin) -> Hypothesis:
     """The hypothesis that the selection attracts in its norm; "weak" and "doubtful" leave it open."""
     word = hm.attracts(problem, best).written
     return Hypothesis("strong", word == "strong" if word in ("strong", "no") else None, word)
@@ -54,7 +52,7 @@ def no_still_coordinate(best: hm.MaxMargin) -> Hypothesis:
 trained = partial(train_quietly, record=())
 
 
-def has_queries(problem: hm.Problem) -> Hypothesis:
+def has_queries(problem: Problem) -> Hypothesis:
     """The hypothesis that what is trained is a matrix."""
     return Hypothesis("inputs with queries", len(problem.shape) == 2, problem.shape)
 
@@ -68,7 +66,7 @@ def chosen(run: hm.Run) -> Hypothesis:
 
 
 def run_margin(
-    problem: hm.Problem, run: hm.Run, norm: str, *before: Hypothesis
+    problem: Problem, run: hm.Run, norm: str, *before: Hypothesis
 ) -> tuple[Hypothesis, hm.MaxMargin]:
     """Return the hypothesis that a run selects one token per input, and the max margin of these tokens.
 

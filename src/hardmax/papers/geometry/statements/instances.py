@@ -4,42 +4,36 @@ from __future__ import annotations
 
 from functools import partial
 
-import hardmax as hm
 from hardmax.data.small import example
 from hardmax.nexttoken.soft_labels import linear
 from hardmax.papers.checking.instances import Instance
 from hardmax.papers.max_margin.statements.instances import opposed
+from hardmax.problem import Problem
 
-SKEW, PLANE, SPACE_B, TRIPLE = (partial(example, each) for each in ("skew", "plane", "space-b", "triple"))
-W22, W33, W44 = (partial(example, each) for each in ("w22", "w33", "w44"))
+SKEW, PLANE, SPACE_B, TRIPLE = (partial(example, name) for name in ("skew", "plane", "space-b", "triple"))
+W22, W33, W44 = (partial(example, name) for name in ("w22", "w33", "w44"))
 CYCLE, DEPENDENT, PLANE_PLUS, TWO_SCC = (
-    partial(example, each) for each in ("cycle", "dependent", "plane-plus", "two-scc")
+    partial(example, name) for name in ("cycle", "dependent", "plane-plus", "two-scc")
 )
 
 
-def half_opposed(loss: str = "logistic") -> hm.Problem:
-    """Two inputs that pull the first coordinate in opposite ways, and one that wants the second one."""
-    keys = [[[1.0, 0.0], [0.0, 0.0]], [[-1.0, 0.0], [0.0, 0.0]], [[0.5, 1.0], [0.0, 0.0]]]
-    return hm.Problem(keys, [[1.0, 0.0], [2.0, 0.0], [1.0, 0.0]], loss)
-
-
-def on_a_line() -> hm.Problem:
-    """One key dimension, and three rows of which the longer ones fall faster."""
-    rows = (0.407, 2.189, 3.154)
-    return hm.Problem([[[row], [0.0]] for row in rows], [[1.0, 0.0]] * 3)
-
-
-def corners() -> hm.Problem:
-    """Five samples of three classes in the plane."""
-    samples = [[1.0, 0.25], [0.75, -0.5], [-0.25, 1.0], [-1.0, -0.75], [-0.5, -1.25]]
-    return hm.Problem.from_classes(samples, ["right", "right", "top", "left", "left"])
-
+# Two inputs that pull the first coordinate in opposite ways, and one that wants the second one.
+half_opposed = partial(
+    Problem,
+    [[[1.0, 0.0], [0.0, 0.0]], [[-1.0, 0.0], [0.0, 0.0]], [[0.5, 1.0], [0.0, 0.0]]],
+    [[1.0, 0.0], [2.0, 0.0], [1.0, 0.0]],
+)
+# One key dimension, and three rows of which the longer ones fall faster.
+on_a_line = partial(Problem, [[[row], [0.0]] for row in (0.407, 2.189, 3.154)], [[1.0, 0.0]] * 3)
+# Five samples of three classes in the plane.
+SAMPLES = [[1.0, 0.25], [0.75, -0.5], [-0.25, 1.0], [-1.0, -0.75], [-0.5, -1.25]]
+corners = partial(Problem.from_classes, SAMPLES, ["right", "right", "top", "left", "left"])
 
 OBLIQUE = [[1.0, 0.0], [0.5, 1.0]]
 TWICE_0, L1 = {"selection": (0, 0)}, {"norm": "l1"}
 
 
-def three_to_one(features: list[list[float]] | None = None) -> hm.Problem:
+def three_to_one(features: list[list[float]] | None = None) -> Problem:
     """A context that "cat" follows three times and "dog" once, and one that only "sun" follows."""
     return linear([0, 0, 1], ["cat", "dog", "sun"], [3, 1, 2], features=features)
 

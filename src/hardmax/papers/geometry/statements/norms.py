@@ -19,6 +19,7 @@ from hardmax.papers.checking.check import Hypothesis, Outcome, Unmet, need, prin
 from hardmax.papers.checking.common import distinct_scores, fixed_scores
 from hardmax.papers.geometry.statements import common
 from hardmax.papers.geometry.statements.common import ROUNDING, separable, trained
+from hardmax.problem import Problem
 
 LISTED = 64  # selections whose words are compared
 FAR = 20.0  # gaps of the logits where a run starts
@@ -34,16 +35,16 @@ FALL = 0.7  # of a deficit: at the end it is at most this share of the largest o
     label="derived",
     errata=("D-ERR-5",),
 )
-def attracting_selections(problem: hm.Problem, *, norms: tuple[str, ...] = ("l1", "l2", "linf")) -> Outcome:
+def attracting_selections(problem: Problem, *, norms: tuple[str, ...] = ("l1", "l2", "linf")) -> Outcome:
     """The words of every feasible selection, up to 64, in every norm; in l1 and linf by fractions."""
     hypotheses = need(
         fixed_scores(problem),
         Hypothesis("keys of several dimensions", problem.d > 1, problem.d),
-        Hypothesis("several norms", len({hm.margin.norm(each).name for each in norms}) > 1, norms),
+        Hypothesis("several norms", len({hm.margin.norm(norm).name for norm in norms}) > 1, norms),
     )
     words = {
-        each.selection: tuple(hm.attracts(problem, each.selection, norm=norm).written for norm in norms)
-        for each in hm.selections(problem, limit=LISTED)
+        row.selection: tuple(hm.attracts(problem, row.selection, norm=norm).written for norm in norms)
+        for row in hm.selections(problem, limit=LISTED)
     }
     differing = {tokens: row for tokens, row in words.items() if {"strong", "no"} <= set(row)}
     measured = {"selections": len(words), "attracting in some norms only": len(differing)}
@@ -60,7 +61,7 @@ def attracting_selections(problem: hm.Problem, *, norms: tuple[str, ...] = ("l1"
     label="conjecture",
 )
 def strong_attracts(
-    problem: hm.Problem,
+    problem: Problem,
     *,
     norm: str = "linf",
     selection: Iterable[int] | None = None,
@@ -90,14 +91,14 @@ def strong_attracts(
 
 
 @printed("D-ERR-5")
-def one_bias_for_all(problem: hm.Problem) -> Outcome:
+def one_bias_for_all(problem: Problem) -> Outcome:
     """Test the printed sentence: a selection that attracts in l1 attracts in linf too, and vice versa."""
     several = Hypothesis("keys of several dimensions", problem.d > 1, problem.d)
     hypotheses, differing = need(distinct_scores(problem), several), {}
-    for each in hm.selections(problem, limit=16):
-        words = {hm.attracts(problem, each.selection, norm=name).written for name in ("l1", "linf")}
+    for feasible in hm.selections(problem, limit=16):
+        words = {hm.attracts(problem, feasible.selection, norm=name).written for name in ("l1", "linf")}
         if words == {"strong", "no"}:
-            differing[str(each.selection)] = sorted(words)
+            differing[str(feasible.selection)] = sorted(words)
     return Outcome(hypotheses, (-1.0, "fractions") if differing else 1.0, {"apart": differing})
 
 
@@ -132,7 +133,7 @@ def sizes(K: np.ndarray, Q: np.ndarray) -> np.ndarray:
     errata=("D-ERR-8",),
 )
 def factored_norms(
-    problem: hm.Problem, *, selection: Iterable[int] | None = None, factors: int | None = None, rng: int = 0
+    problem: Problem, *, selection: Iterable[int] | None = None, factors: int | None = None, rng: int = 0
 ) -> Outcome:
     """For W the max margin in Frobenius norm: balanced factors attain the norms, random ones do not."""
     hypotheses = need(common.has_queries(problem))
@@ -170,7 +171,7 @@ def factored_norms(
     label="derived",
 )
 def factored_optimum(
-    problem: hm.Problem, *, selection: Iterable[int] | None = None, rank: int = 1, rng: int = 0
+    problem: Problem, *, selection: Iterable[int] | None = None, rank: int = 1, rng: int = 0
 ) -> Outcome:
     """A stationary point of that rank, by sequential quadratic programming, held against the optimum."""
     hypotheses = need(common.has_queries(problem))
@@ -236,7 +237,7 @@ PROVED = 1e-9  # relative distance of the two bounds of a margin
 NORMS = {"joint": "nuclear", "block": "nuclear", "muon": "spectral"}
 
 
-def _trained(problem: hm.Problem, step: Any, m: int, steps: int, rng: int) -> hm.Run:
+def _trained(problem: Problem, step: Any, m: int, steps: int, rng: int) -> hm.Run:
     """Factors of m columns, from a small random start."""
     draw = generator(rng)
     start = tuple(SMALL * draw.normal(size=(side, m)) for side in problem.shape)
@@ -259,9 +260,7 @@ def fallen(early: float, late: float) -> float:
     label="conjecture",
     errata=("D-ERR-8",),
 )
-def norm_of_factors(
-    problem: hm.Problem, *, rule: str = "joint", steps: int = 20_000, rng: int = 0
-) -> Outcome:
+def norm_of_factors(problem: Problem, *, rule: str = "joint", steps: int = 20_000, rng: int = 0) -> Outcome:
     """From small factors with falling steps: ``rule`` is joint, block or muon, whose steps take longer."""
     hypotheses = need(fixed_scores(problem), common.has_queries(problem))
     one, muon = hm.optim.Normalized(RATE, decay=0.5), hm.optim.Spectral(RATE, decay=0.5)
@@ -292,8 +291,8 @@ def projective_norm(matrices: np.ndarray, W: np.ndarray) -> float | None:
 
 def cut_norm(M: np.ndarray) -> float:
     """Return max u'Mv over u and v with entries of modulus one, the dual of the projective norm."""
-    left = np.array(list(itertools.product((1.0, -1.0), repeat=len(M))))[: 2 ** (len(M) - 1)]
-    return float(np.abs(left @ M).sum(axis=1).max())
+    signs = np.array(list(itertools.product((1.0, -1.0), repeat=len(M))))[: 2 ** (len(M) - 1)]
+    return float(np.abs(signs @ M).sum(axis=1).max())
 
 
 def projective_margin(matrices: np.ndarray, rows: np.ndarray) -> float | None:
@@ -324,7 +323,7 @@ def projective_margin(matrices: np.ndarray, rows: np.ndarray) -> float | None:
     label="conjecture",
 )
 def signs_of_factors(
-    problem: hm.Problem, *, rule: str = "sign", factors: int = 20, steps: int = 20_000, rng: int = 0
+    problem: Problem, *, rule: str = "sign", factors: int = 20, steps: int = 20_000, rng: int = 0
 ) -> Outcome:
     """Falling steps from small factors, by ``rule`` sign or adam; norms by programs over all sign vectors.
 

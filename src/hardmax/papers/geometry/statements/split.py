@@ -17,6 +17,7 @@ from hardmax.limits.partition import inside_components
 from hardmax.papers.checking.check import Conditions, Hypothesis, Outcome, need, statement
 from hardmax.papers.checking.common import fixed_scores, unit_length
 from hardmax.papers.geometry.statements.common import ROUNDING, trained
+from hardmax.problem import Problem
 
 MOST = 60  # rows that are tried one by one
 EARLY, LATE = 12.0, 20.0  # log t between which the growth of a flow is measured
@@ -25,7 +26,7 @@ GROWTH = 0.05  # measured over predicted growth, less one
 NEAR = 0.05  # of 1 - cos orthogonal to S, at the end
 
 
-def decomposed(problem: hm.Problem) -> hm.limits.Decomposition:
+def decomposed(problem: Problem) -> hm.limits.Decomposition:
     """The decomposition of the rows of the best tokens; the test ends if it has none."""
     need(fixed_scores(problem))
     best = hm.best_tokens(problem)
@@ -35,7 +36,7 @@ def decomposed(problem: hm.Problem) -> hm.limits.Decomposition:
     return split
 
 
-def convex_and_mixed(problem: hm.Problem) -> tuple[Conditions, hm.limits.Decomposition]:
+def convex_and_mixed(problem: Problem) -> tuple[Conditions, hm.limits.Decomposition]:
     """The conditions of D-THM-12: log loss, one label token per input, rows bound and rows separable."""
     split = decomposed(problem)
     hypotheses = need(
@@ -58,7 +59,7 @@ def is_won(rows: np.ndarray, j: int) -> bool | None:
     return None if solution.status != 0 else bool(-solution.fun > 0.5)
 
 
-def _is_proved(problem: hm.Problem, bound: Sequence[bool], split: hm.limits.Decomposition) -> bool | None:
+def _is_proved(problem: Problem, bound: Sequence[bool], split: hm.limits.Decomposition) -> bool | None:
     """Whether both certificates hold in fractions: one p wins the others and ties these, which cancel.
 
     The rows are differences of keys in fractions; as floats they are rounded.
@@ -87,7 +88,7 @@ def _is_proved(problem: hm.Problem, bound: Sequence[bool], split: hm.limits.Deco
     label="derived",
     errata=("D-ERR-6",),
 )
-def partition_of_rows(problem: hm.Problem) -> Outcome:
+def partition_of_rows(problem: Problem) -> Outcome:
     """Check both certificates in fractions, and solve a linear program for each row, up to 60."""
     split = decomposed(problem)
     constraints = split.partition.constraints
@@ -126,7 +127,7 @@ def log_growth(split: hm.limits.Decomposition, ratio: float) -> float:
     data="labels",
     label="derived",
 )
-def finite_and_diverging(problem: hm.Problem) -> Outcome:
+def finite_and_diverging(problem: Problem) -> Outcome:
     """Gradient flow to log t = 20, and how it grew since log t = 12."""
     hypotheses, split = convex_and_mixed(problem)
     if split.p_fin is None or split.p_mm is None:
@@ -156,9 +157,7 @@ def finite_and_diverging(problem: hm.Problem) -> Outcome:
     label="derived",
     errata=("D-ERR-7",),
 )
-def normalized_on_bound_rows(
-    problem: hm.Problem, *, rate: float | None = None, steps: int = 10_000
-) -> Outcome:
+def normalized_on_bound_rows(problem: Problem, *, rate: float | None = None, steps: int = 10_000) -> Outcome:
     """The growth over the last decade of steps; the deficit of sign descent in linf is reported too."""
     hypotheses, split = convex_and_mixed(problem)
     if split.p_fin is None or split.p_mm is None:
@@ -207,7 +206,7 @@ NONE = 1e-9  # of the largest multiplier
     hunt={"steps": 20000},
     label="conjecture",
 )
-def plain_steepest(problem: hm.Problem, *, norm: str = "linf", steps: int = 100_000) -> Outcome:
+def plain_steepest(problem: Problem, *, norm: str = "linf", steps: int = 100_000) -> Outcome:
     """The deficit after all steps and after a hundredth of them."""
     hypotheses, split = convex_and_mixed(problem)
     best = split.max_margin(norm)
@@ -230,7 +229,7 @@ def plain_steepest(problem: hm.Problem, *, norm: str = "linf", steps: int = 100_
     data="labels",
     label="conjecture",
 )
-def surviving_tokens(problem: hm.Problem) -> Outcome:
+def surviving_tokens(problem: Problem) -> Outcome:
     """Gradient flow to log t = 30; survivors have attention above 1e-3, others below 1e-6, or it is early.
 
     It is early, too, where p orthogonal to S has not yet outgrown its offset: see `offset_beside`.
@@ -248,7 +247,7 @@ def surviving_tokens(problem: hm.Problem) -> Outcome:
     )
     # the problem of the survivors, and the rows from the first of them to the others of its input
     keys, scores = (problem.split(x) for x in (problem.keys[problem.tokens], problem.scores))
-    survivors = hm.Problem(
+    survivors = Problem(
         [k[s] for k, s in zip(keys, sets, strict=True)],
         [g[s] for g, s in zip(scores, sets, strict=True)],
         problem.loss,
@@ -278,16 +277,13 @@ def surviving_tokens(problem: hm.Problem) -> Outcome:
     pull = hm.gradient(survivors, run.p)
     rest = math.exp(pull.log_norm) if pull.direction.any() else 0.0
     gap = hm.cosine_distance(run.p - span @ (span.T @ run.p), goal)
-    measured = {
-        "survivors": [s.tolist() for s in sets],
-        "1 - cos beside S": gap,
-        "gradient of survivors": rest,
-    }
+    tokens = [s.tolist() for s in sets]
+    measured = {"survivors": tokens, "1 - cos beside S": gap, "gradient of survivors": rest}
     return Outcome(hypotheses, min(1 - gap / ALIGNED, 1 - rest / max(STILL, balance)), measured)
 
 
 def offset_beside(
-    survivors: hm.Problem, rivals: Sequence[Rival], best: hm.MaxMargin, span: np.ndarray, run: hm.Run
+    survivors: Problem, rivals: Sequence[Rival], best: hm.MaxMargin, span: np.ndarray, run: hm.Run
 ) -> tuple[np.ndarray, float]:
     """Return w of p = p_mm log t + w orthogonal to S, as p in S sets it, and the pull of other rows.
 

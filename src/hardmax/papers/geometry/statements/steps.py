@@ -19,17 +19,9 @@ from hardmax.papers.checking.balls import BallProblem, has_balls
 from hardmax.papers.checking.check import Hypothesis, Outcome, need, printed, statement
 from hardmax.papers.checking.common import distinct_scores, fixed_scores, late_for, unit_length
 from hardmax.papers.checking.proof import at_precision, balls, middle
-from hardmax.papers.geometry.statements.common import (
-    ROUNDING,
-    chosen,
-    no_still_coordinate,
-    row_margins,
-    run_margin,
-    selects,
-    separable,
-    strong,
-    trained,
-)
+from hardmax.papers.geometry.statements import common
+from hardmax.papers.geometry.statements.common import ROUNDING, separable, strong, trained
+from hardmax.problem import Problem
 
 NEAR = 0.02  # how far below and above a threshold the rate is taken
 FAR = 100.0  # gaps of the logits where late runs start
@@ -41,7 +33,7 @@ MOVES = 60  # of coordinate descent, each decided in balls
 CLOSE = 0.01  # how near a deficit is to that of the drift
 
 
-def two_tokens(problem: hm.Problem) -> Hypothesis:
+def two_tokens(problem: Problem) -> Hypothesis:
     """The hypothesis that every input has two tokens."""
     return Hypothesis("two tokens per input", bool((problem.sizes == 2).all()), problem.sizes.tolist())
 
@@ -54,13 +46,13 @@ def two_tokens(problem: hm.Problem) -> Hypothesis:
     label="derived",
 )
 def certificate_of_a_run(
-    problem: hm.Problem, *, power: float = 2.0, rate: float | None = None, steps: int = 2000
+    problem: Problem, *, power: float = 2.0, rate: float | None = None, steps: int = 2000
 ) -> Outcome:
     """Normalized mirror descent; the weights of a run that selects the better of two tokens are positive."""
     need(fixed_scores(problem))
     rule = hm.optim.Mirror(unit_length(problem) if rate is None else rate, power)
     run = trained(problem, rule, steps=steps)
-    one, best = run_margin(problem, run, rule.norm)
+    one, best = common.run_margin(problem, run, rule.norm)
     bounds, ball = run.margin_bounds(), hm.margin.norm(best.norm)
     rows, y = bounds.constraints.rows(), np.asarray(bounds.multipliers)
     y, size, margins = y / y.sum(), ball.value(run.p), rows @ run.p.ravel()
@@ -76,12 +68,6 @@ def certificate_of_a_run(
     return Outcome((one,), min(inside, exact), {**measured, "identity": True})
 
 
-def swing(run: hm.Run) -> float:
-    """Return how far the last steps turn back and forth."""
-    points = np.asarray(run.points)[-5:]
-    return float(np.abs(np.diff(points, 2, axis=0)).max())
-
-
 @statement(
     "D-THM-5",
     "The rate above which steepest descent swings",
@@ -91,7 +77,7 @@ def swing(run: hm.Run) -> float:
     label="derived",
 )
 def steepest_threshold(
-    problem: hm.Problem, *, norm: str = "l3", selection: Iterable[int] | None = None, steps: int = 2500
+    problem: Problem, *, norm: str = "l3", selection: Iterable[int] | None = None, steps: int = 2500
 ) -> Outcome:
     """A run far out near p_mm settles at half the threshold, then is kicked and goes on below and above.
 
@@ -113,8 +99,10 @@ def steepest_threshold(
         at_rest = run(1 / 2, FAR * best.need())
         kicked = at_rest.p + KICK * eta * generator(0).normal(size=problem.d)
         runs = [run(factor, kicked) for factor in (1 - NEAR, 1 + NEAR)]
-        goes_on = all(each.event is None for each in (at_rest, *runs))
-        below, above = (swing(each) / eta for each in runs)
+        goes_on = all(path.event is None for path in (at_rest, *runs))
+        # how far the last steps turn back and forth
+        turns = [np.abs(np.diff(np.asarray(path.points)[-5:], 2, axis=0)).max() for path in runs]
+        below, above = (float(turn) / eta for turn in turns)
         measured = {"eta_c": eta, "swing over the rate, below": below, "above": above, "steps": many}
         # which of both happens is all that is claimed; nothing is said of runs that stopped
         slack = min(1 - below / SETTLED, above / SETTLED - 1) if goes_on else None
@@ -132,9 +120,7 @@ def steepest_threshold(
     label="derived",
     errata=("D-ERR-1", "D-ERR-2"),
 )
-def constant_steps(
-    problem: hm.Problem, *, rule: str = "sign", rate: float = 0.1, steps: int = 2000
-) -> Outcome:
+def constant_steps(problem: Problem, *, rule: str = "sign", rate: float = 0.1, steps: int = 2000) -> Outcome:
     """The period of the late moves, their mean in fractions of the rate, and the run ten times as long.
 
     The rows of least margin under the mean all grow alike, so that the gradient repeats up to a factor, but
@@ -143,7 +129,7 @@ def constant_steps(
     need(fixed_scores(problem))
     step = hm.optim.Sign(rate) if rule == "sign" else hm.optim.Coordinate(rate)
     run = trained(problem, step, steps=steps, record=range(max(steps - SEEN, 0), steps + 1))
-    _, best = run_margin(problem, run, step.norm)
+    _, best = common.run_margin(problem, run, step.norm)
     if run.event == "cycle":
         measured: dict[str, Any] = {"event": "cycle", "|p|": run.p_norm, "deficit": 1.0}
         return Outcome((Hypothesis("the run repeats itself", True, run.p),), 1.0, measured, witness=run.p)
@@ -167,7 +153,7 @@ def constant_steps(
 
 
 def _room(
-    problem: hm.Problem, run: hm.Run, best: hm.MaxMargin, along: np.ndarray, moves: np.ndarray
+    problem: Problem, run: hm.Run, best: hm.MaxMargin, along: np.ndarray, moves: np.ndarray
 ) -> tuple[float, float]:
     """The least share of the gradient by which a move of the period is decided; what lagging rows weigh."""
     room = math.inf
@@ -194,7 +180,7 @@ def _room(
     errata=("D-ERR-3",),
 )
 def one_input_at_a_time(
-    problem: hm.Problem, *, norm: str = "l2", rate: float | None = None, rounds: int = 50
+    problem: Problem, *, norm: str = "l2", rate: float | None = None, rounds: int = 50
 ) -> Outcome:
     """A run in batches of one against the sum; its deficit for the best tokens is reported too."""
     need(fixed_scores(problem))
@@ -215,7 +201,7 @@ def one_input_at_a_time(
 
 
 @printed("D-ERR-2")
-def coordinate_descent_grows(problem: hm.Problem) -> Outcome:
+def coordinate_descent_grows(problem: Problem) -> Outcome:
     """Test the printed sentence: if the best tokens separate, coordinate descent by steps of 1 diverges.
 
     Its points are whole numbers. Each move is decided in balls, so that a point that comes again proves that
@@ -272,7 +258,7 @@ GROWN = 1e-6  # least relative growth of p meanwhile
     errata=("D-ERR-4",),
 )
 def frozen_momentum(
-    problem: hm.Problem,
+    problem: Problem,
     *,
     norm: str = "l2",
     beta: float = 0.9,
@@ -289,16 +275,12 @@ def frozen_momentum(
     hypotheses = need(Hypothesis("beta > 0", math.isfinite(threshold), beta))
     rules = (hm.optim.Momentum(factor * threshold, beta, norm) for factor in (BELOW, ABOVE))
     slow, fast = (trained(problem, rule, steps=steps, record=[steps - 1]) for rule in rules)
-    hypotheses.need(*(selects(run, best) for run in (slow, fast)))
+    hypotheses.need(*(common.selects(run, best) for run in (slow, fast)))
     reached = reach(fast, best, beta)
-    measured = {
-        "threshold": threshold,
-        "below: event": slow.event,
-        "below: deficit": slow.margin_gap(best),
-        "above: event": fast.event,
-        "above: deficit": fast.margin_gap(best),
-        "above: reach": reached,
-    }
+    measured: dict[str, Any] = {"threshold": threshold}
+    for name, run in (("below", slow), ("above", fast)):
+        measured |= {f"{name}: event": run.event, f"{name}: deficit": run.margin_gap(best)}
+    measured["above: reach"] = reached
     if frozen(slow, best, beta):
         return Outcome(hypotheses, -1.0, measured)
     settled = frozen(fast, best, beta) and slow.event is None
@@ -308,7 +290,7 @@ def frozen_momentum(
 def reach(run: hm.Run, best: hm.MaxMargin, beta: float) -> float:
     """Return how much the last move shrinks the gradient in a step, in units of what the mean shrinks by."""
     move = np.asarray(run.points)[-1] - np.asarray(run.points)[-2]
-    return float(row_margins(best, move)[0]) / -math.log(beta)
+    return float(common.row_margins(best, move)[0]) / -math.log(beta)
 
 
 def frozen(run: hm.Run, best: hm.MaxMargin, beta: float) -> bool:
@@ -327,19 +309,19 @@ def frozen(run: hm.Run, best: hm.MaxMargin, beta: float) -> bool:
     errata=("D-ERR-3",),
 )
 def adam_grows(
-    problem: hm.Problem, *, rate: float = 0.001, betas: tuple[float, float] = (0.9, 0.99), steps: int = 30_000
+    problem: Problem, *, rate: float = 0.001, betas: tuple[float, float] = (0.9, 0.99), steps: int = 30_000
 ) -> Outcome:
     """The growth in the last tenth of a run, once it is three waiting times old."""
     slow = Hypothesis("beta1^2 < beta2", betas[0] ** 2 < betas[1], betas)
     need(fixed_scores(problem), slow)
     record = [steps // 2, steps * 6 // 10, steps * 9 // 10]
     run = trained(problem, hm.optim.Adam(rate, betas, eps=0.0), steps=steps, record=record)
-    _, best = run_margin(problem, run, "linf", slow)
-    hypotheses = need(slow, strong(problem, best), no_still_coordinate(best))
+    _, best = common.run_margin(problem, run, "linf", slow)
+    hypotheses = need(slow, strong(problem, best), common.no_still_coordinate(best))
     waiting = hm.limits.adam_waiting(rate, best.margin, betas)
     waited = Hypothesis("the run is three waiting times old", steps >= 3 * waiting, waiting)
     # growth of the least margin per step up to a snapshot, from the one before
-    growth = np.diff(row_margins(best, np.asarray(run.points))) / np.diff(run.times)
+    growth = np.diff(common.row_margins(best, np.asarray(run.points))) / np.diff(run.times)
     early, late = float(growth[1]), float(growth[-1])
     steady = Hypothesis("steady growth", abs(early - late) < STEADY * abs(late) or None, (early, late))
     hypotheses.need(waited, steady)
@@ -359,7 +341,7 @@ def adam_grows(
     errata=("D-ERR-3",),
 )
 def adam_runs_away(
-    problem: hm.Problem,
+    problem: Problem,
     *,
     betas: tuple[float, float] = (0.9, 0.5),
     selection: Iterable[int] | None = None,
@@ -373,7 +355,7 @@ def adam_runs_away(
     best = separable(problem, "linf", selection)
     limit = hm.limits.runaway_rate(best.margin, betas)
     pole = Hypothesis("beta1^2 >= beta2", math.isfinite(limit), betas)
-    hypotheses = need(pole, strong(problem, best), no_still_coordinate(best))
+    hypotheses = need(pole, strong(problem, best), common.no_still_coordinate(best))
     # other rows weigh nothing from here on, however small their gap and however large their scores
     margin = max(AHEAD, best.margin * late_for(problem, best))
     hypotheses.need(Hypothesis("late within reach", margin <= FARTHEST or None, margin))
@@ -386,7 +368,7 @@ def adam_runs_away(
         trained(problem, hm.optim.Adam(factor * limit, betas, eps=0.0), steps=steps, start=start)
         for factor, start in ((1 - NEAR, ahead), (1 + NEAR, ahead), (1 - NEAR, None))
     )
-    hypotheses.need(selects(below, best))
+    hypotheses.need(common.selects(below, best))
     measured = {
         "rate": limit,
         "margin at the start": margin,
@@ -410,13 +392,13 @@ def adam_runs_away(
     errata=("D-ERR-3",),
 )
 def adam_with_epsilon(
-    problem: hm.Problem, *, rate: float = 0.01, epsilon: float = 1e-3, steps: int = 20_000
+    problem: Problem, *, rate: float = 0.01, epsilon: float = 1e-3, steps: int = 20_000
 ) -> Outcome:
     """Adam until the gradient is below epsilon, then gradient flow, which a heavy ball follows."""
     positive = Hypothesis("epsilon > 0", epsilon > 0, epsilon)
     need(fixed_scores(problem), positive)
     run = trained(problem, hm.optim.Adam(rate, (0.9, 0.99), eps=epsilon), steps=steps)
-    one, best = run_margin(problem, run, "l2", positive)
+    one, best = common.run_margin(problem, run, "l2", positive)
     size = math.exp(hm.gradient(problem, run.p).log_norm)
     small = Hypothesis("the gradient is below epsilon", size < epsilon or None, size)
     hypotheses = need(positive, small, strong(problem, best))
@@ -426,8 +408,10 @@ def adam_with_epsilon(
     measured = {"l2 deficit after Adam": first, "l2 deficit late": last}
     if other.is_certified:
         deficits = {"linf deficit after Adam": run, "linf deficit late": late}
-        measured |= {name: each.margin_gap(other) for name, each in deficits.items()}
-    same = Hypothesis("the selection is kept", chosen(late).measured == one.measured or None, late.event)
+        measured |= {name: path.margin_gap(other) for name, path in deficits.items()}
+    same = Hypothesis(
+        "the selection is kept", common.chosen(late).measured == one.measured or None, late.event
+    )
     longer = bool(late.p_norm > (1 + GROWN) * run.p_norm)  # else it is at a finite minimum
     grows = Hypothesis("p goes on", longer or None, late.p_norm)
     slack = 1 - last / (FALL * first) if first > 0 else 0.0

@@ -154,7 +154,7 @@ def draw_1b(tables: Tables, canvas: Canvas) -> None:
 def fig_1b(setting: Setting) -> Findings:
     """Six starts on the data of B-FIG-1b, and the boundary between the two basins."""
     problem = hm.data.example("B-FIG-1b")
-    feasible = {each.selection: each for each in hm.selections(problem)}
+    feasible = {row.selection: row for row in hm.selections(problem)}
     paths = plane.train(problem, [(0.0, y) for y in HEIGHTS])
     ends = plane.ends_table(paths, [hm.max_margin(problem, path.selection) for path in paths.values()])
     columns = np.linspace(-2.4, 6.6, 28)
@@ -229,7 +229,7 @@ def fig_1c(setting: Setting) -> Findings:
     problem = hm.data.example("B-FIG-1c")
     best = hm.max_margin(problem, [0, 0, 0])
     feasible = list(hm.selections(problem))
-    local = [each.selection for each in feasible if each.attracts.verdict]
+    local = [row.selection for row in feasible if row.attracts.verdict]
     setting.progress(0.3)
     paths = plane.train(problem, [(x, 0.0) for x in HEIGHTS])
     ends = plane.ends_table(paths, [best] * len(paths))
@@ -301,7 +301,7 @@ def draw_8(tables: Tables, canvas: Canvas) -> None:
 def fig_8(setting: Setting) -> Findings:
     """Eight starts, normalized and plain; at the local one, input 1 keeps its worse token, unrivalled."""
     problem = hm.data.example("B-FIG-8")
-    feasible = {each.selection: each for each in hm.selections(problem)}
+    feasible = {row.selection: row for row in hm.selections(problem)}
     best, local = (feasible[tokens].max_margin for tokens in ((0, 0), (0, 1)))
     starts = (*TO_GLOBAL, *TO_LOCAL)
     paths = plane.train(problem, starts)
@@ -314,7 +314,7 @@ def fig_8(setting: Setting) -> Findings:
     up, right = slice(None, len(TO_GLOBAL)), slice(len(TO_GLOBAL), None)
     neighbors = hm.neighbors(problem, local).pairs
     one_other = hm.directions.assumptions.assumption_b(problem).holds
-    optimal = sorted((tokens, each.attracts.verdict) for tokens, each in feasible.items())
+    optimal = sorted((tokens, row.attracts.verdict) for tokens, row in feasible.items())
     attract = [((0, 0), True), ((0, 1), True), ((1, 0), False), ((1, 1), False)]
     claims = {
         "p-mm": [best.need(), local.need()],
@@ -550,7 +550,7 @@ def fig_4(setting: Setting) -> Findings:
     }
     fast, slow = runs["normalised"], runs["plain"]
     attention = [[path.attention(t) for t in range(201)] for path in (fast, slow)]
-    optimal = np.array([[np.mean([s[0] for s in each]) for each in run] for run in attention])
+    optimal = np.array([[np.mean([s[0] for s in weights]) for weights in run] for run in attention])
     at = [50, 100, 200, 1000]
     claims = {
         "attention-normalised": top["normalised"][at],

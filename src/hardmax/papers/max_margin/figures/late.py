@@ -38,8 +38,8 @@ def draw_chaos(tables: Tables, canvas: Canvas) -> None:
     bottom.plot(lyapunov["rate"], lyapunov["exponent"], color=BLUE, linewidth=0.7)
     bottom.axhline(0.0, color=INK, linewidth=0.6)
     for panel in (top, bottom):
-        for each in tables["doublings"]["rate"]:
-            panel.axvline(each, color="#DDDDDD", linewidth=0.6, zorder=0)
+        for rate in tables["doublings"]["rate"]:
+            panel.axvline(rate, color="#DDDDDD", linewidth=0.6, zorder=0)
     top.set(ylabel="residual orthogonal to $p_{mm}$", xlim=SPAN)
     bottom.set(ylabel="Lyapunov exponent", xlabel=r"rate / $\eta_c$", ylim=(-1.5, 0.6))
     top.text(0.02, 0.95, "late map", color="#777777", transform=top.transAxes, va="top")
@@ -79,19 +79,21 @@ def fig_chaos(setting: Setting) -> Findings:
         z = late_map.step(z, rates * late.eta_c)
     exponents = late_map.exponents(rates * late.eta_c, start, 1000, 2000)
     setting.progress(0.5)
-    seen, orbits, residuals = {}, {}, []
+    late_points, orbits, residuals = {}, {}, []
     far = FAR * late.max_margin.need() + late.w + 0.01 * late.span[:, 0]
     for rate in PERIODS:
         orbits[rate] = late_map.orbit(rate * late.eta_c, start, 6000, 400)
         step = hm.optim.Normalized(rate * late.eta_c)
         path = hm.train(problem(), step, steps=8000, start=far, record=range(7600, 8001))
-        seen[rate] = path.points[1:] @ late.span  # the first point is the start
-        residuals.append(seen[rate][-128:, 0])
+        late_points[rate] = path.points[1:] @ late.span  # the first point is the start
+        residuals.append(late_points[rate][-128:, 0])
     by_map = {rate: period(orbit) for rate, orbit in orbits.items()}
-    by_descent = {rate: period(orbit) for rate, orbit in seen.items()}
+    by_descent = {rate: period(orbit) for rate, orbit in late_points.items()}
     doublings = [_doubling(late_map, late.eta_c, start, k, about) for k, about in enumerate(DOUBLINGS)]
     orderly = [rate for rate, p in PERIODS.items() if p is not None]
-    apart = [float(np.abs(np.sort(seen[r][-128:, 0]) - np.sort(orbits[r][-128:, 0])).max()) for r in orderly]
+    distances = [
+        float(np.abs(np.sort(late_points[r][-128:, 0]) - np.sort(orbits[r][-128:, 0])).max()) for r in orderly
+    ]
     chaotic = late_map.exponents(np.array([3.5 * late.eta_c]), start, 2000, 10_000)
     claims = {
         "eta-c": late.eta_c,
@@ -100,7 +102,7 @@ def fig_chaos(setting: Setting) -> Findings:
         "doublings": doublings,
         "chaos": chaotic,
         "settled": exponents[rates < 0.99],
-        "agreement": apart,
+        "agreement": distances,
     }
     tables = {
         "late map": {"rate": np.tile(rates, len(visits)), "residual": np.concatenate(visits)},
@@ -156,10 +158,8 @@ def draw_index(tables: Tables, canvas: Canvas) -> None:
     for marker, color, label in LOOKS.values():
         panel.plot([], [], marker, color=color, markersize=5, label=label)
     panel.legend(loc="upper center", bbox_to_anchor=(0.5, 0.0), ncol=3, frameon=False, handletextpad=0.1)
-    sums = [
-        int(sum((-1) ** int(i) for i in part(points, "place", where)["index"]))
-        for where in ("finite", "infinity")
-    ]
+    indices = (part(points, "place", place)["index"] for place in ("finite", "infinity"))
+    sums = [int(sum((-1) ** int(i) for i in index)) for index in indices]
     panel.set_title(f"finite {sums[0]:+d}  and infinite {sums[1]:+d}  sum to {sum(sums)}".replace("-", "−"))
     panel.set(xlim=(-1.18, 1.18), ylim=(-1.18, 1.18), aspect="equal")
     panel.axis("off")
@@ -184,24 +184,24 @@ def draw_index(tables: Tables, canvas: Canvas) -> None:
 def fig_index(setting: Setting) -> Findings:
     """A random planar problem: infinity in fractions, the finite points by Newton, their balance."""
     problem = hm.data.gaussian(n=3, T=3, d=2, rng=SEED)
-    found, field = hm.critical_directions(problem), DescentField(problem)
-    radius = empty_beyond(problem, found)
-    winding = degree(field, radius, found.corners)
-    finite = stationary_points(field, radius, found.corners, winding)
-    inside = [int(each.index) for each in finite if each.index is not None]
-    at_infinity = [each.index for each in found.directions]
-    attract = {each.selection for each in found.directions if each.index == 0}
+    infinity, field = hm.critical_directions(problem), DescentField(problem)
+    radius = empty_beyond(problem, infinity)
+    winding = degree(field, radius, infinity.corners)
+    finite = stationary_points(field, radius, infinity.corners, winding)
+    inside = [int(point.index) for point in finite if point.index is not None]
+    at_infinity = [point.index for point in infinity.directions]
+    attract = {point.selection for point in infinity.directions if point.index == 0}
     *quotient, rest = morse_quotient([*inside, *at_infinity])
-    local = {each.selection for each in hm.attractors(problem)}
+    local = {point.selection for point in hm.attractors(problem)}
     claims = {
         "sum": sum((-1) ** i for i in (*inside, *at_infinity)),
-        "winding": np.nan if winding is None else winding + found.sum,
+        "winding": np.nan if winding is None else winding + infinity.sum,
         "morse": (rest == 0 and min(quotient) >= 0, quotient),
         "attractors": (attract == local and len(local) > 1, sorted(attract)),
         "kinds": (1 in at_infinity and len(inside) > 0, [at_infinity, inside]),
     }
-    rim = [each.direction for each in found.directions]
-    places = np.concatenate([disc(np.array([each.p for each in finite]).reshape(-1, 2)), np.array(rim)])
+    rim = [point.direction for point in infinity.directions]
+    places = np.concatenate([disc(np.array([point.p for point in finite]).reshape(-1, 2)), np.array(rim)])
     tables = {
         "points": {
             "place": np.array(["finite"] * len(finite) + ["infinity"] * len(rim)),
@@ -210,7 +210,7 @@ def fig_index(setting: Setting) -> Findings:
             "y": places[:, 1],
         },
         "flow": _flow(field),
-        "separatrices": _separatrices(problem, field, found, finite),
+        "separatrices": _separatrices(problem, field, infinity, finite),
     }
     notes = (
         "A norm of 4 is drawn half-way to the rim, which is infinity; signs on it are (-1)^index.",
@@ -221,26 +221,28 @@ def fig_index(setting: Setting) -> Findings:
 
 def _flow(field: DescentField) -> dict[str, np.ndarray]:
     line = np.linspace(-1, 1, 81)
-    x, y = (each.ravel() for each in np.meshgrid(line, line))
+    x, y = (axis.ravel() for axis in np.meshgrid(line, line))
     r = np.hypot(x, y)
-    seen = r < 0.985
-    p = np.column_stack([x, y])[seen] * (HALF / (1 - r[seen]))[:, None]
+    inside = r < 0.985
+    p = np.column_stack([x, y])[inside] * (HALF / (1 - r[inside]))[:, None]
     force = field.at(p * field.unit) @ field.basis.T
     unit = p / np.maximum(np.linalg.norm(p, axis=1), 1e-12)[:, None]
     out = (force * unit).sum(axis=1)
     # in the disc, motion along the radius is shorter by another factor
-    moved = force - (r[seen] * out)[:, None] * unit
+    moved = force - (r[inside] * out)[:, None] * unit
     moved /= np.maximum(np.linalg.norm(moved, axis=1), 1e-12)[:, None]
     u, v = np.full(len(x), np.nan), np.full(len(x), np.nan)
-    u[seen], v[seen] = moved.T
+    u[inside], v[inside] = moved.T
     return {"x": x, "y": y, "u": u, "v": v}
 
 
 def _separatrices(
-    problem: hm.Problem, field: DescentField, found: CriticalDirections, finite: list[StationaryPoint]
+    problem: hm.Problem, field: DescentField, infinity: CriticalDirections, finite: list[StationaryPoint]
 ) -> dict[str, np.ndarray]:
     """Follow the gradient backwards from every saddle along its stable direction."""
-    starts = [_beside(field, each.direction) for each in found.directions if each.index == 1]
+    starts = [
+        _beside(field, direction.direction) for direction in infinity.directions if direction.index == 1
+    ]
     for point in finite:
         if point.index == 1:
             stable = np.linalg.eigh(hm.dynamics.hessian(problem, point.p))[1][:, 1]

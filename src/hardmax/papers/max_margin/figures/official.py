@@ -142,8 +142,10 @@ def official_end(
     """
     n = problems[0].n
     number = np.dtype(arithmetic.precision).type
-    keys = np.stack([each.keys[each.tokens].reshape(n, -1, each.d) for each in problems]).astype(number)
-    scores = np.stack([each.scores.reshape(n, -1) for each in problems]).astype(number)
+    keys = np.stack([problem.keys[problem.tokens].reshape(n, -1, problem.d) for problem in problems]).astype(
+        number
+    )
+    scores = np.stack([problem.scores.reshape(n, -1) for problem in problems]).astype(number)
     p = np.zeros((len(problems), problems[0].d), number)
 
     def work(start: int) -> None:

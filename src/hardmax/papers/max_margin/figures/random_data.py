@@ -330,7 +330,7 @@ def control_claims(tables: Tables) -> tuple[Claim, ...]:
     """B-FIG-10: the distribution of the score gap, and every number that is known of the control stream."""
     control, every = tables["control"], TrialTally.of(tables["control"])
     count = every.trials // len(DIMENSIONS)
-    tallies, known = of_dimensions(control), KNOWN[count]
+    tallies, numbers = of_dimensions(control), KNOWN[count]
     swept = TrialTally.of(tables["trials"])
     # Kolmogorov and Smirnov's distance of two samples that one in a thousand pairs exceeds
     noise = 1.95 * np.sqrt(1 / max(len(swept.gaps), 1) + 1 / 5262)
@@ -343,13 +343,13 @@ def control_claims(tables: Tables) -> tuple[Claim, ...]:
         transition | its rise from zero to 0.005: a sharp transition | ≥ 0.15
         same-distribution | distance of the sweep's distribution from the control's | ≤ {round(noise, 4)}
         control-correlation | {control_of} mean correlation
-            | {listed(known.correlation)} ± {known.digits[0]} | 0.997
+            | {listed(numbers.correlation)} ± {numbers.digits[0]} | 0.997
         control-correlation-bound | the least of these | ≥ 0.9995 | 0.997
-        control-least | {control_of} least correlation | {listed(known.least)} ± {known.digits[1]}
+        control-least | {control_of} least correlation | {listed(numbers.least)} ± {numbers.digits[1]}
         control-slack | control: least slack of a row that is not tight | ≥ 1e-5
         """,
         *(
-            f"control-{kind} | {control_of} {text} | {listed(getattr(known, kind))} ± 0"
+            f"control-{kind} | {control_of} {text} | {listed(getattr(numbers, kind))} ± 0"
             for kind, text in counts.items()
         ),
     )
@@ -409,9 +409,8 @@ def _whole_control(tables: Tables, every: TrialTally) -> tuple[Claim, ...]:
     gaps, negative = every.gaps, tables["negative"]
     below, slacks = gaps[gaps < 0], every.rows["slack"][every.saturated]
     bounded = negative["norm_1e5"] < 1.01 * negative["norm_1e4"]
-    kinds = [
-        TrialTally.of(tables["control_arithmetic"], arithmetic=kind) for kind in (DAMPED, STRONGLY_DAMPED)
-    ]
+    plain = tables["control_arithmetic"]
+    kinds = [TrialTally.of(plain, arithmetic=kind) for kind in (DAMPED, STRONGLY_DAMPED)]
     by_d = [np.mean([tally.correlation for tally in of_dimensions(kind.rows)]) for kind in kinds]
     return WHOLE.judge(
         {
@@ -435,13 +434,13 @@ def _whole_control(tables: Tables, every: TrialTally) -> tuple[Claim, ...]:
 
 def _sensitivity(table: Table) -> dict[str, Any]:
     """Measure how the shares of the first 200 trials change with what the paper leaves open."""
-    known = np.array([KNOWN[200].nonsaturated, KNOWN[200].lmm, KNOWN[200].gmm]).T / 200
+    expected = np.array([KNOWN[200].nonsaturated, KNOWN[200].lmm, KNOWN[200].gmm]).T / 200
     tallies = {variant: of_dimensions(table, variant=variant) for variant in np.unique(table["variant"])}
     shares = {
         variant: np.array([[tally.nonsaturated, tally.lmm, tally.gmm] for tally in of_d]) / of_d[0].trials
         for variant, of_d in tallies.items()
     }
-    off = {variant: np.abs(rows - known).max(axis=1) for variant, rows in shares.items()}
+    off = {variant: np.abs(rows - expected).max(axis=1) for variant, rows in shares.items()}
     long = "10,000 steps"
     return {
         "exponential": off["exponential loss"].max(),
@@ -533,15 +532,17 @@ def draw_9b(tables: Tables, canvas: Canvas) -> None:
     low, high = np.floor(gaps.min() / 0.1) * 0.1, 0.8
     edges = np.arange(round(low / BIN), round(high / BIN) + 1) * BIN
     heights, _ = np.histogram(gaps, edges)
-    left = edges[:-1]
+    starts = edges[:-1]
     parts = (
-        (left < -BIN / 2, RED, "below 0"),
-        ((left > -BIN / 2) & (left < 0.01 - BIN / 2), ORANGE, "0 to 0.01"),
-        (left > 0.01 - BIN / 2, BLUE, "above 0.01"),
+        (starts < -BIN / 2, RED, "below 0"),
+        ((starts > -BIN / 2) & (starts < 0.01 - BIN / 2), ORANGE, "0 to 0.01"),
+        (starts > 0.01 - BIN / 2, BLUE, "above 0.01"),
     )
     for of, color, text in parts:
         label = f"{text}: {100 * heights[of].sum() / len(gaps):.2g} %"
-        panel.bar(left[of], heights[of] / len(gaps), BIN, align="edge", color=color, linewidth=0, label=label)
+        panel.bar(
+            starts[of], heights[of] / len(gaps), BIN, align="edge", color=color, linewidth=0, label=label
+        )
     panel.axvline(0.0, color=GRAY, linestyle="--", linewidth=0.8)
     panel.set(yscale="log", xlabel=GAP, ylabel=f"share of saturated trials per {BIN:g}", xlim=(low, high))
     panel.legend(loc="upper right")

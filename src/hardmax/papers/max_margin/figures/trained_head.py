@@ -201,12 +201,8 @@ def fig_3c(setting: Setting) -> Findings:
     u = [settle_at(head, p).u for head, p in zip(heads, path.points, strict=False)]
     label = np.array([float(np.exp(-path.problem.loss.value(x)).mean()) for x in u])
     at = list(TIMES)
-    claims = {
-        "optimal": optimal[at],
-        "top": top[at[:4]],
-        "label": label[at],
-        "saturates": [optimal[-1], label[-1]],
-    }
+    claims = {"optimal": optimal[at], "top": top[at[:4]], "label": label[at]}
+    claims["saturates"] = np.array([optimal[-1], label[-1]])
     tables = {"curves": {"step": steps, "optimal": optimal, "top": top, "label": label}}
     notes = (
         "The text defines the red curve by the top token (dotted); the two differ until step 30 or so "
@@ -384,8 +380,8 @@ def _curves(problem: hm.Problem, jumpy: hm.Problem, ramp: Table) -> Table:
     fine = np.concatenate([np.linspace(0.02, 8.2, 60), corners, np.linspace(corners[0], corners[1], 20)])
     both = [("fig3b", problem, np.linspace(0.0, 2.05, 42)), ("switching", jumpy, np.sort(fine))]
     return stacked(
-        {"data": data, "rho": grid, "degrees": [_limit(each, rho) for rho in grid]}
-        for data, each, grid in both
+        {"data": data, "rho": grid, "degrees": [_limit(problem, rho) for rho in grid]}
+        for data, problem, grid in both
     )
 
 

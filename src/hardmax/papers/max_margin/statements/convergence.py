@@ -17,6 +17,7 @@ from hardmax.papers.checking.check import Hypothesis, Outcome, printed, statemen
 from hardmax.papers.checking.enclosure import PROOF, selected
 from hardmax.papers.checking.proof import at_precision, balls, length, vector
 from hardmax.papers.max_margin.statements.lemmas import best_direction, equal_losers
+from hardmax.problem import Problem
 
 FAR = 1e4  # the flow runs at least to this many times the norm of p_mm
 FARTHEST = 1e13  # margins: beyond, the rounding of p itself hides what is left of the limit
@@ -34,7 +35,7 @@ GROWTH = 0.02  # relative error allowed in d|p| / d log t = |p_mm|
     kind="limit",
     errata=("B-ERR-01", "B-ERR-12", "B-ERR-14"),
 )
-def global_convergence(problem: hm.Problem, *, start: Any = None) -> Outcome:
+def global_convergence(problem: Problem, *, start: Any = None) -> Outcome:
     """Gradient flow, which stands in for the many small steps of plain descent: late rate and limit.
 
     A flow that stops before it is late, for whatever reason, refutes nothing.
@@ -99,7 +100,7 @@ def global_convergence(problem: hm.Problem, *, start: Any = None) -> Outcome:
     errata=("B-ERR-12",),
 )
 def correlation_rises(
-    problem: hm.Problem, *, start: Any = None, steps: int = 1000, rate: float = 0.1
+    problem: Problem, *, start: Any = None, steps: int = 1000, rate: float = 0.1
 ) -> Outcome:
     """Find the last fall of the cosine; the transient may take a tenth of the steps."""
     one = Hypothesis("n = 1", problem.n == 1, problem.n)
@@ -125,7 +126,7 @@ def correlation_rises(
     return Outcome(hypotheses, slack, measured, witness, paper_slack=(as_printed, proof))
 
 
-def _falls(problem: hm.Problem, path: hm.Run, best: hm.MaxMargin, rate: float, last: int) -> str | None:
+def _falls(problem: Problem, path: hm.Run, best: hm.MaxMargin, rate: float, last: int) -> str | None:
     """Prove that the cosine falls at some early step: descend in balls, against p_mm in fractions."""
     exact = hm.max_margin(problem, best.selection, exact=True).exact
     if exact is None or exact.p is None or not has_balls(problem):
@@ -161,7 +162,7 @@ def _falls(problem: hm.Problem, path: hm.Run, best: hm.MaxMargin, rate: float, l
     errata=("B-ERR-21",),
 )
 def only_local_optima_attract(
-    problem: hm.Problem, *, rng: int = 0, count: int = 8, radius: float | None = None
+    problem: Problem, *, rng: int = 0, count: int = 8, radius: float | None = None
 ) -> Outcome:
     """Flow from random starts until it is late for the selection that it makes.
 
@@ -188,7 +189,7 @@ def only_local_optima_attract(
     return Outcome(hypotheses, slack, measured, vacuous=not rooms, paper_slack=paper_slack)
 
 
-def _where_to(problem: hm.Problem, start: np.ndarray) -> tuple[dict[str, Any], float | None]:
+def _where_to(problem: Problem, start: np.ndarray) -> tuple[dict[str, Any], float | None]:
     """Return the end of a flow, and how well it agrees with the conjecture; None where it says nothing."""
     path = hm.flow(problem, start=start, until_norm=FAR / common.longest_difference(problem))
     chosen = path.selection
@@ -208,7 +209,7 @@ def _where_to(problem: hm.Problem, start: np.ndarray) -> tuple[dict[str, Any], f
     return end, None if local is None else 1 - gap / ALIGNED if local else -1.0
 
 
-def _every_start_is_false(problem: hm.Problem) -> str | None:
+def _every_start_is_false(problem: Problem) -> str | None:
     """The proof that some start tends to no locally optimal direction, for one input of independent tokens.
 
     The start that it speaks of exists; it is not named. Basins are open, because Theorem 3's cones are and
@@ -231,7 +232,7 @@ def _every_start_is_false(problem: hm.Problem) -> str | None:
 
 
 @printed("B-ERR-14")
-def no_critical_point(problem: hm.Problem) -> Outcome:
+def no_critical_point(problem: Problem) -> Outcome:
     """Test the printed sentence: the risk has no finite critical point."""
     some = Hypothesis("scores differ in some input", bool(np.ptp(problem.scores) > 0))
     if unmet([some]):

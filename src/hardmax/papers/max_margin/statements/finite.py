@@ -22,6 +22,7 @@ from hardmax.papers.checking import common
 from hardmax.papers.checking.balls import BallProblem, settle
 from hardmax.papers.checking.check import Hypothesis, Outcome, need, statement, unsaid
 from hardmax.papers.checking.proof import balls, largest, least, length
+from hardmax.problem import Problem
 
 Sets = Sequence[Sequence[int]]
 
@@ -49,7 +50,7 @@ def lost_rooms(lost: Any, T: Any, margin: Any, R: Any) -> tuple[Any, Any]:
 
 
 def measure_bounds(
-    problem: hm.Problem,
+    problem: Problem,
     hypotheses: Sequence[Hypothesis],
     along: np.ndarray,
     margin: float,
@@ -100,7 +101,7 @@ def _other_room(sets: Sets, p: np.ndarray, literal: bool, exact: BallProblem) ->
     "At R p_mm/|p_mm| the log of the largest lost attention is -R Xi within log T; at a p of margin m it is "
     "at least -max(m, 0) R - log T.",
 )
-def lost_attention(problem: hm.Problem, *, selection: Iterable[int] | None = None, rng: int = 0) -> Outcome:
+def lost_attention(problem: Problem, *, selection: Iterable[int] | None = None, rng: int = 0) -> Outcome:
     """Radii from 1 to 1000 margins, directions all around."""
     hypotheses, tokens = common.one_selection(problem, selection)
     best = hm.max_margin(problem, tokens)
@@ -116,7 +117,7 @@ def lost_attention(problem: hm.Problem, *, selection: Iterable[int] | None = Non
     "The same with a set of tokens per input and a minimizer of ATT-SVM'.",
 )
 def lost_attention_of_sets(
-    problem: hm.Problem, *, sets: Iterable[Iterable[int]] | None = None, rng: int = 0
+    problem: Problem, *, sets: Iterable[Iterable[int]] | None = None, rng: int = 0
 ) -> Outcome:
     """The best-scoring tokens are the sets if none are given."""
     inside = hm.best_tokens(problem).sets if sets is None else tuple(tuple(s) for s in sets)
@@ -141,7 +142,7 @@ SURE = 0.999  # nu comes from a search: take a little less than the least that i
     hunt={"draws": 10},
 )
 def risk_pays_for_attention(
-    problem: hm.Problem, *, selection: Iterable[int], rng: int = 0, draws: int = 200
+    problem: Problem, *, selection: Iterable[int], rng: int = 0, draws: int = 200
 ) -> Outcome:
     """Sample p, and for each the v of largest label margin, which makes the risk about the lowest.
 
@@ -190,7 +191,7 @@ def risk_pays_for_attention(
     "Xi_epsilon + log T.",
     data="tokens",
 )
-def relaxed_lost_attention(problem: hm.Problem, *, selection: Iterable[int]) -> Outcome:
+def relaxed_lost_attention(problem: Problem, *, selection: Iterable[int]) -> Outcome:
     """Three values of epsilon, radii from 1 to 1000 margins."""
     tokens = tuple(selection)
     hypotheses = need(Hypothesis("values and labels", problem.readout.linear is not None))
@@ -221,12 +222,8 @@ def relaxed_lost_attention(problem: hm.Problem, *, selection: Iterable[int]) -> 
             worst = float(lost[support].max())
             slacks.append(float(lost_rooms(worst, T, relaxed.margin, R / relaxed.margin)[0]))
             slacks.append(float(lost_rooms(worst, T, tightened.margin, R / relaxed.margin)[1]))
-    measured = {
-        "support": support,
-        "margins": margins,
-        "relaxed margin": relaxed.margin,
-        "full margin": full.margin,
-    }
+    measured = {"support": support, "margins": margins}
+    measured |= {"relaxed margin": relaxed.margin, "full margin": full.margin}
     # all that enters are certified margins and logs of attention at a few hundred margins: good to 1e-9
     proof = "certified margins, rounding below 1e-9" if min(slacks) < -1e-5 else None
     slack = (min(slacks) + common.ROUNDING, proof)

@@ -10,92 +10,75 @@ from functools import partial
 
 import numpy as np
 
-import hardmax as hm
 from hardmax.data.generators import fig9_oracle, gaussian, sphere
 from hardmax.data.small import example
 from hardmax.papers.checking.instances import Instance
+from hardmax.problem import Problem
 
 
-def opposed(second: float = 2.0, reach: float = 1.0) -> hm.Problem:
+def opposed(second: float = 2.0, reach: float = 1.0) -> Problem:
     """Two inputs that pull p in opposite ways, so that no p separates their best tokens (B-ERR-01).
 
     ``second`` is the best score of the second one, ``reach`` how far from zero its key is.
     """
-    return hm.Problem([[[1.0], [0.0]], [[-reach], [0.0]]], [[1.0, 0.0], [second, 0.0]])
+    return Problem([[[1.0], [0.0]], [[-reach], [0.0]]], [[1.0, 0.0], [second, 0.0]])
 
 
-def high_scorer_behind() -> hm.Problem:
-    """A token with score 10 just behind the neighbor of one direction (B-ERR-09)."""
-    return hm.Problem([[[0, 0], [-0.5, -0.3339746], [-0.501, -0.9322425]]], [[0.0, -0.1, 10.0]])
-
-
-def three_at_once() -> hm.Problem:
-    """Three neighbors of one direction in the plane: keys not in general position."""
-    return hm.Problem([[[0.0, 0.0], [-1.0, 0.0], [-1.0, 1.0], [-1.0, -1.0]]], [[1.0, 0.0, 0.0, 0.0]])
-
-
-def random_tokens(labels: list[int], W: str = "full", rng: int = 0) -> hm.Problem:
+def random_tokens(labels: list[int], W: str = "full", rng: int = 0) -> Problem:
     """Gaussian tokens in three dimensions with a random head; W full, singular or the identity."""
     draw = np.random.default_rng(rng)
     X, v, M = draw.normal(size=(len(labels), 5, 3)), draw.normal(size=3), draw.normal(size=(3, 3))
     if W == "singular":
         M[:, 0] = 0.0
-    return hm.Problem.from_tokens(X, labels, v, W=np.eye(3) if W == "identity" else M)
+    return Problem.from_tokens(X, labels, v, W=np.eye(3) if W == "identity" else M)
 
 
-def bent_head(rng: int = 0) -> hm.Problem:
+def bent_head(rng: int = 0) -> Problem:
     """Gaussian tokens in three dimensions with the nonlinear head tanh(v.z)."""
     draw = np.random.default_rng(rng)
     X, v = draw.normal(size=(4, 5, 3)), draw.normal(size=3)
-    return hm.Problem.from_psi(
+    return Problem.from_psi(
         X, X, [1, -1, 1, -1], lambda z: np.tanh(z @ v), lambda z: (1 - np.tanh(z @ v) ** 2)[:, None] * v
     )
 
 
-def equal_losers(n: int = 2, T: int = 4, d: int = 8, best: float = 1.0, rng: int = 0) -> hm.Problem:
+def equal_losers(n: int = 2, T: int = 4, d: int = 8, best: float = 1.0, rng: int = 0) -> Problem:
     """Gaussian keys, one best token and equal others (Assumption B); separable when d is large."""
     keys = np.random.default_rng(rng).normal(size=(n, T, d))
-    return hm.Problem(keys, [[best] + [best - 1.0] * (T - 1)] * n)
+    return Problem(keys, [[best] + [best - 1.0] * (T - 1)] * n)
 
 
-def two_winners(best: float = 1.0, rng: int = 0) -> hm.Problem:
+def two_winners(best: float = 1.0, rng: int = 0) -> Problem:
     """Two inputs with two equally good tokens each."""
     keys = np.random.default_rng(rng).normal(size=(2, 4, 2))
-    return hm.Problem(keys, [[best, best, best - 1.0, best - 1.0]] * 2)
+    return Problem(keys, [[best, best, best - 1.0, best - 1.0]] * 2)
 
 
-def tied_winners() -> hm.Problem:
-    """Two equally good tokens and a worse one: flow selects one whose neighbor scores as much (B-ERR-21)."""
-    return hm.Problem([[[1.0, 0.0], [0.0, 1.0], [0.0, 0.0]]], [[1.0, 1.0, 0.0]])
-
-
-def mirrored() -> hm.Problem:
-    """Two equally good tokens on either side of a worse one: ATT-SVM' has the two minimizers 1 and -1."""
-    return hm.Problem([[[1.0], [-1.0], [0.0]]], [[1.0, 1.0, 0.0]])
-
-
-def squeezed() -> hm.Problem:
-    """B-FIG-3 with a third input that the relaxed direction only just selects."""
-    tokens = [[[0, 0], [1, 1]], [[0, 0], [1, -1]], [[0, 0], [-0.2, 2.0]]]
-    return hm.Problem.from_tokens(tokens, labels=[1, -1, 1], readout=[0.0, 1.0])
-
-
-def switching() -> hm.Problem:
-    """Joint training that selects another token of its third input when v grows faster (B-NEW-1b)."""
-    tokens = [[[0, 0], [1, 1]], [[0, 0], [2, -1]], [[1.6, 1.2], [0.6, 2.4]]]
-    return hm.Problem.from_tokens(tokens, labels=[1, -1, 1], readout=[0.0, 1.0])
-
-
-def fig9_trial(d: int, trial: int) -> hm.Problem:
+def fig9_trial(d: int, trial: int) -> Problem:
     """One trial of the random stream of B-FIG-9."""
     return next(itertools.islice(fig9_oracle(d, trial + 1), trial, None))
 
+
+# A token with score 10 just behind the neighbor of one direction (B-ERR-09).
+BEHIND = partial(Problem, [[[0, 0], [-0.5, -0.3339746], [-0.501, -0.9322425]]], [[0.0, -0.1, 10.0]])
+# Three neighbors of one direction in the plane: keys not in general position.
+three_at_once = partial(
+    Problem, [[[0.0, 0.0], [-1.0, 0.0], [-1.0, 1.0], [-1.0, -1.0]]], [[1.0, 0.0, 0.0, 0.0]]
+)
+# Two equally good tokens and a worse one: flow selects one whose neighbor scores as much (B-ERR-21).
+tied_winners = partial(Problem, [[[1.0, 0.0], [0.0, 1.0], [0.0, 0.0]]], [[1.0, 1.0, 0.0]])
+# Two equally good tokens on either side of a worse one: ATT-SVM' has the two minimizers 1 and -1.
+mirrored = partial(Problem, [[[1.0], [-1.0], [0.0]]], [[1.0, 1.0, 0.0]])
+_labeled = partial(Problem.from_tokens, labels=[1, -1, 1], readout=[0.0, 1.0])
+# B-FIG-3 with a third input that the relaxed direction only just selects.
+squeezed = partial(_labeled, [[[0, 0], [1, 1]], [[0, 0], [1, -1]], [[0, 0], [-0.2, 2.0]]])
+# Joint training that selects another token of its third input when v grows faster (B-NEW-1b).
+switching = partial(_labeled, [[[0, 0], [1, 1]], [[0, 0], [2, -1]], [[1.6, 1.2], [0.6, 2.4]]])
 
 FIG1A, FIG1B, FIG8 = (partial(example, name) for name in ("B-FIG-1a", "B-FIG-1b", "B-FIG-8"))
 FIG3A, FIG3B = (partial(example, name) for name in ("B-FIG-3a", "B-FIG-3b"))
 SPHERE = partial(sphere, n=4, T=5, d=6, rng=0)
 RANDOM = partial(gaussian, n=2, T=3, d=4, rng=9)
-BEHIND = high_scorer_behind
 ALL, TWICE_2 = {"selection": (1, 1, 1)}, {"selection": (2, 2)}
 UP = {"start": [0.0, 1.0]}
 THIRTY = {"p": [0.8660254037844386, 0.5], "q": [1.0, 0.0]}  # directions 30 degrees apart

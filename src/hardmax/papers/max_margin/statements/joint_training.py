@@ -15,6 +15,7 @@ from hardmax.dynamics.gradient import with_readout
 from hardmax.limits.global_path import LARGEST
 from hardmax.papers.checking import common
 from hardmax.papers.checking.check import Conditions, Hypothesis, Outcome, need, statement, unmet, unsaid
+from hardmax.problem import Problem
 
 LATER = 3  # radii at which an approach is looked for
 DEGREES = 0.05  # how far, in degrees, training may still be from its limit
@@ -26,7 +27,7 @@ def degrees(p: Any, q: Any) -> float:
     return math.degrees(2 * math.asin(math.sqrt(hm.cosine_distance(p, q) / 2)))
 
 
-def _trainable_head(problem: hm.Problem) -> Conditions:
+def _trainable_head(problem: Problem) -> Conditions:
     """Return the conditions under which v and p can be trained together."""
     name = problem.loss.name
     linear = Hypothesis("linear head", problem.readout.linear is not None)
@@ -44,7 +45,7 @@ def _trainable_head(problem: hm.Problem) -> Conditions:
     errata=("B-ERR-02",),
 )
 def interpolated_limit(
-    problem: hm.Problem, *, rho: float, start: Any, steps: int = 20_000, rate: float = 0.1
+    problem: Problem, *, rho: float, start: Any, steps: int = 20_000, rate: float = 0.1
 ) -> Outcome:
     """Train from ``start`` with the problem's head; the selection is the one that training settles on."""
     hypotheses = _trainable_head(problem)
@@ -62,19 +63,15 @@ def interpolated_limit(
     # the last snapshots, because a step of the descent may swing around its limit
     off = max(degrees(p, limit.direction) for p in path.points[-20:])
     off_v = degrees(np.asarray(path.v_points)[-1], label)
-    measured = {
-        "selected": chosen.tokens,
-        "degrees to q*": off,
-        "degrees of v to v_mm": off_v,
-        "rho*": limit.rho_star,
-    }
+    measured = {"selected": chosen.tokens, "degrees to q*": off, "degrees of v to v_mm": off_v}
+    measured["rho*"] = limit.rho_star
     return Outcome(hypotheses, 1 - max(off, off_v) / DEGREES, measured, witness=path.p)
 
 
 RESOLVED = 1e-7  # radians
 
 
-def late_pair(problem: hm.Problem, best: hm.MaxMargin, label: hm.MaxMargin, rho: float | None) -> float:
+def late_pair(problem: Problem, best: hm.MaxMargin, label: hm.MaxMargin, rho: float | None) -> float:
     """The R from which p may be judged against ``best`` and v, at rho R if it grows, against ``label``."""
     fixed = with_readout(problem, common.along(label))
     radius = common.late_for(fixed, best)
@@ -82,7 +79,7 @@ def late_pair(problem: hm.Problem, best: hm.MaxMargin, label: hm.MaxMargin, rho:
 
 
 def judge_path(
-    problem: hm.Problem,
+    problem: Problem,
     direction: Any,
     label: hm.MaxMargin | None,
     late: float,
@@ -138,7 +135,7 @@ def judge_path(
 
 
 def judge_pair(
-    problem: hm.Problem, best: hm.MaxMargin, label: hm.MaxMargin, rho: float | None, r: float | None
+    problem: Problem, best: hm.MaxMargin, label: hm.MaxMargin, rho: float | None, r: float | None
 ) -> tuple[float | None, hm.limits.JointPath | None, dict[str, Any]]:
     """The late path of p against ``best`` and of v against ``label``; open where no two starts agree."""
     if r is not None:
@@ -150,9 +147,7 @@ def judge_pair(
     return slack if agreed else None, path, measured
 
 
-def joint_hypotheses(
-    problem: hm.Problem, tokens: tuple[int, ...], inputs: set[int] | None
-) -> list[Hypothesis]:
+def joint_hypotheses(problem: Problem, tokens: tuple[int, ...], inputs: set[int] | None) -> list[Hypothesis]:
     """Linear head, logistic loss, separable selection and labels, and Assumption C on the given inputs."""
     hypotheses = _trainable_head(problem)
     if unmet(hypotheses):
@@ -178,7 +173,7 @@ def joint_hypotheses(
     errata=("B-ERR-02", "B-ERR-13"),
 )
 def joint_path_limit(
-    problem: hm.Problem, *, selection: Iterable[int], rho: float | None = 1.0, r: float | None = None
+    problem: Problem, *, selection: Iterable[int], rho: float | None = 1.0, r: float | None = None
 ) -> Outcome:
     """The late path with r = rho R, or with a fixed r, which the corrected statement excludes."""
     tokens = tuple(selection)
@@ -204,7 +199,7 @@ def joint_path_limit(
     errata=("B-ERR-02", "B-ERR-13"),
 )
 def relaxed_limit(
-    problem: hm.Problem, *, selection: Iterable[int], rho: float | None = None, r: float | None = None
+    problem: Problem, *, selection: Iterable[int], rho: float | None = None, r: float | None = None
 ) -> Outcome:
     """The late path against the relaxed direction; the paper leaves the coupling of r and R open.
 
@@ -243,7 +238,7 @@ def relaxed_limit(
     label="derived",
 )
 def selection_depends_on_rho(
-    problem: hm.Problem, *, rho: float, selection: Iterable[int] | None = None
+    problem: Problem, *, rho: float, selection: Iterable[int] | None = None
 ) -> Outcome:
     """The late path; ``selection`` fixes the tokens beforehand, which the statement warns against."""
     hypotheses = need(*_trainable_head(problem))

@@ -17,20 +17,11 @@ from hardmax.directions.assumptions import assumption_b, assumption_c, assumptio
 from hardmax.directions.position import general_position
 from hardmax.dynamics.loop import step_factor
 from hardmax.margin.att_svm import AttentionRows
-from hardmax.papers.checking import common, proof
+from hardmax.papers.checking import check, common, proof
 from hardmax.papers.checking.balls import BallProblem, settle
-from hardmax.papers.checking.check import (
-    Conditions,
-    Hypothesis,
-    Outcome,
-    Unmet,
-    need,
-    printed,
-    statement,
-    unmet,
-    unsaid,
-)
+from hardmax.papers.checking.check import Conditions, Hypothesis, Outcome, need, printed, statement, unmet
 from hardmax.papers.checking.proof import RATIONAL, balls, largest, least, length, vector
+from hardmax.problem import Problem
 from hardmax.problem.keys import Dense
 from hardmax.problem.selection import score_gaps
 
@@ -50,7 +41,7 @@ AGREE = 1e-12
     errata=("B-ERR-17",),
 )
 def weights_follow_p(
-    problem: hm.Problem,
+    problem: Problem,
     *,
     u: Any = None,
     start: Any = 0.1,
@@ -90,10 +81,10 @@ def weights_follow_p(
         return -abs(length(balls(prompt)) ** ((1 if normalized else 2) - power) - 1) if pulls else arb(0)
 
     power = POWER[normalized]
-    errors = {each: mismatch(each) for each in {power, PAPER_POWER}}
+    errors = {exponent: mismatch(exponent) for exponent in {power, PAPER_POWER}}
     slack, paper_slack = (
-        proof.settle_slack(1 - errors[each] / allowed, partial(first_step, each))
-        for each in (power, PAPER_POWER)
+        proof.settle_slack(1 - errors[exponent] / allowed, partial(first_step, exponent))
+        for exponent in (power, PAPER_POWER)
     )
     measured = {"largest |W - u p'/|u|^2|": errors[power], "with the step over |u|^2": errors[PAPER_POWER]}
     return Outcome(hypotheses, slack, measured, paper_slack=paper_slack)
@@ -106,7 +97,7 @@ def weights_follow_p(
     "least score gap separates the best tokens by 1.",
     data="tokens",
 )
-def best_tokens_separable(problem: hm.Problem) -> Outcome:
+def best_tokens_separable(problem: Problem) -> Outcome:
     """Test the explicit separator, and ask the certified solver too."""
     head, W = problem.readout.linear, problem.key_map
     hypotheses = need(Hypothesis("keys are W x of the values", W is not None and head is not None))
@@ -127,11 +118,10 @@ def best_tokens_separable(problem: hm.Problem) -> Outcome:
         return Outcome(hypotheses, measured=measured)
     rows = AttentionRows(problem).constraints(enumerate(hm.best_tokens(problem).tokens)).rows()
     if not len(rows):
-        return unsaid(hypotheses)
+        raise check.Unmet(hypotheses)
     # the separator that the lemma names: the head pulled back through W', over the least score gap
-    gaps = score_gaps(
-        problem, problem.scores[problem.offsets[:-1] + np.array(hm.best_tokens(problem).tokens)]
-    )
+    chosen = problem.offsets[:-1] + np.array(hm.best_tokens(problem).tokens)
+    gaps = score_gaps(problem, problem.scores[chosen])
     p = np.linalg.pinv(W.T) @ (head.labels[0] * head.v) / float(gaps[gaps > 0].min())
     smallest = float((rows @ p).min(initial=np.inf))
     # keys are W x rounded: what the separator amplifies of that is not a refutation
@@ -154,13 +144,12 @@ POSITIVE = 1e-6  # nu below this share of the label margin counts as zero
     label="measured",
     errata=("B-ERR-14",),
 )
-def equal_others(problem: hm.Problem) -> Outcome:
+def equal_others(problem: Problem) -> Outcome:
     """Compare the scores of each input; the witness is [input, two tokens at odds]."""
     hypotheses = need(common.fixed_scores(problem))
     B = assumption_b(problem)
-    return Outcome(
-        hypotheses, 1.0 if B.holds else -1.0, witness=None if B.witness is None else list(B.witness)
-    )
+    witness = list(B.witness) if B.witness else None
+    return Outcome(hypotheses, 1.0 if B.holds else -1.0, witness=witness)
 
 
 @statement(
@@ -171,7 +160,7 @@ def equal_others(problem: hm.Problem) -> Outcome:
     label="measured",
 )
 def attention_costs_margin(
-    problem: hm.Problem, *, selection: Iterable[int], inputs: Iterable[int] | None = None, rng: int = 0
+    problem: Problem, *, selection: Iterable[int], inputs: Iterable[int] | None = None, rng: int = 0
 ) -> Outcome:
     """Search for the least nu over free attention weights; ``inputs`` restricts it, as Theorem 6 does."""
     hypotheses = need(Hypothesis("values and labels", problem.readout.linear is not None))
@@ -190,7 +179,7 @@ def attention_costs_margin(
     label="measured",
     errata=("B-ERR-07", "B-ERR-15"),
 )
-def sets_dominate(problem: hm.Problem, *, sets: Iterable[Iterable[int]] | None = None) -> Outcome:
+def sets_dominate(problem: Problem, *, sets: Iterable[Iterable[int]] | None = None) -> Outcome:
     """Test Lemma 14's sufficient conditions for the best-scoring tokens, or other sets."""
     hypotheses = need(common.fixed_scores(problem))
     inside = None if sets is None else hm.Selection(tuple(tuple(s) for s in sets))
@@ -201,7 +190,7 @@ def sets_dominate(problem: hm.Problem, *, sets: Iterable[Iterable[int]] | None =
 
 
 @printed("B-ERR-18")
-def score_as_key(problem: hm.Problem) -> Outcome:
+def score_as_key(problem: Problem) -> Outcome:
     """Test the printed sentence: the score as one more key coordinate leaves the others' direction alone."""
     tokens = hm.best_tokens(problem)
     one = Hypothesis("one best token per input", tokens.is_unique)
@@ -211,7 +200,7 @@ def score_as_key(problem: hm.Problem) -> Outcome:
     hypotheses = (one, Hypothesis("separable", plane is not None and plane.is_feasible))
     if unmet(hypotheses) or plane is None or plane.exact is None or plane.exact.p is None:
         return Outcome(hypotheses)
-    space = hm.max_margin(hm.Problem(lifted, problem.split(problem.scores)), tokens.tokens, exact=True)
+    space = hm.max_margin(Problem(lifted, problem.split(problem.scores)), tokens.tokens, exact=True)
     if space.exact is None or space.exact.p is None or plane.direction is None:
         return Outcome(hypotheses)
     u, w = list(plane.exact.p), list(space.exact.p)[: problem.d]
@@ -224,7 +213,7 @@ def score_as_key(problem: hm.Problem) -> Outcome:
 
 
 @printed("B-ERR-19")
-def low_score_first(problem: hm.Problem) -> Outcome:
+def low_score_first(problem: Problem) -> Outcome:
     """Test the printed sentence: the first logistic step pulls more at the input with the lower score.
 
     As in the rule of thumb, margins are equal and the other token scores 0, so that the best scores decide.
@@ -261,14 +250,14 @@ def remainder(
     hunt={"draws": 100},
     errata=("B-ERR-16",),
 )
-def covariance_expansion(problem: hm.Problem, *, rng: int = 0, draws: int = 2000) -> Outcome:
+def covariance_expansion(problem: Problem, *, rng: int = 0, draws: int = 2000) -> Outcome:
     """Sample p, q and tokens; draws with 1 - s below 1e-4, where rounding rules, are left out."""
     hypotheses = need(common.fixed_scores(problem))
     chance = generator(rng)
     ratios: list[tuple[float, Any]] = [(0.0, None)]  # of the remainder and its bound, and where
     keys, scores = (problem.split(x) for x in (problem.keys[problem.tokens], problem.scores))
     if common.longest_difference(problem) == 0:
-        return unsaid(hypotheses)
+        raise check.Unmet(hypotheses)
     scale = common.unit_length(problem)
     for _ in range(draws):
         p = chance.normal(size=problem.d) * scale * 10.0 ** chance.uniform(-2, 1)
@@ -292,9 +281,7 @@ def covariance_expansion(problem: hm.Problem, *, rng: int = 0, draws: int = 2000
     return Outcome(hypotheses, slack, measured, witness, vacuous=used == 0)
 
 
-def best_direction(
-    problem: hm.Problem, *conditions: Hypothesis
-) -> tuple[Conditions, hm.MaxMargin, np.ndarray]:
+def best_direction(problem: Problem, *conditions: Hypothesis) -> tuple[Conditions, hm.MaxMargin, np.ndarray]:
     """Return the max margin of the best tokens, its direction and the conditions, separability the last.
 
     The test ends if a condition is not met or no token competes.
@@ -302,11 +289,11 @@ def best_direction(
     separable, best = common.separable_best(problem)
     hypotheses = need(*conditions, separable)
     if best is None or best.direction is None:
-        raise Unmet(hypotheses)
+        raise check.Unmet(hypotheses)
     return hypotheses, best, best.direction
 
 
-def equal_losers(problem: hm.Problem) -> Hypothesis:
+def equal_losers(problem: Problem) -> Hypothesis:
     """Return the hypothesis that Assumption B holds."""
     B = assumption_b(problem)
     return Hypothesis("B-ASM-B", B.holds, B.witness)
@@ -319,7 +306,7 @@ def equal_losers(problem: hm.Problem) -> Hypothesis:
     hunt={"draws": 50},
     errata=("B-ERR-01",),
 )
-def descent_everywhere(problem: hm.Problem, *, rng: int = 0, draws: int = 400) -> Outcome:
+def descent_everywhere(problem: Problem, *, rng: int = 0, draws: int = 400) -> Outcome:
     """Sample p over five decades of length and take the least cosine."""
     hypotheses, _, along = best_direction(problem, common.decreasing_loss(problem), equal_losers(problem))
     points = list(common.random_points(problem, draws, generator(rng), 1e-2, 1e3))
@@ -334,7 +321,7 @@ def descent_everywhere(problem: hm.Problem, *, rng: int = 0, draws: int = 400) -
     return Outcome(hypotheses, slack, {"least cosine of -grad L and p_mm": lowest}, witness)
 
 
-def exact_solution(problem: hm.Problem) -> np.ndarray:
+def exact_solution(problem: Problem) -> np.ndarray:
     """p_mm of the best tokens in balls, from its rational solution; or balls that decide nothing."""
     best = hm.max_margin(problem, exact=True)
     if best.exact is None or best.exact.p is None:
@@ -357,7 +344,7 @@ def radial_room(pull: np.ndarray, p: np.ndarray, along: np.ndarray, pi: Any) -> 
     "component along p is at most 1 + pi times its component along p_mm; explicitly, log(T - 1)/(pi margin).",
     hunt={"draws": 60},
 )
-def radial_pull_bounded(problem: hm.Problem, *, rng: int = 0, draws: int = 1440) -> Outcome:
+def radial_pull_bounded(problem: Problem, *, rng: int = 0, draws: int = 1440) -> Outcome:
     """The worst ratio over directions at growing radii, against the bound with its constant.
 
     Under Assumption B the pull along p/|p| is the mean of its leads over the losers, weighted by e^-lead |p|,
@@ -397,12 +384,12 @@ def radial_pull_bounded(problem: hm.Problem, *, rng: int = 0, draws: int = 1440)
     hunt={"draws": 40, "steps": 40},
 )
 def smooth_and_descending(
-    problem: hm.Problem, *, rate: float | None = None, rng: int = 0, draws: int = 400, steps: int = 500
+    problem: Problem, *, rate: float | None = None, rng: int = 0, draws: int = 400, steps: int = 500
 ) -> Outcome:
     """Sample secants, then descend; ``rate`` is 1/L_p if absent."""
     bound = hm.dynamics.smoothness(problem)
     if bound.tight == 0.0:  # nothing competes: the risk is constant
-        return unsaid((common.decreasing_loss(problem),))
+        raise check.Unmet((common.decreasing_loss(problem),))
     eta = 1 / bound.L_p if rate is None else rate
     hypotheses = (
         common.decreasing_loss(problem),
@@ -450,7 +437,7 @@ def smooth_and_descending(
     return Outcome(hypotheses, (slack, smooth_proof or falls_proof), measured, witness)
 
 
-def score_leads(problem: hm.Problem, direction: hm.directions.Direction) -> list[float]:
+def score_leads(problem: Problem, direction: hm.directions.Direction) -> list[float]:
     """Return how much higher the selected token scores than each directional neighbor."""
     above = score_gaps(problem, problem.scores[problem.offsets[:-1] + np.array(direction.selected.tokens)])
     return [float(above[problem.offsets[i] + t]) for i, t in direction.neighbors]
@@ -464,7 +451,7 @@ def score_leads(problem: hm.Problem, direction: hm.directions.Direction) -> list
     "L(Rp).",
     errata=("B-ERR-09", "B-ERR-16"),
 )
-def larger_margin_wins(problem: hm.Problem, *, p: Any, q: Any) -> Outcome:
+def larger_margin_wins(problem: Problem, *, p: Any, q: Any) -> Outcome:
     """Compare the two risks at the corrected radius and at the paper's, which the margins alone set."""
     lengths, units = polar(np.array([problem.vector("p", p), problem.vector("q", q)]))
     hypotheses = need(Hypothesis("p and q are not zero", bool(lengths.all()), lengths.tolist()))
@@ -500,7 +487,7 @@ def larger_margin_wins(problem: hm.Problem, *, p: Any, q: Any) -> Outcome:
     "If every directional neighbor of p scores above the selected token, L(Rp) lies below the risk of the "
     "selection for all large R.",
 )
-def better_neighbors(problem: hm.Problem, *, p: Any) -> Outcome:
+def better_neighbors(problem: Problem, *, p: Any) -> Outcome:
     """The sign of the excess risk at three radii beyond the threshold."""
     size, unit = polar(problem.vector("p", p))
     hypotheses = need(Hypothesis("p is not zero", bool(size > 0), float(size)))
@@ -526,7 +513,7 @@ def better_neighbors(problem: hm.Problem, *, p: Any) -> Outcome:
     hunt={"draws": 30},
     errata=("B-ERR-10",),
 )
-def few_neighbors(problem: hm.Problem, *, rng: int = 0, draws: int = 500) -> Outcome:
+def few_neighbors(problem: Problem, *, rng: int = 0, draws: int = 500) -> Outcome:
     """Random directions, and the max-margin directions of all feasible selections, which have the most.
 
     Rows that are tight to rounding are counted; where there are too many, those that are tight in rational
@@ -536,7 +523,7 @@ def few_neighbors(problem: hm.Problem, *, rng: int = 0, draws: int = 500) -> Out
     hypotheses = (Hypothesis("general position", position.holds, position.witness),)
     random = common.unit_directions(problem.d, draws, generator(rng))
     directions = [hm.directions.directional_margin(problem, q) for q in random]
-    most = max((len(each.neighbors) for each in directions if each.unique), default=0)
+    most = max((len(direction.neighbors) for direction in directions if direction.unique), default=0)
     bound, where, proof = problem.d, None, None
     for feasible in hm.selections(problem, limit=200):
         if feasible.direction is None:

@@ -20,9 +20,10 @@ from hardmax.papers.checking.balls import BallProblem, settle
 from hardmax.papers.checking.check import Conditions, Hypothesis, Outcome, need, statement, unmet, unsaid
 from hardmax.papers.checking.proof import balls, least, length
 from hardmax.papers.max_margin.statements.lemmas import radial_room
+from hardmax.problem import Problem
 
 
-def radius_for(problem: hm.Problem, k: LocalConstants, pi: float) -> float:
+def radius_for(problem: Problem, k: LocalConstants, pi: float) -> float:
     """R_pi of Lemma 7: beyond it, in the cone, no p pulls along itself more than 1 + pi times as along p_mm.
 
     The largest of (46), whose constant works out as 96, of (49), and of what the last lines of the proof need
@@ -45,7 +46,7 @@ def radius_for(problem: hm.Problem, k: LocalConstants, pi: float) -> float:
     )
 
 
-def absorbing_radius(problem: hm.Problem, k: LocalConstants) -> float:
+def absorbing_radius(problem: Problem, k: LocalConstants) -> float:
     """Theorem 3's R0 = R_pi with pi = mu/(2 - mu), (49) included, and (57) and (58) for the step 1/L_p."""
     C2, T = (1 - k.mu) * k.A_bar**2 * k.C**2 / (k.Theta * k.c), int(problem.sizes.max())
     ratio = (2 - k.mu) / k.mu * C2 * T / hm.dynamics.smoothness(problem).L_p
@@ -66,7 +67,7 @@ CONE_FARTHEST = 1e12  # over the longest key difference: logits are then good to
     errata=("B-ERR-09", "B-ERR-10", "B-ERR-20"),
 )
 def only_local_optima_attract_paths(
-    problem: hm.Problem, *, q: Any, mu: float | None = None, R0: float | None = None
+    problem: Problem, *, q: Any, mu: float | None = None, R0: float | None = None
 ) -> Outcome:
     """The path in the cone at radii up to 50 times its inner one: bounded, or half the cone away from q.
 
@@ -117,7 +118,7 @@ STEPS, DOUBLINGS = 2000, 10
 PI = 1e-3  # the pi of the lemma's third claim, tested at its radius R_pi
 
 
-def local_hypotheses(problem: hm.Problem, best: hm.MaxMargin) -> list[Hypothesis]:
+def local_hypotheses(problem: Problem, best: hm.MaxMargin) -> list[Hypothesis]:
     """Feasible, locally optimal, and with a neighbor: what Lemma 7 asks of a selection."""
     if best.is_feasible is not True:
         return [Hypothesis("selection separable", best.is_feasible, 0.0)]
@@ -139,9 +140,7 @@ def local_hypotheses(problem: hm.Problem, best: hm.MaxMargin) -> list[Hypothesis
     hunt={"draws": 15},
     errata=("B-ERR-08", "B-ERR-16"),
 )
-def cone_gradients(
-    problem: hm.Problem, *, selection: Iterable[int], rng: int = 0, draws: int = 300
-) -> Outcome:
+def cone_gradients(problem: Problem, *, selection: Iterable[int], rng: int = 0, draws: int = 300) -> Outcome:
     """Sample p and q in the cone; the paper's reading asks the sign of each input's own part at radius 20."""
     tokens = tuple(selection)
     sets = common.with_copies(problem, [(t,) for t in tokens])
@@ -208,15 +207,11 @@ def cone_gradients(
 
 def cone_rooms(k: LocalConstants, ratio: Any, cosine: Any, size: Any, give: Any = 1.0) -> list[Any]:
     """Return how far inside the bounds of (31) p and q are; in balls ``give`` leaves the constants room."""
-    return [
-        give * ratio / k.c - 1,
-        give - ratio / k.C,
-        give * cosine / k.cosine - 1,
-        give - size / (k.A_bar * k.C),
-    ]
+    ratios = (give * ratio / k.c - 1, give - ratio / k.C)
+    return [*ratios, give * cosine / k.cosine - 1, give - size / (k.A_bar * k.C)]
 
 
-def overshoot(problem: hm.Problem, best: hm.MaxMargin, mu: float, starts: np.ndarray, rate: float) -> float:
+def overshoot(problem: Problem, best: hm.MaxMargin, mu: float, starts: np.ndarray, rate: float) -> float:
     """The most by which normalized descent from these starts leaves the cone, over mu."""
     rule = hm.optim.Normalized(rate)
     paths = [hm.train(problem, rule, steps=STEPS, start=start, record=1) for start in starts]
@@ -234,7 +229,7 @@ def overshoot(problem: hm.Problem, best: hm.MaxMargin, mu: float, starts: np.nda
     errata=("B-ERR-08", "B-ERR-16"),
 )
 def local_convergence(
-    problem: hm.Problem,
+    problem: Problem,
     path: hm.Run | None = None,
     *,
     selection: Iterable[int] | None = None,
@@ -278,7 +273,7 @@ def local_convergence(
 
 
 def _flow_inside(
-    problem: hm.Problem, best: hm.MaxMargin, mu: float, radius: float, rim: np.ndarray
+    problem: Problem, best: hm.MaxMargin, mu: float, radius: float, rim: np.ndarray
 ) -> float | None:
     """Return the larger of end over start of 1 - cos of flows to ten times the radius.
 

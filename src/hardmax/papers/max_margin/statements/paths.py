@@ -20,12 +20,13 @@ from hardmax.papers.checking import common
 from hardmax.papers.checking.check import Hypothesis, Outcome, need, statement, unmet, unsaid
 from hardmax.papers.max_margin.statements.lemmas import best_direction
 from hardmax.papers.max_margin.statements.local import local_hypotheses
+from hardmax.problem import Problem
 
 FLOOR = 1e-9  # radians: what a path of doubles resolves
 FARTHEST = 1e5  # margins: ten times as far is what a path can be followed to
 
 
-def path_bound(problem: hm.Problem, best: hm.MaxMargin, R: float) -> float:
+def path_bound(problem: Problem, best: hm.MaxMargin, R: float) -> float:
     """Return the bound c/(R margin) of Theorem 1 on 1 - cos(p(R), p_mm), for every R beyond c/margin.
 
     c is the log of n T (T - 1) times the ratios of score gaps and of slopes.
@@ -46,7 +47,7 @@ def path_bound(problem: hm.Problem, best: hm.MaxMargin, R: float) -> float:
     kind="limit",
     errata=("B-ERR-01", "B-ERR-07"),
 )
-def global_path(problem: hm.Problem) -> Outcome:
+def global_path(problem: Problem) -> Outcome:
     """The angle when it is late and at ten times that radius: within the explicit bound, and halved."""
     separable, best = common.separable_best(problem)
     hypotheses = (common.decreasing_loss(problem), common.strict_best(problem), separable)
@@ -84,7 +85,7 @@ def global_path(problem: hm.Problem) -> Outcome:
     kind="limit",
     label="derived",
 )
-def first_order_path(problem: hm.Problem) -> Outcome:
+def first_order_path(problem: Problem) -> Outcome:
     """The residual when it is late and at ten times that radius: it must fall like 1/R.
 
     Where terms in 1/R^2 still weigh, as where a row is ten times as long as p_mm asks, it is looked at again
@@ -131,7 +132,7 @@ ROUNDING = 1e-26  # of 1 - cos: where w is zero that is all there is to see
     kind="limit",
     label="derived",
 )
-def late_descent(problem: hm.Problem, *, selection: Iterable[int] | None = None) -> Outcome:
+def late_descent(problem: Problem, *, selection: Iterable[int] | None = None) -> Outcome:
     """Two descents that start far out near p_mm, with a step 3 % below the threshold and 3 % above it."""
     hypotheses, tokens = common.one_selection(problem, selection)
     best = hm.max_margin(problem, tokens)
@@ -155,14 +156,10 @@ def late_descent(problem: hm.Problem, *, selection: Iterable[int] | None = None)
         for factor in (1 - NEAR, 1 + NEAR)
     )
     settled = 1 - abs(below.measured - below.predicted) / max(RATIO * below.predicted, ROUNDING)
-    measured = {
-        "eta_c": eta,
-        "below: measured over predicted": below.ratio,
-        "below: swing": below.swing,
-        "above: measured over predicted": above.ratio,
-        "above: swing": above.swing,
-        "|w|": float(np.linalg.norm(late.w)),
-    }
+    measured: dict[str, Any] = {"eta_c": eta}
+    for name, run in (("below", below), ("above", above)):
+        measured |= {f"{name}: measured over predicted": run.ratio, f"{name}: swing": run.swing}
+    measured["|w|"] = float(np.linalg.norm(late.w))
     return Outcome(hypotheses, settled if above.swing > 0 and below.swing == 0 else -1.0, measured)
 
 
@@ -171,7 +168,7 @@ PROOF = "infinity in fractions; the degree beyond a radius that bounds every sta
 MISSING = "a stationary point is missing"
 
 
-def empty_beyond(problem: hm.Problem, infinity: CriticalDirections) -> float:
+def empty_beyond(problem: Problem, infinity: CriticalDirections) -> float:
     """A radius beyond which there is no stationary point, from the gaps at infinity.
 
     Every direction is a positive combination of at most r corners, so one of them has a share of 1/r or more,
@@ -199,7 +196,7 @@ def morse_quotient(indices: Iterable[int]) -> list[int]:
     "1; the sum of x^index and x^(m_-) is 1 + (1 + x) Q(x), and no coefficient of Q is negative.",
     label="derived",
 )
-def index_theorem(problem: hm.Problem, *, limit: int = LIMIT) -> Outcome:
+def index_theorem(problem: Problem, *, limit: int = LIMIT) -> Outcome:
     """Infinity in fractions, against the degree of the gradient on a late circle or sphere.
 
     On the line and in the plane finite stationary points are listed too, for Morse's inequality.

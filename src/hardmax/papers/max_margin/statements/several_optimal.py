@@ -21,6 +21,7 @@ from hardmax.papers.checking.balls import BallProblem, settle
 from hardmax.papers.checking.check import Conditions, Hypothesis, Outcome, need, printed, statement
 from hardmax.papers.checking.proof import RATIONAL, balls, least
 from hardmax.papers.max_margin.statements.paths import FARTHEST, FLOOR
+from hardmax.problem import Problem
 
 Sets = Sequence[Sequence[int]]
 DECADES = 4  # in which an approach is looked for
@@ -36,7 +37,7 @@ DELTA = 0.5  # the Delta of Assumption D at which the order of risks is tested
     errata=("B-ERR-07",),
 )
 def excess_follows_lost_attention(
-    problem: hm.Problem, *, sets: Iterable[Iterable[int]] | None = None, rng: int = 0, draws: int = 400
+    problem: Problem, *, sets: Iterable[Iterable[int]] | None = None, rng: int = 0, draws: int = 400
 ) -> Outcome:
     """Sample p over three decades: the two bounds, then the order of risks over all pairs that qualify."""
     inside = common.with_copies(problem, hm.best_tokens(problem).sets if sets is None else sets)
@@ -91,13 +92,13 @@ def _risk_order(exact: BallProblem, p: np.ndarray, q: np.ndarray, inside: Sets, 
     return exact.risk(two) - exact.risk(one)
 
 
-def lifted(problem: hm.Problem) -> hm.Problem:
+def lifted(problem: Problem) -> Problem:
     """Return the problem with the scores of each input shifted to be positive; no statement depends on it."""
     shift = 1.0 - np.minimum.reduceat(problem.scores, problem.offsets[:-1])
     scores = problem.scores + np.repeat(shift, problem.sizes)
     # The log loss is one of labels alone; the statements need a decreasing loss and then only scores.
     loss = problem.loss if problem.readout.in_log is None else "logistic"
-    return hm.Problem(problem.split(problem.keys[problem.tokens]), problem.split(scores), loss)
+    return Problem(problem.split(problem.keys[problem.tokens]), problem.split(scores), loss)
 
 
 @statement(
@@ -108,7 +109,7 @@ def lifted(problem: hm.Problem) -> hm.Problem:
     kind="limit",
     errata=("B-ERR-07", "B-ERR-15"),
 )
-def path_reaches_set(problem: hm.Problem, *, sets: Iterable[Iterable[int]] | None = None) -> Outcome:
+def path_reaches_set(problem: Problem, *, sets: Iterable[Iterable[int]] | None = None) -> Outcome:
     """Distance of p(R)/(R Xi) to the set once it is late and at ten times the radius: half is left.
 
     A tight row without a multiplier makes the way slow, as log R/R from a start that scores set: what is not
@@ -153,9 +154,7 @@ SHAPES: dict[str, tuple[Scalars, Scalars]] = {
     hunt={"draws": 10},
     label="derived",
 )
-def odd_head_is_linear(
-    problem: hm.Problem, *, shape: str = "tanh", rng: int = 0, draws: int = 100
-) -> Outcome:
+def odd_head_is_linear(problem: Problem, *, shape: str = "tanh", rng: int = 0, draws: int = 100) -> Outcome:
     """Compare the two gradients, direction and log of the length, at random p."""
     head = problem.readout.linear
     phi, slope = SHAPES[shape]
@@ -180,7 +179,7 @@ def odd_head_is_linear(
     hypotheses.need(Hypothesis("l after phi decreases in floats", falls or None, ends))
     keys, values = (problem.split(x[problem.tokens]) for x in (problem.keys, head.values))
     psi = (lambda z: phi(z @ head.v), lambda z: slope(z @ head.v)[:, None] * head.v)
-    nonlinear = hm.Problem.from_psi(keys, values, head.labels, *psi, loss=loss)
+    nonlinear = Problem.from_psi(keys, values, head.labels, *psi, loss=loss)
     reduced = problem._with(readout=replace(head, loss=bent))
     errors: list[tuple[float, Any]] = [(0.0, None)]
     for p in common.random_points(problem, draws, generator(rng), 1e-1, 1e2):
@@ -206,7 +205,7 @@ SATURATED = 1e-5
     label="measured",
     errata=("B-ERR-11",),
 )
-def set_proxy_is_closer(problem: hm.Problem, *, steps: int = 1000, rate: float = 1.0) -> Outcome:
+def set_proxy_is_closer(problem: Problem, *, steps: int = 1000, rate: float = 1.0) -> Outcome:
     """The protocol of B-FIG-9 on one problem; slack is the log of how many times closer the proxy is."""
     path = hm.train(problem, hm.optim.Normalized(rate), steps=steps, record=())
     lost, chosen = path.off_top_attention(), path.selection
@@ -231,12 +230,11 @@ def set_proxy_is_closer(problem: hm.Problem, *, steps: int = 1000, rate: float =
 
 
 @printed("B-ERR-15")
-def one_best_direction(problem: hm.Problem) -> Outcome:
+def one_best_direction(problem: Problem) -> Outcome:
     """Test the printed sentence: the best-scoring tokens have one max-margin direction."""
     solutions = [best for _, best in best_max_margins(problem, exact=True)]
-    vectors = {
-        tuple(best.exact.p) for best in solutions if best.exact is not None and best.exact.p is not None
-    }
+    exact = [best.exact for best in solutions if best.exact is not None]
+    vectors = {tuple(solution.p) for solution in exact if solution.p is not None}
     wrong = len(vectors) > 1 or all(best.status == "infeasible" for best in solutions)
     measured = {"directions": len(vectors), "selections": len(solutions)}
     return Outcome(slack=(-1.0, RATIONAL) if wrong else 1.0, measured=measured)

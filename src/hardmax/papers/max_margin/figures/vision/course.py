@@ -50,11 +50,11 @@ def courses_table(courses: list[Course]) -> Table:
     """All of them below each other."""
     return stacked(
         {
-            "run": each.name,
-            "epoch": np.arange(each.epochs + 1),
-            **{name: getattr(each, name) for name in COLUMNS},
+            "run": course.name,
+            "epoch": np.arange(course.epochs + 1),
+            **{name: getattr(course, name) for name in COLUMNS},
         }
-        for each in courses
+        for course in courses
     )
 
 
