@@ -27,7 +27,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _stand_ready() -> None:
-    """Meet what a shell can hand down: closed streams, a poor encoding, a request to end."""
+    """Prepare for closed streams, a poor encoding and signals that a shell may pass on."""
     for number in range(3):  # else the next file that is opened becomes a standard stream
         try:
             os.fstat(number)

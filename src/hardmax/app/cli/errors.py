@@ -1,4 +1,4 @@
-"""How a command ends before its end: what is said when it could not do its work, and interrupts.
+"""Errors and interrupts of a command: the message when it could not do its work, and its signals.
 
 Ctrl-C and a request to end (SIGTERM) mean the same, and none gets lost. Nothing heavy is imported here, so
 that this much works from the first moment on.
@@ -44,15 +44,15 @@ def complain(message: str, code: int, *, as_json: bool = False, names: Iterable[
 
 
 def explain(error: OSError) -> str:
-    """Describe what the system refused, and what to do about it."""
-    what = error.strerror or str(error)
-    if error.errno in _NO_ROOM:
-        if error.filename is None:  # the commands name what they write; what is left is help and numba
-            return f"{what}; free some space, also where numba keeps compiled kernels (NUMBA_CACHE_DIR)"
-        return f"{error.filename}: {what}; free some space or choose another place"
-    if error.filename is None:
-        return f"{what}; fix that and run the command again"
-    return f"{os.fsdecode(error.filename)}: {what}; check the path and its permissions"
+    """Describe the system's error, and a remedy."""
+    reason = error.strerror or str(error)
+    if error.filename is not None:
+        full, other = "free some space or choose another place", "check the path and its permissions"
+        reason = f"{os.fsdecode(error.filename)}: {reason}"
+    else:  # the commands name the files that they write; the others are help and numba
+        full = "free some space, also where numba keeps compiled kernels (NUMBA_CACHE_DIR)"
+        other = "fix that and run the command again"
+    return f"{reason}; {full if error.errno in _NO_ROOM else other}"
 
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
@@ -91,7 +91,7 @@ def none_lost() -> Iterator[None]:
 @contextmanager
 def noted() -> Iterator[Callable[[], bool]]:
     """Note the first interrupt, so that no step is torn, and tell whether it came; a second one raises."""
-    found: list[int] = []
+    signals: list[int] = []
     # where a signal has another handler, somebody else decides what it means
     ours = {
         number: handler
@@ -104,12 +104,12 @@ def noted() -> Iterator[Callable[[], bool]]:
             signal.signal(number, handler)
 
     def note(number: int, _: object) -> None:
-        found.append(number)
+        signals.append(number)
         restore()
 
     for number in ours:
         signal.signal(number, note)
     try:
-        yield lambda: bool(found)
+        yield lambda: bool(signals)
     finally:
         restore()

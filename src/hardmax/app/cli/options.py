@@ -14,6 +14,7 @@ import re
 import shutil
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Annotated, Any, ClassVar, Literal
@@ -89,25 +90,30 @@ class Parameter:
 
     def annotated(self, *, optional: bool = False) -> inspect.Parameter:
         """Return the parameter as typer reads it; with ``optional`` none is required."""
-        scalar: Any = {"bool": bool, "int": int, "float": float}.get(self.kind, str)
-        if self.choices:
-            scalar = Literal[self.choices]
-        annotation: Any = list[scalar] if self.many else scalar
+        annotation: Any = {"bool": bool, "int": int, "float": float}.get(self.kind, str)
+        annotation = Literal[self.choices] if self.choices else annotation
+        annotation = list[annotation] if self.many else annotation
         default = None if optional and self.is_required else self.default
         if default is not inspect.Parameter.empty and not isinstance(default, bool):
             annotation = annotation | None
-        metavar = None if self.kind == "bool" else self.metavar
-        info: Any = typer.Argument(metavar=self.option) if self.is_argument else None
-        if info is None:
-            info = typer.Option(self.flags if self.kind == "bool" else self.option, metavar=metavar)
-        kind, annotation = inspect.Parameter.KEYWORD_ONLY, Annotated[annotation, info]
-        return inspect.Parameter(self.name, kind, default=default, annotation=annotation)
+        if self.is_argument:
+            info: Any = typer.Argument(metavar=self.option)
+        elif self.kind == "bool":
+            info = typer.Option(self.flags)
+        else:
+            info = typer.Option(self.option, metavar=self.metavar)
+        return _keyword(self.name, Annotated[annotation, info], default)
 
-    def value(self, given: Any) -> Any:
+    def value(self, value: Any) -> Any:
         """Return a value of the command line as the function takes it."""
         if self.kind == "mapping":
-            return _mapping(self.option, given or ())
-        return (given or None) if self.many else given
+            return _mapping(self.option, value or ())
+        return (value or None) if self.many else value
+
+
+def _keyword(name: str, annotation: Any, default: Any = False) -> inspect.Parameter:
+    kind = inspect.Parameter.KEYWORD_ONLY
+    return inspect.Parameter(name, kind, default=default, annotation=annotation)
 
 
 @dataclass(frozen=True)
@@ -121,15 +127,19 @@ class Instead:
 
 @dataclass(frozen=True)
 class Command:
-    """A command: the function behind it, and the few things that its signature does not tell."""
+    """A command: the function behind it, and the few facts that its signature lacks."""
 
     function: str  # "module:name" below hardmax.app
-    examples: tuple[str, ...]
-    names: dict[str, str] = field(default_factory=dict)  # parameter -> option, or ARGUMENT
-    metavars: dict[str, str] = field(default_factory=dict)
-    hidden: tuple[str, ...] = ()
+    examples: Sequence[str]
+    names: Mapping[str, str] = field(default_factory=dict)  # parameter -> option, or ARGUMENT
+    metavars: Mapping[str, str] = field(default_factory=dict)
+    hidden: Sequence[str] = ()
     note: str = ""
-    instead: Mapping[str, Instead] = field(default_factory=dict)
+    instead: Mapping[str, Any] = field(default_factory=dict)  # flag -> `Instead`, or its fields
+
+    def __post_init__(self) -> None:
+        flags = {flag: Instead(**entry) for flag, entry in self.instead.items()}
+        object.__setattr__(self, "instead", flags)
 
     @property
     def call(self) -> Callable[..., Any]:
@@ -145,51 +155,46 @@ class Command:
     def parameters(self) -> list[Parameter]:
         """The arguments and options, in the order of the signature."""
         helps = arguments_of(inspect.getdoc(self.call) or "")
-        found = []
         signature = inspect.signature(self.call).parameters.values()
-        is_variable = any(each.kind is each.VAR_POSITIONAL for each in signature)
-        for each in signature:
-            if each.kind in (each.VAR_KEYWORD, each.VAR_POSITIONAL) or each.name in self.hidden:
+        is_variable = any(parameter.kind is parameter.VAR_POSITIONAL for parameter in signature)
+        parameters = []
+        for parameter in signature:
+            name, annotation = parameter.name, str(parameter.annotation)
+            if parameter.kind in (parameter.VAR_KEYWORD, parameter.VAR_POSITIONAL) or name in self.hidden:
                 continue
-            if "Callable" in str(each.annotation) and not self._is_argument(each):
+            has_option = self.names.get(name, "").startswith("--") or name == "out"
+            is_argument = parameter.kind is parameter.POSITIONAL_OR_KEYWORD and not has_option
+            if "Callable" in annotation and not is_argument:
                 continue
-            kind, many, choices = kind_of(str(each.annotation))
-            spread = is_variable and self._is_argument(each)
+            kind, many, choices = kind_of(annotation)
+            spread = is_variable and is_argument
             metavar = "|".join(choices) or METAVARS.get(kind, "")
-            metavar = (METAVARS_BY_NAME | self.metavars).get(each.name, metavar)
-            usual = metavar if self._is_argument(each) else f"--{each.name.replace('_', '-')}"
-            option, help = (OPTIONS_BY_NAME | self.names).get(each.name, usual), helps.get(each.name, "")
-            many = many or spread
-            found.append(
-                Parameter(each.name, option, kind, many, choices, each.default, metavar, help, spread)
-            )
-        return found
-
-    def _is_argument(self, each: inspect.Parameter) -> bool:
-        is_named = self.names.get(each.name, "").startswith("--") or each.name == "out"
-        return each.kind is each.POSITIONAL_OR_KEYWORD and not is_named
+            metavar = {**METAVARS_BY_NAME, **self.metavars}.get(name, metavar)
+            option = metavar if is_argument else f"--{name.replace('_', '-')}"
+            option = {**OPTIONS_BY_NAME, **self.names}.get(name, option)
+            facts = (name, option, kind, many or spread, choices, parameter.default, metavar)
+            parameters.append(Parameter(*facts, helps.get(name, ""), spread))
+        return parameters
 
     def spoken(self, message: str) -> str:
         """Return a message of the function with options instead of parameters: `flow=True` is --flow."""
-        for each in self.parameters:
-            name, option = re.escape(each.name), each.option
+        for parameter in self.parameters:
+            name, option = re.escape(parameter.name), parameter.option
             message = re.sub(rf"`?\b{name}=True\b`?", option, message)
             message = re.sub(rf"`{name}=([^`]*)`", rf"{option} \1", message)
             message = re.sub(rf"`{name}`", option, message)
             message = re.sub(rf"^{name}(?= must |\[|: )", option, message)
         return message
 
-    def run(self, out: Output, given: dict[str, Any]) -> int:
+    def run(self, out: Output, values: dict[str, Any]) -> int:
         """Call the function with the options and print its result; return the exit code."""
-        function, values = self._chosen(given)
+        function, words, options = self._chosen(values)
         token = current.set(out)
         try:
-            result = function(*values.pop("", ()), **values)
+            result = function(*words, **options)
         except KeyboardInterrupt as stop:
             raise Interrupted(str(stop)) from None if str(stop) else stop
-        except (ValueError, TypeError, ImportError) as error:
-            if isinstance(error, TypeError) and not isinstance(error, ValueError):
-                raise  # a mistake of the program: the command line cannot pass wrong types
+        except (ValueError, ImportError) as error:  # a TypeError is a mistake of the program
             kind = ImportError if isinstance(error, ImportError) else ValueError  # others may take more
             raise kind(self.spoken(str(error))) from error if not str(error) else None
         except BrokenPipeError as error:  # not of standard output, and typer would end the process
@@ -204,35 +209,32 @@ class Command:
             raise Interrupted(self.spoken(result.interruption))
         return int(result.exit_code)
 
-    def _chosen(self, given: dict[str, Any]) -> tuple[Callable[..., Any], dict[str, Any]]:
-        """Return the function to call and its arguments; those of a variable number are under ""."""
-        flags = [name for name in self.instead if given.pop(name)]
-        values = {each.name: each.value(given[each.name]) for each in self.parameters}
+    def _chosen(self, values: dict[str, Any]) -> tuple[Callable[..., Any], Sequence[Any], dict[str, Any]]:
+        """Return the function to call, the arguments of a variable number, and the others."""
+        flags = [name for name in self.instead if values.pop(name)]
+        options = {parameter.name: parameter.value(values[parameter.name]) for parameter in self.parameters}
         if not flags:
-            for each in self.parameters:
-                if each.is_required and values[each.name] is None:
-                    raise ValueError(f"missing argument {each.option}, or {' or '.join(self._flags)}")
-            for each in self.parameters:
-                if each.is_spread:
-                    values[""] = values.pop(each.name)
-            return _load(self.function), values
+            for parameter in self.parameters:
+                if parameter.is_required and options[parameter.name] is None:
+                    alternatives = " or ".join(f"--{name}" for name in self.instead)
+                    raise ValueError(f"missing argument {parameter.option}, or {alternatives}")
+            spread = [parameter.name for parameter in self.parameters if parameter.is_spread]
+            return self.call, options.pop(spread[0]) if spread else (), options
         instead = self.instead[flags[0]]
         function = _load(instead.function)
         accepted = inspect.signature(function).parameters
-        taken: dict[str, Any] = {}
-        for each in self.parameters:
-            value = values[each.name]
-            if each.name in accepted:
-                taken[each.name] = value
-            elif each.is_argument and instead.words and value:
-                taken[instead.words] = " ".join(value)
-            elif value not in (None, each.default):
-                raise ValueError(f"{each.option} cannot be combined with --{flags[0]}; leave one of them out")
-        return function, taken
-
-    @property
-    def _flags(self) -> list[str]:
-        return [f"--{name}" for name in self.instead]
+        shared: dict[str, Any] = {}
+        for parameter in self.parameters:
+            value = options[parameter.name]
+            if parameter.name in accepted:
+                shared[parameter.name] = value
+            elif parameter.is_argument and instead.words and value:
+                shared[instead.words] = " ".join(value)
+            elif value not in (None, parameter.default):
+                raise ValueError(
+                    f"{parameter.option} cannot be combined with --{flags[0]}; leave one of them out"
+                )
+        return function, (), shared
 
 
 def twin(command: Command) -> str:
@@ -251,8 +253,8 @@ def twin(command: Command) -> str:
 
 def _load(place: str) -> Callable[..., Any]:
     module, _, name = place.partition(":")
-    found: Callable[..., Any] = getattr(import_module(f"hardmax.app.{module}"), name)
-    return found
+    function: Callable[..., Any] = getattr(import_module(f"hardmax.app.{module}"), name)
+    return function
 
 
 def arguments_of(docstring: str) -> dict[str, str]:
@@ -283,22 +285,19 @@ def kind_of(annotation: str) -> tuple[str, bool, tuple[str, ...]]:
     return "path" if words & {"PathLike", "Path"} else "str", many, ()
 
 
-def _mapping(option: str, given: Sequence[str]) -> dict[str, Any] | None:
+def _mapping(option: str, words: Sequence[str]) -> dict[str, Any] | None:
     """Return ``selection=[0,1]`` as a dictionary; lists may lack their brackets."""
-    found: dict[str, Any] = {}
-    for each in given:
-        name, equals, value = each.partition("=")
-        for text in (value, f"[{value}]"):
-            try:
-                found[name.strip()] = json.loads(text)
-                break
-            except ValueError:
-                continue
-        else:
-            equals = ""
-        if not equals or not name.strip().isidentifier():
-            raise ValueError(f"{option} must be NAME=VALUE, as selection=[0,1] or rho=0.5, got {each!r}")
-    return found or None
+    values: dict[str, Any] = {}
+    for word in words:
+        name, equals, text = word.partition("=")
+        readings = []
+        for candidate in (text, f"[{text}]"):
+            with suppress(ValueError):
+                readings.append(json.loads(candidate))
+        if not equals or not readings or not name.strip().isidentifier():
+            raise ValueError(f"{option} must be NAME=VALUE, as selection=[0,1] or rho=0.5, got {word!r}")
+        values[name.strip()] = readings[0]
+    return values or None
 
 
 def _disable_color(wanted: bool) -> None:
@@ -350,21 +349,26 @@ class GroupHelp(TyperGroup):
 
 def command_page(path: str, command: Command) -> str:
     """Return the help page of a command."""
-    arguments = [each for each in command.parameters if each.is_argument]
-    places = [f"{each.option}{'...' if each.many else ''}" for each in arguments]
-    places = [
-        place if each.is_required and not command.instead else f"[{place}]"
-        for place, each in zip(places, arguments, strict=True)
+    words, arguments, options = ["Usage:", path], {}, {}
+    for parameter in command.parameters:
+        text = command.spoken(parameter.text).replace("`", "")
+        if parameter.is_argument:
+            word = f"{parameter.option}{'...' if parameter.many else ''}"
+            words.append(word if parameter.is_required and not command.instead else f"[{word}]")
+            arguments[parameter.option] = text
+        else:
+            options[parameter.flags] = text
+    options |= {f"--{flag}": instead.help for flag, instead in command.instead.items()}
+    words[2:2] = ["[OPTIONS]"] if options else []
+    parts = [
+        " ".join(words),
+        _filled(command.summary),
+        _filled(command.note),
+        "Examples:\n" + "\n".join(f"  {line}" for line in command.examples),
+        _section("Arguments", arguments),
+        _section("Options", options),
+        _section("Global options", GLOBAL),
     ]
-    texts = {each.name: command.spoken(each.text).replace("`", "") for each in command.parameters}
-    flags = {each.flags: texts[each.name] for each in command.parameters if not each.is_argument}
-    flags |= {f"--{name}": each.help for name, each in command.instead.items()}
-    usage = " ".join(["Usage:", path, *(["[OPTIONS]"] if flags else []), *places])
-    parts = [usage, _filled(command.summary), *([_filled(command.note)] if command.note else [])]
-    parts.append("Examples:\n" + "\n".join(f"  {line}" for line in command.examples))
-    parts.append(_section("Arguments", {each.option: texts[each.name] for each in arguments}))
-    parts.append(_section("Options", flags))
-    parts.append(_section("Global options", GLOBAL))
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
@@ -373,8 +377,8 @@ def group_page(path: str, group: GroupHelp) -> str:
     parts = [f"Usage: {path} [OPTIONS] COMMAND", _filled(group.title)]
     column = max(len(name) for rows in (*group.sections.values(), group.options) for name in rows) + 4
     for title, rows in group.sections.items():
-        summaries = {name: each if isinstance(each, str) else each.summary for name, each in rows.items()}
-        parts.append(_section(title, summaries, column))
+        texts = {name: row if isinstance(row, str) else row.summary for name, row in rows.items()}
+        parts.append(_section(title, texts, column))
     parts.append(_section("Options", group.options, column))
     parts.append(f"Run '{path} COMMAND -h' for the options of a command.")
     return "\n\n".join(parts) + "\n"
@@ -407,27 +411,20 @@ def _section(title: str, rows: Mapping[str, str], column: int | None = None) -> 
 def typer_command(name: str, command: Command) -> tuple[Callable[..., int], type[CommandHelp]]:
     """Return a function with typer's signature, and the class of its help page."""
 
-    def run(*, ctx: typer.Context, as_json: bool, quiet: bool, **given: Any) -> int:
-        for each in ("no_color", "show_version"):  # their callbacks have done the work
-            given.pop(each)
+    def run(*, ctx: typer.Context, as_json: bool, quiet: bool, **values: Any) -> int:
         session = ctx.obj
         session.out = Output(as_json, quiet or session.quiet, command.spoken)
         Compiled.may_say = not session.out.quiet
-        return command.run(session.out, given)
+        return command.run(session.out, values)
 
-    keyword = inspect.Parameter.KEYWORD_ONLY
     # a flag that calls another function makes arguments superfluous
-    own = [each.annotated(optional=bool(command.instead)) for each in command.parameters]
+    parameters = [p.annotated(optional=bool(command.instead)) for p in command.parameters]
     for flag in command.instead:
-        annotation = Annotated[bool, typer.Option(f"--{flag}")]
-        own.append(inspect.Parameter(flag.replace("-", "_"), keyword, default=False, annotation=annotation))
+        parameters.append(_keyword(flag, Annotated[bool, typer.Option(f"--{flag}")]))
+    parameters.append(_keyword("ctx", typer.Context, inspect.Parameter.empty))
     shared = {"as_json": Json, "quiet": Quiet, "no_color": NoColor, "show_version": Version}
-    parameters = [
-        *own,
-        inspect.Parameter("ctx", keyword, annotation=typer.Context),
-        *(inspect.Parameter(each, keyword, default=False, annotation=kind) for each, kind in shared.items()),
-    ]
+    parameters += [_keyword(option, annotation) for option, annotation in shared.items()]
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    run.__annotations__ = {each.name: each.annotation for each in parameters}
+    run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     run.__name__ = name
     return run, type("Help", (CommandHelp,), {"source": command})

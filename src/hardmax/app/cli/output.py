@@ -105,34 +105,33 @@ class Output(session.Session):
         return ProgressBar(what, total, report, allowed=not self.quiet)
 
     def keep(self, message: str) -> None:
-        """Continue with what is known after an interrupt."""
+        """Continue with the results so far after an interrupt."""
         self.say(message)
 
     def check_output(self, path: str | os.PathLike[str]) -> str | None:
-        """Return why a file must not be written: the JSON has standard output for itself."""
-        if self.as_json and is_standard_output(Path(path)):
-            return "--json prints its object to standard output; name another file"
-        return None
+        """Return why a file must not be written: standard output is for the JSON alone."""
+        reason = "--json prints its object to standard output; name another file"
+        return reason if self.as_json and is_standard_output(Path(path)) else None
 
     noted = staticmethod(noted)
     none_lost = staticmethod(none_lost)
 
     @contextmanager
     def stdout_free(self) -> Iterator[None]:
-        """Send to standard error what code of the user or a worker prints."""
+        """Send the prints of the user's code, or of a worker, to standard error."""
         sys.stdout.flush()
-        kept = os.dup(1)
+        stdout = os.dup(1)
         os.dup2(2, 1)
         try:
             with contextlib.redirect_stdout(sys.stderr):
                 yield
         finally:
-            os.dup2(kept, 1)
-            os.close(kept)
+            os.dup2(stdout, 1)
+            os.close(stdout)
 
 
 def _write(text: str) -> None:
-    """Write the result to standard output. A reader who has seen enough (`| head`) is not a failure."""
+    """Write the result to standard output. A reader who closes the pipe (`| head`) is not a failure."""
     try:
         sys.stdout.write(text)
         sys.stdout.flush()
