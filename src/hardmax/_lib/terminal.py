@@ -30,6 +30,16 @@ BAD_INPUT = 2
 INCOMPLETE = 3
 INTERRUPTED = 130
 
+
+def ending(*, interrupted: bool = False, wrong: bool = False, incomplete: bool = False) -> int:
+    """Return the exit code of a command that has a result."""
+    if interrupted:
+        return INTERRUPTED
+    if wrong:
+        return NOT_AS_EXPECTED
+    return INCOMPLETE if incomplete else DONE
+
+
 COMMAND = "hardmax "  # in a line that a reader may copy
 NARROWEST = 60  # columns; a narrower terminal breaks the lines, where a table would leave columns out
 LONGEST = 80  # characters of a user's sentence

@@ -11,7 +11,7 @@ FOLDER = files("hardmax.app.playground") / "front"
 
 def test_every_part_is_joined_once():
     assert sorted(page.PARTS) == sorted(each.name for each in FOLDER.iterdir() if each.name.endswith(".js"))
-    assert page.widget_script().count("export default") == 1
+    assert (page.script() + page.template("widget.js")).count("export default") == 1
 
 
 def test_no_two_parts_declare_one_name():
@@ -39,7 +39,8 @@ def test_no_html_is_made_of_text():
 
 
 def test_nothing_is_loaded_from_elsewhere():
-    for content in (page.script(), page.style(), page.PAGE, page.START):
+    texts = [page.template(name) for name in ("start.js", "widget.js", "exported.js")]
+    for content in (page.script(), page.style(), page.document("", ""), *texts):
         assert set(re.findall(r"https?://[^\s\"']+", content)) <= {"http://www.w3.org/2000/svg"}
         assert "@import" not in content
         assert "url(" not in content.replace("createObjectURL(", "").replace("revokeObjectURL(", "")

@@ -6,16 +6,17 @@ import json
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import fields
+from string import Template
 from typing import TYPE_CHECKING, Any
 
 from hardmax._lib.arguments import check_arguments
-from hardmax.app.playground import plane, protocol, scenes, sentences, words
+from hardmax.app.playground import page, plane, protocol, scenes, sentences, words
 from hardmax.app.playground.plane import FIELDS, FINEST, LOG_TIME, NORMS, RULES, STARTS, STEPS, rule
 from hardmax.app.playground.protocol import listed, number, one_of, problem_of, vector
 from hardmax.app.playground.sentences import RATE as SENTENCE_RATE
 from hardmax.app.playground.sentences import STEPS as SENTENCE_STEPS
 from hardmax.app.playground.sentences import sentences_of
-from hardmax.app.playground.words import BATCH, SEED, D, kept_of, texts_of
+from hardmax.app.playground.words import BATCH, SEED, D, frequent_of, texts_of
 
 if TYPE_CHECKING:
     from hardmax.dynamics.optim import Optimizer
@@ -23,9 +24,9 @@ if TYPE_CHECKING:
 
 def spelled(step: Optimizer) -> str:
     """Return an optimizer as Python code, with the options that differ from its defaults."""
-    own = [each for each in fields(step) if each.name != "lr" and getattr(step, each.name) != each.default]
-    said = [repr(step.lr), *(f"{each.name}={getattr(step, each.name)!r}" for each in own)]
-    return f"hm.optim.{type(step).__name__}({', '.join(said)})"
+    values = [(f, getattr(step, f.name)) for f in fields(step) if f.name != "lr"]
+    options = [f"{f.name}={value!r}" for f, value in values if value != f.default]
+    return f"hm.optim.{type(step).__name__}({', '.join([repr(step.lr), *options])})"
 
 
 def state_of(message: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -37,110 +38,62 @@ def state_of(message: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def python(message: Mapping[str, Any]) -> dict[str, Any]:
-    """Return lines of Python that make what a state of the page shows."""
+    """Return lines of Python that compute and draw a state of the page."""
     state = state_of(message)
     scene = one_of(state, "scene", "plane", ("plane", "sentences", "words"))
-    lines = {"plane": _plane, "sentences": _sentences, "words": _words}[scene](state)
-    return {"lines": ["import hardmax as hm", *lines]}
+    values = {"plane": _plane, "sentences": _sentences, "words": _words}[scene](state)
+    return {"lines": ["import hardmax as hm", *_code(scene, **values).split("\n")]}
 
 
-def _plane(state: Mapping[str, Any]) -> list[str]:
+def _plane(state: Mapping[str, Any]) -> dict[str, str]:
     problem = problem_of(state)
-    given = state["problem"]
     norm = one_of(state, "norm", "l2", NORMS)
     rate = number(state, "rate", 0.1, 1e-4, 100.0)
     span = number(state, "span", 4.0, 1e-6, 1e6)
-    named = [
-        one_of({"rule": name}, "rule", "", RULES) for name in listed(state.get("rules"), "rules", len(RULES))
-    ]
-    starts = [vector(each, "each start") for each in listed(state.get("starts"), "starts", STARTS)]
-    loss = "" if problem.loss.name == "logistic" else f", loss={problem.loss.name!r}"
-    aside = "" if norm == "l2" else f", norm={norm!r}"
-    lines = [
-        "import matplotlib.pyplot as plt",
-        "import numpy as np",
-        "",
-        f"keys = {given['keys']!r}",
-        f"scores = {given['scores']!r}",
-        f"problem = hm.Problem(keys, scores{loss})",
-        f"found = hm.solve(problem{aside})  # every direction that attracts, each with a proof",
-        "print(found)",
-        f"starts = {starts!r}",
-        "runs = {}",
-    ]
-    for name in named:
+    starts = [vector(start, "each start") for start in listed(state.get("starts"), "starts", STARTS)]
+    runs = ""
+    for entry in listed(state.get("rules"), "rules", len(RULES)):
+        name = one_of({"rule": entry}, "rule", "", RULES)
         if name == "flow":
             call = f"hm.flow(problem, until_log_time={LOG_TIME:g}, start=start)"
         else:
             step = spelled(rule(name, rate, norm))
             call = f"hm.train(problem, {step}, steps={STEPS}, record=1, start=start)"
-        lines.append(f"runs[{name!r}] = [{call} for start in starts]")
-    lines += ["for name, each in runs.items():", "    print(name, [str(run.selection) for run in each])"]
-    return [*lines, "", "figure, axes = plt.subplots()", f"span = {span!r}", *_basins(state, norm), *_DRAWN]
+        runs += f"\nruns[{name!r}] = [{call} for start in starts]"
+    basins = ""
+    if state.get("field") is not None:
+        field = {"rule": one_of(state, "field", "flow", FIELDS), "norm": norm, "loss": problem.loss.name}
+        basins = _code("basins", **{name: repr(value) for name, value in field.items()}, level=str(FINEST))
+    return {
+        "keys": repr(state["problem"]["keys"]),
+        "scores": repr(state["problem"]["scores"]),
+        "loss": "" if problem.loss.name == "logistic" else f", loss={problem.loss.name!r}",
+        "norm": "" if norm == "l2" else f", norm={norm!r}",
+        "starts": repr(starts),
+        "runs": runs,
+        "span": repr(span),
+        "basins": basins,
+    }
 
 
-def _basins(state: Mapping[str, Any], norm: str) -> list[str]:
-    """Return the lines that draw the colored field, if the page shows one."""
-    name = state.get("field")
-    if name is None:
-        return []
-    one_of(state, "field", "flow", FIELDS)
-    loss = state["problem"].get("loss", "logistic")
-    return [
-        f'posed = {{"keys": keys, "scores": scores, "loss": {loss!r}}}',
-        f'question = {{"ask": "field", "problem": posed, "rule": {name!r}, "norm": {norm!r}, "span": span}}',
-        f'grid = hm.playground.answer({{**question, "level": {FINEST}}})["grid"]',
-        'look = {"extent": (-span, span, -span, span), "origin": "lower", "alpha": 0.3}',
-        'axes.imshow(np.ma.masked_less(grid, 0), cmap="Set2", vmin=0, vmax=8, **look)',
-    ]
-
-
-_DRAWN = [
-    "for own in keys:",
-    "    axes.scatter(*zip(*own), zorder=3)",
-    "for each in found.selections:",
-    "    if each.direction is not None:",
-    '        axes.plot(*zip((0, 0), 2 * span * each.direction), "--")',
-    "for each in runs.values():",
-    "    for run in each:",
-    '        axes.plot(*run.points.T, color="black")',
-    'axes.set(xlim=(-span, span), ylim=(-span, span), aspect="equal")',
-    "plt.show()",
-]
-
-
-def _sentences(state: Mapping[str, Any]) -> list[str]:
-    kept = list(sentences_of(state))
-    prompt = state.get("prompt")
-    lines = [
-        "",
-        f"sentences = {kept!r}",
-        "print(hm.nexttoken.check(sentences))",
-        "analysis = hm.nexttoken.analyze(sentences, repair=True)",
-        "if analysis.legal:",
-        "    samples = hm.nexttoken.Samples.from_sentences(sentences)",
-        f"    steps = {SENTENCE_STEPS} if analysis.teaches_attention else 0",
-        f"    run = hm.nexttoken.training.train(samples, steps=steps, rate={SENTENCE_RATE}, n=analysis.n)",
-    ]
+def _sentences(state: Mapping[str, Any]) -> dict[str, str]:
+    prompt, prediction = state.get("prompt"), ""
     if isinstance(prompt, str) and prompt.split():
-        lines.append(f"    print(hm.nexttoken.predict_next(run.predictor, {prompt!r}))")
-    return lines
+        prediction = f"\n    print(hm.nexttoken.predict_next(run.predictor, {prompt!r}))"
+    numbers = {"steps": str(SENTENCE_STEPS), "rate": str(SENTENCE_RATE)}
+    return {"sentences": repr([*sentences_of(state)]), **numbers, "prediction": prediction}
 
 
-def _words(state: Mapping[str, Any]) -> list[str]:
-    texts, labels = kept_of(state)
+def _words(state: Mapping[str, Any]) -> dict[str, str]:
+    texts, labels = frequent_of(state)
     epochs = int(number(state, "epochs", 50, 1, 200))
     rate = number(state, "rate", 0.01, 1e-5, 1.0)
-    return [
-        "",
-        f"texts = {texts!r}",
-        f"labels = {labels!r}",
-        "corpus = hm.Corpus.from_sequences(texts, labels)",
-        f"step = hm.optim.AdamW({rate!r})",
-        f"options = dict(epochs={epochs}, batch={BATCH}, rng={SEED})",
-        f"trained = hm.embeddings.minibatch.train_embeddings(corpus, {D}, step, **options)",
-        "print(trained.top(10))",
-    ]
+    settings = {"rate": rate, "epochs": epochs, "batch": BATCH, "seed": SEED, "dimension": D}
+    return {name: repr(value) for name, value in {"texts": texts, "labels": labels, **settings}.items()}
+
+
+def _code(name: str, **values: str) -> str:
+    return Template(page.template(f"{name}.py.txt")).substitute(values).removesuffix("\n")
 
 
 def file(message: Mapping[str, Any]) -> dict[str, Any]:
@@ -148,25 +101,19 @@ def file(message: Mapping[str, Any]) -> dict[str, Any]:
     state = state_of(message)
     scene = one_of(state, "scene", "plane", ("plane", "sentences", "words"))
     if scene == "sentences":
-        name, content = "sentences.txt", "\n".join(sentences_of(state)) + "\n"
-        return {"name": name, "content": content, "command": f"hardmax ntp check {name}"}
-    if scene == "words":
+        name, lines, command = "sentences.txt", [*sentences_of(state)], "hardmax ntp check sentences.txt"
+    elif scene == "words":
         texts, labels = texts_of(state)
-        rows = [f'"{" ".join(words)}",{y}' for words, y in zip(texts, labels, strict=True)]
-        name, content = "texts.csv", "\n".join(["text,label", *rows]) + "\n"
-        return {
-            "name": name,
-            "content": content,
-            "command": f'hm.embeddings.text_corpus("{name}", min_count=2)',
-        }
-    problem_of(state)
-    name, content = "playground.json", json.dumps(state["problem"]) + "\n"
-    return {"name": name, "content": content, "command": f"hardmax solve {name} --flow"}
+        lines = ["text,label", *(f'"{" ".join(t)}",{y}' for t, y in zip(texts, labels, strict=True))]
+        name, command = "texts.csv", 'hm.embeddings.text_corpus("texts.csv", min_count=2)'
+    else:
+        problem_of(state)
+        name, lines = "playground.json", [json.dumps(state["problem"])]
+        command = "hardmax solve playground.json --flow"
+    return {"name": name, "content": "\n".join([*lines, ""]), "command": command}
 
 
-Asked = Callable[[Mapping[str, Any]], dict[str, Any]]
-
-QUESTIONS: dict[str, Asked] = {
+QUESTIONS: dict[str, Callable[[Mapping[str, Any]], dict[str, Any]]] = {
     "tour": scenes.tour,
     "solve": plane.solve,
     "train": plane.train,
@@ -186,8 +133,8 @@ def answer(message: Mapping[str, Any]) -> dict[str, Any]:
     """Return the answer to a question; a ValueError states what is wrong with it.
 
     >>> from hardmax.app.playground.engine import answer
-    >>> found = answer({"ask": "solve", "problem": {"keys": [[[1, 0], [0, 0]]], "scores": [[1, 0]]}})
-    >>> found["selections"][0]["selection"], found["selections"][0]["certified"]
+    >>> reply = answer({"ask": "solve", "problem": {"keys": [[[1, 0], [0, 0]]], "scores": [[1, 0]]}})
+    >>> reply["selections"][0]["selection"], reply["selections"][0]["certified"]
     ((0,), True)
     """
     name = message.get("ask")
@@ -199,9 +146,9 @@ def answer(message: Mapping[str, Any]) -> dict[str, Any]:
 def reply(raw: bytes) -> bytes:
     """Return the bytes that answer a message, or refuse it."""
     try:
-        began = time.process_time()
-        found = answer(protocol.read(raw))
-        return protocol.pack_answer(found, 1e3 * (time.process_time() - began))
+        start = time.process_time()
+        content = answer(protocol.read(raw))
+        return protocol.pack_answer(content, 1e3 * (time.process_time() - start))
     except ValueError as error:
         return protocol.pack_refusal(str(error))
     except MemoryError:

@@ -27,12 +27,6 @@ from hardmax.app.playground.scenes import tour
 
 LARGEST = 1_000_000  # bytes
 
-_START = """
-readRecord(document.getElementById("record")).then(
-  (record) => mount(document.getElementById("playground"), recordedTransport(record)),
-  () => { document.getElementById("playground").textContent = "This file is damaged: fetch it again."; });
-"""
-
 
 @dataclass(frozen=True, repr=False)
 class ExportedPage(Result):
@@ -78,31 +72,26 @@ def export_page(path: str | os.PathLike[str], what: Any = None) -> ExportedPage:
 def _page(state: dict[str, Any] | None) -> str:
     guided = tour()
     states = [scene["state"] for scene in guided["scenes"]] + [guided["sentences"], guided["words"]]
-    questions: dict[str, Any] = {}
-    for each in states:
-        questions |= {json.dumps(q): q for q in _questions(each, wide=False)}
+    questions = [question for example in states for question in _questions(example, wide=False)]
     if state is not None:
-        questions |= {json.dumps(q): q for q in _questions(state, wide=True)}
+        questions += _questions(state, wide=True)
     answers: list[Any] = [({"ask": "tour"}, guided)]
-    for question in questions.values():
-        answers.append((question, _answered(question)))
+    for question in {json.dumps(question): question for question in questions}.values():
+        level = {"level": FINEST} if question["ask"] == "field" else {}
+        answers.append((question, answer({**question, **level})))
     record = json.dumps(plain({"state": state, "answers": answers}), separators=(",", ":"), allow_nan=False)
-    script, style = page.script() + _START, page.style()
+    script, style = page.script() + page.template("exported.js"), page.style()
     policy = (
         f"default-src 'none'; script-src '{_digest(script)}'; style-src '{_digest(style)}'; "
         "img-src data: blob:; worker-src blob:; base-uri 'none'; form-action 'none'"
     )
     packed = base64.b64encode(gzip.compress(record.encode(), mtime=0)).decode()
-    head = [
-        f'<meta http-equiv="Content-Security-Policy" content="{policy}">',
-        f'<meta name="generator" content="hardmax {guided["version"]}">',
-        f"<style>{style}</style>",
-    ]
-    scripts = [
-        f'<script type="application/json" id="record">{packed}</script>',
-        f'<script type="module">{script}</script>',
-    ]
-    return page.document("\n".join(head), "\n".join(scripts))
+    head = f"""<meta http-equiv="Content-Security-Policy" content="{policy}">
+<meta name="generator" content="hardmax {guided["version"]}">
+<style>{style}</style>"""
+    scripts = f"""<script type="application/json" id="record">{packed}</script>
+<script type="module">{script}</script>"""
+    return page.document(head, scripts)
 
 
 def _digest(text: str) -> str:
@@ -113,34 +102,27 @@ def _questions(state: dict[str, Any], *, wide: bool) -> Iterator[dict[str, Any]]
     """Yield the questions that the page asks about a state; ``wide``: also with other rules and norms."""
     yield {"ask": "python", "state": state}
     if state["scene"] == "sentences":
-        asked = {"sentences": state["sentences"]}
-        yield {"ask": "check", **asked}
-        if answer({"ask": "check", **asked})["learnable"]:
-            yield {"ask": "learn", **asked}
+        data = {"sentences": state["sentences"]}
+        yield {"ask": "check", **data}
+        if answer({"ask": "check", **data})["learnable"]:
+            yield {"ask": "learn", **data}
             if state["prompt"].strip():
-                yield {"ask": "predict", **asked, "prompt": state["prompt"]}
+                yield {"ask": "predict", **data, "prompt": state["prompt"]}
     elif state["scene"] == "words":
         yield {"ask": "words", **{name: state[name] for name in ("texts", "epochs", "rate", "least")}}
         yield {"ask": "file", "state": state}
     else:
-        yield from _planar(state, wide)
-
-
-def _planar(state: dict[str, Any], wide: bool) -> Iterator[dict[str, Any]]:
-    for norm in NORMS if wide else (state["norm"],):
-        asked = {"problem": state["problem"], "norm": norm, "span": state["span"]}
-        usual = norm == state["norm"]
-        yield {"ask": "solve", **asked}
-        for rule in RULES if wide and usual else state["rules"]:
-            for start in state["starts"]:
-                yield {"ask": "train", **asked, "rules": [rule], "rate": state["rate"], "starts": [start]}
-        fields = FIELDS if wide and usual else (state["field"],)
-        yield from ({"ask": "field", **asked, "rule": rule} for rule in fields if rule)
-        if state["needles"] or (wide and usual):
-            yield {"ask": "gradients", **asked}
-
-
-def _answered(question: dict[str, Any]) -> dict[str, Any]:
-    if question["ask"] == "field":
-        return answer({**question, "level": FINEST})
-    return answer(question)
+        for norm in NORMS if wide else (state["norm"],):
+            data = {"problem": state["problem"], "norm": norm, "span": state["span"]}
+            every = wide and norm == state["norm"]
+            yield {"ask": "solve", **data}
+            for rule in RULES if every else state["rules"]:
+                for start in state["starts"]:
+                    yield {"ask": "train", **data, "rules": [rule], "rate": state["rate"], "starts": [start]}
+            yield from (
+                {"ask": "field", **data, "rule": rule}
+                for rule in (FIELDS if every else (state["field"],))
+                if rule
+            )
+            if state["needles"] or every:
+                yield {"ask": "gradients", **data}

@@ -34,27 +34,22 @@ def decoded(link: str) -> dict[str, Any]:
     return state
 
 
-def _is_link(text: str) -> bool:
-    """Return whether a text is a link rather than the name of a file, which may contain a # too."""
-    # base64url has no dots, and a file of the kinds that are read has one
-    return "#" in text and "." not in text.rpartition("#")[2] and not os.path.exists(text)
-
-
 def state_of(what: Any) -> dict[str, Any] | None:
     """Return the state to open with, of a planar problem, a file of one, a link, or a list of sentences."""
     from hardmax.app.playground.scenes import plane_state
 
     if what is None:
         return None
-    if isinstance(what, str) and _is_link(what):
-        return decoded(what)
     if isinstance(what, str | os.PathLike):
         path = os.fspath(what)
+        # a link, not a file, whose name may contain # too: base64url has no dots, and such files have one
+        if "#" in path and "." not in path.rpartition("#")[2] and not os.path.exists(path):
+            return decoded(path)
         if path.endswith(".txt"):
             text = read_sentences(path)
             return state_of([" ".join(text.words(i)) for i in range(text.n)])
         what = Problem.load(path)
-    if isinstance(what, list | tuple) and all(isinstance(each, str) for each in what):
+    if isinstance(what, list | tuple) and all(isinstance(sentence, str) for sentence in what):
         return {"scene": "sentences", "sentences": list(what), "prompt": ""}
     if not isinstance(what, Problem):
         kinds = "a Problem, a file of one, a link or a list of sentences"
@@ -67,7 +62,7 @@ def state_of(what: Any) -> dict[str, Any] | None:
 
 
 def opening(what: Any) -> tuple[str, dict[str, Any] | None]:
-    """Return what the page opens with: the end of its address, or a state too long for an address."""
+    """Return the end of the page's address, or the state if it is too long for an address."""
     state = state_of(what)
     if state is None:
         return "", None

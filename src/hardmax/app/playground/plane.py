@@ -1,10 +1,11 @@
-"""The plane (paper B): what `hm.solve`, `hm.flow` and `hm.train` say of tokens that are dragged about."""
+"""The plane (paper B): the results of `hm.solve`, `hm.flow` and `hm.train` for tokens that a reader drags."""
 
 from __future__ import annotations
 
+import itertools
 import math
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -21,31 +22,25 @@ if TYPE_CHECKING:
     from hardmax.dynamics.run import Run
 
 NORMS = ("l2", "l1", "l1.5", "l3", "linf")
-LOG_TIME = 1e6  # to which flow goes: t = e^(1,000,000)
+LOG_TIME = 1e6  # at which flow ends: t = e^(1,000,000)
 STEPS = 10_000
-EVERY = 160  # first steps that are all kept, for the eye
-FRAMES = 64  # moments for which attention and loss are told
+EVERY = 160  # first steps that are all recorded, for the eye
+FRAMES = 64  # moments with attention and loss
 SOLVE_SECONDS = 5.0
 STARTS = 8
-
-
-STEPS_BY_NAME: dict[str, Callable[[float, str], Optimizer]] = {
-    "gd": lambda rate, norm: hm.optim.GD(rate),
-    "normalized": lambda rate, norm: hm.optim.Normalized(rate, norm=norm),
-    "sign": lambda rate, norm: hm.optim.Sign(rate),
-    "adam": lambda rate, norm: hm.optim.Adam(rate),
-    "momentum": lambda rate, norm: hm.optim.Momentum(rate),
-    "signum": lambda rate, norm: hm.optim.Signum(rate),
-    "rmsprop": lambda rate, norm: hm.optim.RMSprop(rate),
-    "coordinate": lambda rate, norm: hm.optim.Coordinate(rate),
-    "mirror": lambda rate, norm: hm.optim.Mirror(rate, power=3.0),
-}
-RULES = ("flow", *STEPS_BY_NAME)
+_NAMES = ("GD", "Normalized", "Sign", "Adam", "Momentum", "Signum", "RMSprop", "Coordinate", "Mirror")
+RULES = ("flow", *map(str.lower, _NAMES))
 
 
 def rule(name: str, rate: float, norm: str = "l2") -> Optimizer:
     """Return the optimizer by its name in the page; the norm is that of normalized descent."""
-    return STEPS_BY_NAME[name](rate, norm)
+    extra: dict[str, dict[str, Any]] = {"normalized": {"norm": norm}, "mirror": {"power": 3.0}}
+    optimizer: Optimizer = getattr(hm.optim, _NAMES[RULES.index(name) - 1])(rate, **extra.get(name, {}))
+    return optimizer
+
+
+def _attractors(problem: hm.Problem, norm: str) -> Any:
+    return hm.attractors(problem, norm=norm, seconds=SOLVE_SECONDS)
 
 
 def solve(message: Mapping[str, Any]) -> dict[str, Any]:
@@ -55,28 +50,28 @@ def solve(message: Mapping[str, Any]) -> dict[str, Any]:
     """
     problem = problem_of(message)
     norm = one_of(message, "norm", "l2", NORMS)
-    search = hm.attractors(problem, norm=norm, seconds=SOLVE_SECONDS)
+    search = _attractors(problem, norm)
     selections = [
         {
-            **selection_fields(each),
-            "p": each.max_margin.p,
-            "bands": _bands(problem, each),
-            "certified": bool(each.max_margin.is_certified),
-            "margin": each.max_margin.margin,
+            **selection_fields(direction),
+            "p": direction.max_margin.p,
+            "bands": _bands(problem, direction),
+            "certified": bool(direction.max_margin.is_certified),
+            "margin": direction.max_margin.margin,
         }
-        for each in search
+        for direction in search
     ]
     return {"status": search.status, "norm_name": norm, "selections": selections}
 
 
-def _bands(problem: hm.Problem, found: Any) -> list[list[float]] | None:
+def _bands(problem: hm.Problem, direction: Any) -> list[list[float]] | None:
     """Return per input, along the unit direction, the place of the selected token and its rivals' limit."""
-    p = found.max_margin.p
+    p = direction.max_margin.p
     length = 0.0 if p is None else float(np.linalg.norm(p))
     if not 0.0 < length < math.inf:
         return None
     along = problem.split(problem.keys[problem.tokens] @ (p / length))
-    tops = [float(own[t]) for own, t in zip(along, found.selection, strict=True)]
+    tops = [float(places[t]) for places, t in zip(along, direction.selection, strict=True)]
     return [[top, top - 1.0 / length] for top in tops]
 
 
@@ -89,9 +84,9 @@ def train(message: Mapping[str, Any]) -> dict[str, Any]:
     rate = number(message, "rate", 0.1, 1e-4, 100.0)
     norm = one_of(message, "norm", "l2", NORMS)
     span = number(message, "span", 4.0, 1e-6, 1e6)
-    starts = [vector(each, "each start") for each in protocol.listed(message.get("starts"), "starts", STARTS)]
+    starts = [vector(x, "each start") for x in protocol.listed(message.get("starts"), "starts", STARTS)]
     names = protocol.listed(message.get("rules"), "rules", len(RULES))
-    directions = list(hm.attractors(problem, norm=norm, seconds=SOLVE_SECONDS))
+    directions = list(_attractors(problem, norm))
     runs = []
     for k, start in enumerate(starts):
         for name in names:
@@ -117,60 +112,46 @@ def _report(
 ) -> dict[str, Any]:
     with np.errstate(divide="ignore"):
         times = run.times if name == "flow" else np.log(rate * run.times)  # t = rate times steps
-    moved = bool(run.p.any())
-    chosen = run.selection if moved else None
+    selection = run.selection if run.p.any() else None
+    tokens = selection.tokens if selection is not None and selection.is_unique else None
+    # the listed direction whose tokens the run selects, else the nearest one
+    distances = {
+        k: run.cosine_distance(direction.max_margin)
+        for k, direction in enumerate(directions)
+        if selection is not None and direction.direction is not None
+    }
+    alike = [k for k in distances if tokens == directions[k].selection]
+    nearest = alike[0] if alike else min(distances, key=distances.__getitem__, default=None)
+    # up to the first point that has left the picture, and two more for the way out
+    outside = np.flatnonzero(np.abs(run.points).max(axis=1) > 3.0 * span)
     report: dict[str, Any] = {
         "name": run.method,
         "event": run.event,
         "norm": run.p_norm,
         "log_time": float(times[-1]),
         "steps": None if name == "flow" else int(run.times[-1]),
-        "selection": chosen.tokens if chosen is not None and chosen.is_unique else None,
-        **_nearest(run, directions, moved),
-        "path": run.points[_drawn(run.points, span)].round(5),
+        "selection": tokens,
+        "nearest": nearest,
+        "misalignment": None if nearest is None else distances[nearest],
+        "path": run.points[: int(outside[0]) + 2 if outside.size else None].round(5),
     }
-    if full:
-        report["frames"] = _frames(run, times)
-    return report
+    return {**report, "frames": _frames(run, times, tokens)} if full else report
 
 
-def _nearest(run: Run, directions: list[Any], moved: bool) -> dict[str, Any]:
-    """Return the listed direction whose tokens the run selects, else the nearest one, and 1 - cos to it."""
-    away = {
-        k: run.cosine_distance(d.max_margin)
-        for k, d in enumerate(directions)
-        if moved and d.direction is not None
-    }
-    if not away:
-        return {"nearest": None, "misalignment": None}
-    chosen = run.selection.sets
-    alike = [k for k in away if chosen == tuple((t,) for t in directions[k].selection)]
-    best = alike[0] if alike else min(away, key=away.__getitem__)
-    return {"nearest": best, "misalignment": away[best]}
-
-
-def _drawn(points: np.ndarray, span: float) -> slice:
-    """Return the points up to the first that has left the picture, and two more for the way out."""
-    outside = np.flatnonzero(np.abs(points).max(axis=1) > 3.0 * span)
-    return slice(None, int(outside[0]) + 2 if outside.size else None)
-
-
-def _frames(run: Run, times: np.ndarray) -> dict[str, Any]:
+def _frames(run: Run, times: np.ndarray, tokens: tuple[int, ...] | None) -> dict[str, Any]:
     """Return at some moments time, p, attention, loss, and the excess of the loss over its limit."""
     if run.clock == "step":  # at equal ratios, not at equal distances
-        wanted = np.append(0, np.geomspace(1, max(run.times[-1], 1), FRAMES - 1))
-        at = np.unique(np.searchsorted(run.times, wanted.round()).clip(max=len(times) - 1))
+        moments = np.append(0, np.geomspace(1, max(run.times[-1], 1), FRAMES - 1))
+        at = np.unique(np.searchsorted(run.times, moments.round()).clip(max=len(times) - 1))
     else:
         at = np.unique(np.linspace(0, len(times) - 1, min(FRAMES, len(times))).round().astype(int))
-    chosen = run.selection if run.p.any() else None
-    ends = chosen.tokens if chosen is not None and chosen.is_unique else None
-    excess = [run.excess(ends, at=int(s)) for s in at] if ends is not None else []
+    excess = [run.excess(tokens, at=int(s)) for s in at] if tokens is not None else []
     return {
         "times": [float(times[s]) for s in at],
         "points": run.points[at],
         "losses": [hm.loss(run.problem, run.points[s]) for s in at],
         "log_excess": [e.log if e.sign > 0 else None for e in excess],
-        "attention": [[own.round(6) for own in run.attention(at=int(s))] for s in at],
+        "attention": [[weights.round(6) for weights in run.attention(at=int(s))] for s in at],
     }
 
 
@@ -194,21 +175,21 @@ Grid = np.ndarray  # of places in the list of directions, one row for each y
 def field(message: Mapping[str, Any]) -> dict[str, Any]:
     """Find the direction that each start of a grid ends in; starts between some that agree are not run.
 
-    ``level`` says how fine the grid is, and ``known`` may hold the grid of the level before.
+    ``level`` is the fineness of the grid, and ``known`` may be the grid of the level before.
     """
     problem = problem_of(message)
     name = one_of(message, "rule", "flow", FIELDS)
     norm = one_of(message, "norm", "l2", NORMS)
     span = number(message, "span", 4.0, 1e-6, 1e6)
     level = int(number(message, "level", 1, 0, FINEST))
-    directions = list(hm.attractors(problem, norm=norm, seconds=SOLVE_SECONDS))
+    directions = list(_attractors(problem, norm))
     # the limit of small steps is the same for flow and for normalized descent: one curve, another clock
     rate = TRAVEL * span / FIELD_STEPS
     step = rule("normalized", rate) if name == "flow" else rule(name, rate, norm)
-    judge = Judge(problem, step, [each.max_margin.constraints.rows() for each in directions])
-    known = _known(message, level, len(directions))
-    grid, first = (_coarsest(judge, span), 1) if known is None else (known, level)
-    for k in range(first, level + 1):
+    judge = Judge(problem, step, [direction.max_margin.constraints.rows() for direction in directions])
+    previous = _known(message, level, len(directions))
+    grid = judge.ends(_places(COARSE, span)) if previous is None else previous
+    for k in range(1 if previous is None else level, level + 1):
         judge.steps = FIELD_STEPS if k < 2 else LONGER * FIELD_STEPS
         grid = _refined(grid, judge, span, again=k == 2)
     return {
@@ -225,7 +206,7 @@ def field(message: Mapping[str, Any]) -> dict[str, Any]:
 
 @dataclass
 class Judge:
-    """Runs starts and says where they end; it counts them."""
+    """Find where training from a start ends; ``ran`` is the number of starts that were run."""
 
     problem: hm.Problem
     step: Any
@@ -234,27 +215,23 @@ class Judge:
     ran: int = 0
 
     def ends(self, starts: np.ndarray) -> np.ndarray:
-        """Return the index of each start's direction in the list, or -1."""
+        """Return the index of each start's direction in the list, or -1; (..., 2) for starts."""
+        shape, starts = starts.shape[:-1], starts.reshape(-1, 2)
         self.ran += len(starts)
         late = self.steps - self.steps // 10
         points = points_from(self.problem, self.step, self.steps, starts, record=[late])
         end, move = points[:, -1], points[:, -1] - points[:, -2]
-        found = np.full(len(starts), UNDECIDED)
+        ends = np.full(len(starts), UNDECIDED)
         for k, rows in enumerate(self.rows):
             won = [(x @ rows.T).min(axis=1, initial=np.inf) > 0.0 for x in (end, move)]
-            found[won[0] & won[1]] = k
-        return found
+            ends[won[0] & won[1]] = k
+        return ends.reshape(shape)
 
 
 def _places(cells: int, span: float) -> np.ndarray:
     """Return the starts of a grid, (cells + 1, cells + 1, 2)."""
     at = span * np.linspace(-1.0, 1.0, cells + 1)
     return np.stack(np.meshgrid(at, at), axis=-1)
-
-
-def _coarsest(judge: Judge, span: float) -> Grid:
-    """Return the coarsest grid, for which every start is run."""
-    return judge.ends(_places(COARSE, span).reshape(-1, 2)).reshape(COARSE + 1, COARSE + 1)
 
 
 def _refined(grid: Grid, judge: Judge, span: float, *, again: bool) -> Grid:
@@ -265,7 +242,8 @@ def _refined(grid: Grid, judge: Judge, span: float, *, again: bool) -> Grid:
         # an old line is itself; a new one lies between two, and theirs count too: a border may pass close by
         return slice(max(0, k // 2 - k % 2), min(n, k // 2 + 2 * (k % 2)) + 1)
 
-    fine, open_places = np.empty((2 * n + 1, 2 * n + 1), dtype=np.int64), []
+    fine = np.empty((2 * n + 1, 2 * n + 1), dtype=np.int64)
+    open_places = []
     for j in range(2 * n + 1):
         for i in range(2 * n + 1):
             near = grid[around(j), around(i)]
@@ -280,15 +258,15 @@ def _refined(grid: Grid, judge: Judge, span: float, *, again: bool) -> Grid:
 
 def _known(message: Mapping[str, Any], level: int, kinds: int) -> Grid | None:
     """Return the grid of the previous level, if the message contains a valid one."""
-    known = message.get("known")
+    grid = message.get("known")
     n = COARSE * 2 ** (level - 1)
-    if known is None or level == 0:
+    if grid is None or level == 0:
         return None
-    fits = isinstance(known, list) and len(known) == n + 1
-    fits = fits and all(isinstance(row, list) and len(row) == n + 1 for row in known)
-    if not fits or any(type(x) is not int or not UNDECIDED <= x < kinds for row in known for x in row):
+    fits = isinstance(grid, list) and len(grid) == n + 1
+    fits = fits and all(isinstance(row, list) and len(row) == n + 1 for row in grid)
+    if not fits or any(type(x) is not int or not UNDECIDED <= x < kinds for row in grid for x in row):
         raise ValueError(f"known must be the {n + 1} x {n + 1} grid of level {level - 1}; leave it out")
-    return np.array(known)
+    return np.array(grid)
 
 
 # -- the gradient, exact and as usual -------------------------------------------------------------------
@@ -302,19 +280,13 @@ def gradients(message: Mapping[str, Any]) -> dict[str, Any]:
     span = number(message, "span", 4.0, 1e-6, 1e6)
     at = np.linspace(-0.9 * span, 0.9 * span, NEEDLES)
     needles = []
-    for y in at.tolist():
-        for x in at.tolist():
-            exact = hm.gradient(problem, [x, y])
-            usual = -usual_gradient(problem, np.array([x, y]), np.float32).astype(float)
-            known = bool(usual.any()) and not exact.is_stationary
-            needles.append(
-                {
-                    "at": [x, y],
-                    "exact": None if exact.is_stationary else exact.direction,
-                    "usual": usual / np.linalg.norm(usual) if usual.any() else None,
-                    "off": hm.cosine_distance(usual, exact.direction) if known else None,
-                }
-            )
+    for y, x in itertools.product(at.tolist(), repeat=2):
+        gradient = hm.gradient(problem, [x, y])
+        exact = None if gradient.is_stationary else gradient.direction
+        usual = -usual_gradient(problem, np.array([x, y]), np.float32).astype(float)
+        needle = usual / np.linalg.norm(usual) if usual.any() else None
+        off = None if exact is None or needle is None else hm.cosine_distance(usual, exact)
+        needles.append({"at": [x, y], "exact": exact, "usual": needle, "off": off})
     return {"needles": needles, "precision": "float32"}
 
 

@@ -24,19 +24,7 @@ COMPILER = tuple(command(__name__))
 ATTEMPTS = 3  # of a process that dies
 ENDING = 2.0  # seconds for it to end by itself
 
-# The parts of hardmax.app.results.compilation that questions of the page use.
-NEEDED = (
-    "training",
-    "optimizers",
-    "batches",
-    "batches by optimizer",
-    "flow",
-    "margins",
-    "margins in l1 and linf",
-    "sentences",
-    "next-token training",
-    "embeddings",
-)
+UNUSED = ("joint training", "text classifier", "probe", "paper's own code")  # parts of `compilation`
 NICENESS = 10  # engines and the browser go first
 
 
@@ -62,7 +50,7 @@ class Preparation:
 
     @property
     def is_known(self) -> bool:
-        """Whether it has been found out what there is to compile."""
+        """Whether the parts that remain to be compiled are known."""
         return self.ready or self.total > 0 or self.failed is not None
 
     def close(self) -> None:
@@ -80,39 +68,34 @@ class Preparation:
             process.wait()
 
     def _follow(self) -> None:
-        status = 0
         for _ in range(ATTEMPTS):
             with self._lock:
                 if self._closed:
                     return
-                process = self._process = self._start()
+                process = self._process = subprocess.Popen(
+                    self._command,
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    text=True,
+                    env={**os.environ, "PYTHONPATH": search_path()},
+                    start_new_session=os.name == "posix",  # Ctrl-C in the terminal is for the server alone
+                    creationflags=getattr(subprocess, "BELOW_NORMAL_PRIORITY_CLASS", 0),
+                )
             with cast(IO[str], process.stdout) as lines:
                 for line in lines:
                     with contextlib.suppress(ValueError):
-                        self._hear(json.loads(line))
+                        self._note(json.loads(line))
             status = process.wait()
             _close(process)
             if self.ready or self.failed or self._closed:
                 return
-        self._hear({"failed": f"the process that compiles ended with status {status}"})
+        self._note({"failed": f"the process that compiles ended with status {status}"})
 
-    def _start(self) -> subprocess.Popen[str]:
-        return subprocess.Popen(
-            self._command,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            env={**os.environ, "PYTHONPATH": search_path()},
-            start_new_session=os.name == "posix",  # Ctrl-C in the terminal is for the server alone
-            creationflags=getattr(subprocess, "BELOW_NORMAL_PRIORITY_CLASS", 0),
-        )
-
-    def _hear(self, content: dict[str, Any]) -> None:
-        if "done" in content:
-            self.done, self.total = content["done"], content["total"]
-        self.folder = content.get("folder")
-        self.failed = content.get("failed")
-        self.ready = content.get("ready", False)
+    def _note(self, report: dict[str, Any]) -> None:
+        self.done, self.total = report.get("done", self.done), report.get("total", self.total)
+        self.folder = report.get("folder")
+        self.failed = report.get("failed")
+        self.ready = report.get("ready", False)
         self._changed()
 
 
@@ -130,27 +113,26 @@ def main() -> None:
     if hasattr(os, "nice"):
         os.nice(NICENESS)
     lines = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # what a library prints is not a report
-    parent = threading.Thread(target=_interrupt_at_end, daemon=True)
-    parent.start()
+    os.dup2(2, 1)  # only reports go to standard output, not the prints of a library
 
-    def tell(**content: Any) -> None:
+    def interrupt_at_end() -> None:
+        os.read(0, 1)
+        if hasattr(signal, "pthread_kill"):
+            signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+        else:
+            os._exit(0)
+
+    def report(**content: Any) -> None:
         print(json.dumps(content), file=lines, flush=True)
 
+    parent = threading.Thread(target=interrupt_at_end, daemon=True)
+    parent.start()
     with contextlib.suppress(KeyboardInterrupt, BrokenPipeError):
-        if prepare(tell):
+        if prepare(report):
             parent.join()
 
 
-def _interrupt_at_end() -> None:
-    os.read(0, 1)
-    if hasattr(signal, "pthread_kill"):
-        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
-    else:
-        os._exit(0)
-
-
-def prepare(tell: Callable[..., None]) -> bool:
+def prepare(report: Callable[..., None]) -> bool:
     """Compile what is not in the cache; return whether this process must stay to keep the folder."""
     import numba
 
@@ -159,17 +141,17 @@ def prepare(tell: Callable[..., None]) -> bool:
 
     try:
         chosen = caching.place()
-        missing = [] if numba.config.DISABLE_JIT else [part for part in remaining() if part in NEEDED]
+        missing = [] if numba.config.DISABLE_JIT else [part for part in remaining() if part not in UNUSED]
         if missing and chosen.lasts and (why := caching.unwritable(chosen.folder)):
             chosen = caching.lend(why)
         if missing and chosen.refused:
             caching.warn("; ".join(chosen.refused))
     except ValueError as error:
-        tell(failed=str(error))
+        report(failed=str(error))
         return False
-    made = compile_parts(missing, report=lambda done, total: tell(done=done, total=total))
-    if made.remaining:
-        tell(failed="; ".join(f"{part}: {why}" for part, why in made.remaining.items()))
+    outcome = compile_parts(missing, report=lambda done, total: report(done=done, total=total))
+    if outcome.remaining:
+        report(failed="; ".join(f"{part}: {why}" for part, why in outcome.remaining.items()))
         return False
-    tell(ready=True, folder=None if chosen.lasts else str(chosen.folder))
+    report(ready=True, folder=None if chosen.lasts else str(chosen.folder))
     return not chosen.lasts

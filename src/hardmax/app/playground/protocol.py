@@ -73,37 +73,36 @@ def pack_refusal(error: str) -> bytes:
 # -- fields of messages ---------------------------------------------------------------------------------
 
 
-def number(message: Mapping[str, Any], name: str, usual: float, least: float, most: float) -> float:
-    """Return a number of a message within bounds; ``usual`` where it is left out."""
-    given = message.get(name, usual)
-    if isinstance(given, bool) or not isinstance(given, int | float) or not least <= given <= most:
-        raise ValueError(f"{name} must be a number from {least:g} to {most:g}, got {given!r:.40}")
-    return float(given)
+def number(message: Mapping[str, Any], name: str, default: float, least: float, most: float) -> float:
+    """Return a number of a message within bounds; ``default`` where it is left out."""
+    value = message.get(name, default)
+    if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value <= most:
+        raise ValueError(f"{name} must be a number from {least:g} to {most:g}, got {value!r:.40}")
+    return float(value)
 
 
-def one_of(message: Mapping[str, Any], name: str, usual: str, known: tuple[str, ...]) -> str:
-    """Return a word of a message that must be one of ``known``; ``usual`` where it is left out."""
-    given = message.get(name, usual)
-    if not isinstance(given, str) or given not in known:
-        raise ValueError(f"{name} must be one of {', '.join(known)}, got {given!r:.40}")
-    return given
+def one_of(message: Mapping[str, Any], name: str, default: str, choices: tuple[str, ...]) -> str:
+    """Return a word of a message, one of ``choices``; ``default`` where it is left out."""
+    word = message.get(name, default)
+    if not isinstance(word, str) or word not in choices:
+        raise ValueError(f"{name} must be one of {', '.join(choices)}, got {word!r:.40}")
+    return word
 
 
-def listed(given: Any, name: str, most: int) -> list[Any]:
+def listed(entries: Any, name: str, most: int) -> list[Any]:
     """Return a list that must have at least one and at most ``most`` entries."""
-    if not isinstance(given, list) or not given:
-        raise ValueError(f"{name} must be a list with something in it, got {given!r:.40}")
-    if len(given) > most:
-        raise ValueError(f"{name} must hold at most {most:,}, got {len(given):,}; take fewer")
-    return given
+    if not isinstance(entries, list) or not entries:
+        raise ValueError(f"{name} must be a list with something in it, got {entries!r:.40}")
+    if len(entries) > most:
+        raise ValueError(f"{name} must hold at most {most:,}, got {len(entries):,}; take fewer")
+    return entries
 
 
-def vector(given: Any, name: str) -> list[float]:
+def vector(pair: Any, name: str) -> list[float]:
     """Return two numbers."""
-    good = isinstance(given, list) and len(given) == 2
-    if not good or not all(_is_number(x) for x in given):
-        raise ValueError(f"{name} must be two numbers of size at most {LARGEST:g}, got {given!r:.40}")
-    return [float(x) for x in given]
+    if not isinstance(pair, list) or len(pair) != 2 or not all(map(_is_number, pair)):
+        raise ValueError(f"{name} must be two numbers of size at most {LARGEST:g}, got {pair!r:.40}")
+    return [float(x) for x in pair]
 
 
 def _is_number(x: Any) -> bool:
@@ -112,24 +111,22 @@ def _is_number(x: Any) -> bool:
 
 def problem_of(message: Mapping[str, Any]) -> Problem:
     """Return the planar problem of a message: ``keys``, ``scores``, ``loss``, as in a file of a problem."""
-    given = message.get("problem")
-    if not isinstance(given, dict):
-        raise ValueError(f"problem must be an object with keys and scores, got {given!r:.40}")
-    unknown = given.keys() - {"keys", "scores", "loss"}
+    posed = message.get("problem")
+    if not isinstance(posed, dict):
+        raise ValueError(f"problem must be an object with keys and scores, got {posed!r:.40}")
+    unknown = posed.keys() - {"keys", "scores", "loss"}
     if unknown:
         raise ValueError(
             f"problem must hold keys, scores and loss, got {min(unknown)!r:.40} too; leave it out"
         )
-    keys = listed(given.get("keys"), "keys", MOST_INPUTS)
-    scores = listed(given.get("scores"), "scores", MOST_INPUTS)
-    tokens = sum(len(listed(own, "the tokens of an input", MOST_TOKENS)) for own in keys)
-    if tokens > MOST_TOKENS:
-        raise ValueError(f"keys must hold at most {MOST_TOKENS} tokens, got {tokens:,}; take fewer")
-    for own in keys:
-        for key in own:
-            vector(key, "each key")
-    for numbers in scores:
-        for score in listed(numbers, "the scores of an input", MOST_TOKENS):
-            if not _is_number(score):
-                raise ValueError(f"scores must be numbers of size at most {LARGEST:g}, got {score!r:.40}")
-    return Problem(keys, scores, one_of(given, "loss", "logistic", LOSS_NAMES))
+    keys = listed(posed.get("keys"), "keys", MOST_INPUTS)
+    scores = listed(posed.get("scores"), "scores", MOST_INPUTS)
+    tokens = [key for rows in keys for key in listed(rows, "the tokens of an input", MOST_TOKENS)]
+    if len(tokens) > MOST_TOKENS:
+        raise ValueError(f"keys must hold at most {MOST_TOKENS} tokens, got {len(tokens):,}; take fewer")
+    for key in tokens:
+        vector(key, "each key")
+    for score in (x for row in scores for x in listed(row, "the scores of an input", MOST_TOKENS)):
+        if not _is_number(score):
+            raise ValueError(f"scores must be numbers of size at most {LARGEST:g}, got {score!r:.40}")
+    return Problem(keys, scores, one_of(posed, "loss", "logistic", LOSS_NAMES))

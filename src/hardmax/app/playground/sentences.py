@@ -8,9 +8,10 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from hardmax import nexttoken
+from hardmax._lib.json import attributes
 from hardmax.app.playground.protocol import listed
 from hardmax.app.results.next_token import predict_next
-from hardmax.app.results.next_token_check import COUNTED, told_witness
+from hardmax.app.results.next_token_check import COUNTED, sentence_of
 from hardmax.app.results.next_token_check import check as check_sentences
 
 if TYPE_CHECKING:
@@ -26,42 +27,38 @@ SHOWN = 40  # sentences whose attention is shown
 
 def sentences_of(message: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the sentences of a message, without empty ones."""
-    given = listed(message.get("sentences"), "sentences", MOST_SENTENCES)
-    for each in given:
-        if not isinstance(each, str) or len(each) > LONGEST or len(each.split()) > WORDS:
+    texts = listed(message.get("sentences"), "sentences", MOST_SENTENCES)
+    for text in texts:
+        if not isinstance(text, str) or len(text) > LONGEST or len(text.split()) > WORDS:
             raise ValueError(
-                f"each sentence must be at most {WORDS} words and {LONGEST} characters, got {each!r:.40}"
+                f"each sentence must be at most {WORDS} words and {LONGEST} characters, got {text!r:.40}"
             )
-    kept = tuple(" ".join(each.split()) for each in given if each.split())
-    if not kept:
+    sentences = tuple(" ".join(text.split()) for text in texts if text.split())
+    if not sentences:
         raise ValueError("sentences must hold one with a word in it, got none; type one")
-    return kept
+    return sentences
 
 
 def check(message: Mapping[str, Any]) -> dict[str, Any]:
     """Check whether sentences are realizable; return violations in words and the order under each query."""
-    found = check_sentences(list(sentences_of(message)))
-    analysis = found.analysis
-    word = analysis.text.vocabulary
-    edges = [
-        {"query": word[q], "edges": [[word[o], word[x]] for o, x in pairs]}
-        for q, pairs in analysis.orders.edges().items()
-    ]
-    violations = [
-        {
-            "kind": each.kind,
-            "count": each.count,
-            "what": COUNTED[each.kind],
-            "witnesses": [told_witness(each.kind, witness) for witness in each.witnesses],
-        }
-        for each in analysis.violations
-    ]
+    report = check_sentences(list(sentences_of(message)))
+    word = report.analysis.text.vocabulary
     return {
-        **found.json(),
-        "graph": edges,
+        **report.json(),
+        "graph": [
+            {"query": word[q], "edges": [[word[o], word[x]] for o, x in pairs]}
+            for q, pairs in report.analysis.orders.edges().items()
+        ],
         "words": word,
-        "told": violations,
-        "learnable": _mended(sentences_of(message)).legal,
+        "told": [
+            {
+                **attributes(violation, "kind", "count"),
+                "what": COUNTED[violation.kind],
+                "witnesses": [sentence_of(violation.kind, witness) for witness in violation.witnesses],
+            }
+            for violation in report.analysis.violations
+        ],
+        "learnable": _repaired(sentences_of(message)).legal,
     }
 
 
@@ -79,8 +76,8 @@ def learn(message: Mapping[str, Any]) -> dict[str, Any]:
         frames.append(
             {
                 "step": int(times[s]),
-                "attention": [{a.word: round(a.weight, 6) for a in each.attended} for each in predictions],
-                "next": [each.next(1)[0] for each in predictions],
+                "attention": [{a.word: round(a.weight, 6) for a in p.attended} for p in predictions],
+                "next": [p.next(1)[0] for p in predictions],
             }
         )
     return {
@@ -89,32 +86,30 @@ def learn(message: Mapping[str, Any]) -> dict[str, Any]:
             for k, text in zip(rows, texts, strict=True)
         ],
         "frames": frames,
-        "loss": run.loss,
-        "best_loss": run.best_loss,
         "misalignment": run.misalignment_kq,
-        "steps": run.steps,
-        "event": run.event,
+        **attributes(run, "loss", "best_loss", "steps", "event"),
     }
 
 
 def predict(message: Mapping[str, Any]) -> dict[str, Any]:
     """Predict the next token of a prompt after training, with the reason."""
-    run, prompt = _trained(sentences_of(message)), message.get("prompt")
+    run = _trained(sentences_of(message))
+    prompt = message.get("prompt")
     if not isinstance(prompt, str) or not prompt.split() or len(prompt) > LONGEST:
         raise ValueError(f"prompt must be one word or more, got {prompt!r:.40}; type some of the sentences'")
     return predict_next(run.predictor, prompt).json()
 
 
-def _mended(sentences: tuple[str, ...]) -> Analysis:
+def _repaired(sentences: tuple[str, ...]) -> Analysis:
     """Analyze sentences, repaired: words that begin none get a next token."""
     return nexttoken.analyze(list(sentences), repair=True)
 
 
 @lru_cache(maxsize=16)
 def _trained(sentences: tuple[str, ...]) -> Training:
-    analysis = _mended(sentences)
+    analysis = _repaired(sentences)
     if not analysis.legal:
-        kinds = ", ".join(each.kind.replace("_", " ") for each in analysis.violations)
+        kinds = ", ".join(violation.kind.replace("_", " ") for violation in analysis.violations)
         raise ValueError(f"sentences must be realizable to be learnt, got {kinds}; fix what the list names")
     samples = nexttoken.Samples.from_sentences(list(sentences))
     # where no sentence goes on after two different words, attention has nothing to learn

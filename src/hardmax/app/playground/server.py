@@ -7,7 +7,6 @@ import hmac
 import html
 import ipaddress
 import json
-import os
 import re
 import secrets
 import socket
@@ -34,6 +33,7 @@ EVERYWHERE = ("0.0.0.0", "::")
 CONNECTIONS = 400
 WAITING = 64  # questions at a time, of all pages
 READING = 10.0  # seconds for a message to arrive
+LINKS = '<link rel="stylesheet" href="style.css">', '<script type="module" src="start.js"></script>'
 HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
     "img-src 'self' data: blob:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
@@ -47,7 +47,7 @@ HEADERS = {
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Serving(Result):
-    """Where the playground is to be found, as `hardmax play` says it.
+    """The address of the playground, as `hardmax play` prints it.
 
     >>> import hardmax as hm
     >>> hm.playground.Serving("http://127.0.0.1:8000/?t=secret", "127.0.0.1", 8000)
@@ -68,28 +68,23 @@ class Serving(Result):
 
 
 class Gate:
-    """Who may ask: who names this server as host, comes from its own page, and has the token."""
+    """The check of requests: they name this server as host, come from its own page, and have the token."""
 
     def __init__(self, host: str, port: int, token: str) -> None:
         names = {LOOPBACK, "localhost", "[::1]"} if host in (LOOPBACK, "localhost", "::1") else set()
-        self._hosts = {f"{name}:{port}" for name in {_spelled(host), *names}}
-        self._any, self._port, self._token = host in EVERYWHERE, port, token
+        self._names, self._any = {_spelled(host), *names}, host in EVERYWHERE
+        self._port, self._token = str(port), token
 
-    def _is_own(self, host: str | None) -> bool:
+    def _is_this(self, host: str) -> bool:
         """Return whether a Host is this server; one that listens everywhere accepts any address, no name."""
-        if host is None or host in self._hosts or not self._any:
-            return host in self._hosts
         name, _, port = host.rpartition(":")
-        try:
-            ipaddress.ip_address(name.strip("[]"))
-        except ValueError:
-            return name == socket.gethostname() and port == str(self._port)
-        return port == str(self._port)
+        is_other = self._any and (_is_address(name.strip("[]")) or name == socket.gethostname())
+        return port == self._port and (name in self._names or is_other)
 
     def refusal(self, request: Request, *, with_token: bool, from_outside: bool = False) -> str | None:
         """Return why a request is refused, or None. A page may be opened ``from_outside``: by a file."""
-        host = request.headers.get("host")
-        if not self._is_own(host):
+        host = request.headers.get("host") or ""
+        if not self._is_this(host):
             return "Host must be the address that hardmax play printed; open that one"
         origin = request.headers.get("origin")
         if origin is not None and origin != f"http://{host}":
@@ -98,8 +93,8 @@ class Gate:
         site = request.headers.get("sec-fetch-site", "same-origin")
         if site not in ("same-origin", "none") and not is_opened:
             return "the playground answers its own page only"
-        given = request.headers.get("x-hardmax-token") or request.query_params.get("t", "")
-        if with_token and not hmac.compare_digest(given.encode(), self._token.encode()):
+        token = request.headers.get("x-hardmax-token") or request.query_params.get("t", "")
+        if with_token and not hmac.compare_digest(token.encode(), self._token.encode()):
             return "the address must end in the token that hardmax play printed; open that one"
         return None
 
@@ -108,12 +103,20 @@ def _spelled(host: str) -> str:
     return f"[{host}]" if ":" in host else host
 
 
+def _is_address(text: str) -> bool:
+    try:
+        ipaddress.ip_address(text)
+    except ValueError:
+        return False
+    return True
+
+
 def application(gate: Gate, workers: Workers, state: dict[str, Any] | None = None) -> Starlette:
     """Return the server; no route touches a file. ``state`` is what is too long for the page's address."""
     from starlette.applications import Starlette
     from starlette.concurrency import run_in_threadpool
     from starlette.requests import ClientDisconnect
-    from starlette.responses import HTMLResponse, PlainTextResponse, Response
+    from starlette.responses import PlainTextResponse, Response
     from starlette.routing import Route
 
     room = asyncio.Semaphore(WAITING)
@@ -127,8 +130,7 @@ def application(gate: Gate, workers: Workers, state: dict[str, Any] | None = Non
             reason = gate.refusal(request, with_token=with_token, from_outside=is_page)
             if reason is not None:
                 return PlainTextResponse(reason + "\n", 403)
-            made = HTMLResponse if is_page else Response
-            return made(content, media_type=kind)
+            return Response(content, media_type=kind)
 
         return get
 
@@ -151,15 +153,15 @@ def application(gate: Gate, workers: Workers, state: dict[str, Any] | None = Non
                 return refuse(limit, 413)
             name = request.headers.get("x-hardmax-page", "")[:40]
             # threads of the pool may all be waiting for engines
-            answered = await asyncio.to_thread(workers.own, raw) if len(raw) <= SHORT else None
-            if answered is None:
-                answered = await run_in_threadpool(workers.ask, raw, name)
-        return Response(answered, 200, media_type="application/json")
+            reply = await asyncio.to_thread(workers.own, raw) if len(raw) <= SHORT else None
+            if reply is None:
+                reply = await run_in_threadpool(workers.ask, raw, name)
+        return Response(reply, 200, media_type="application/json")
 
     return Starlette(
         routes=[
-            Route("/", fixed(page.PAGE, "text/html", with_token=True)),
-            Route("/start.js", fixed(page.START, "text/javascript")),
+            Route("/", fixed(page.document(*LINKS), "text/html", with_token=True)),
+            Route("/start.js", fixed(page.template("start.js"), "text/javascript")),
             Route("/front.js", fixed(page.script(), "text/javascript")),
             Route("/style.css", fixed(page.style(), "text/css")),
             Route("/opening", fixed(json.dumps(state), "application/json", with_token=True)),
@@ -188,7 +190,10 @@ def run_server(
     """Serve the page until an interrupt; one question may take ``seconds``."""
     if not 0 <= port <= 65535:
         raise ValueError(f"port must be a whole number from 0 to 65535, got {port!r}")
-    _check_host(host)
+    label = r"[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
+    is_name = len(host) <= 253 and re.fullmatch(rf"{label}(\.{label})*\.?", host)
+    if not is_name and not _is_address(host):  # before the system's resolver gets it
+        raise ValueError(f"host must be an IP address or a host name, got {host[:60]!r}")
     try:
         import starlette  # noqa: F401
         import uvicorn
@@ -233,17 +238,6 @@ def run_server(
             uvicorn.Server(config).run(sockets=[listening])
 
 
-def _check_host(host: str) -> None:
-    """Refuse what is neither an IP address nor a host name, before the system's resolver gets it."""
-    label = r"[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
-    if len(host) <= 253 and re.fullmatch(rf"{label}(\.{label})*\.?", host):
-        return
-    try:
-        ipaddress.ip_address(host)
-    except ValueError:
-        raise ValueError(f"host must be an IP address or a host name, got {host[:60]!r}") from None
-
-
 @contextmanager
 def _browsing(address: str, wanted: bool) -> Iterator[None]:
     """Open the page by a private file that leads to it: everyone can read the arguments of a process."""
@@ -252,14 +246,15 @@ def _browsing(address: str, wanted: bool) -> Iterator[None]:
         return
     import webbrowser
 
-    with tempfile.TemporaryDirectory(prefix="hardmax-play-") as folder:
+    target = html.escape(address)
+    content = (
+        f'<!doctype html>\n<meta charset="utf-8">\n<title>hardmax playground</title>\n'
+        f'<meta http-equiv="refresh" content="0; url={target}">\n'
+        f'<p><a href="{target}">Open the playground</a></p>\n'
+    )
+    with tempfile.TemporaryDirectory(prefix="hardmax-play-") as folder:  # which only its owner may read
         file = Path(folder, "open.html")
-        target = html.escape(address)
-        with open(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as page:
-            page.write(
-                f'<!doctype html>\n<meta charset="utf-8">\n<title>hardmax playground</title>\n'
-                f'<meta http-equiv="refresh" content="0; url={target}">\n'
-                f'<p><a href="{target}">Open the playground</a></p>\n'
-            )
+        file.touch(0o600)
+        file.write_text(content, encoding="utf-8")
         webbrowser.open(file.as_uri())
         yield

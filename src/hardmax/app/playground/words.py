@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from collections import Counter
 from collections.abc import Mapping
 from typing import Any
@@ -21,90 +20,57 @@ D, BATCH, SEED = 64, 64, 0
 
 def texts_of(message: Mapping[str, Any]) -> tuple[list[list[str]], list[int]]:
     """Return the words of each text and the labels, +1 or -1; texts without a word are left out."""
-    words, labels = [], []
-    for each in listed(message.get("texts"), "texts", MOST_TEXTS):
-        good = isinstance(each, list) and len(each) == 2 and isinstance(each[0], str) and each[1] in (1, -1)
-        if not good or len(each[0]) > LONGEST:
+    texts, labels = [], []
+    for pair in listed(message.get("texts"), "texts", MOST_TEXTS):
+        good = isinstance(pair, list) and len(pair) == 2 and isinstance(pair[0], str) and pair[1] in (1, -1)
+        if not good or len(pair[0]) > LONGEST:
             raise ValueError(
-                f"each text must be [text of at most {LONGEST:,} characters, 1 or -1], got {each!r:.60}"
+                f"each text must be [text of at most {LONGEST:,} characters, 1 or -1], got {pair!r:.60}"
             )
-        found = plain(each[0]).split()
-        if found:
-            words.append(found)
-            labels.append(int(each[1]))
+        words = plain(pair[0]).split()
+        if words:
+            texts.append(words)
+            labels.append(int(pair[1]))
     if len(set(labels)) < 2:
         raise ValueError("texts must have both labels, + and -, among those with a word; add some")
-    return words, labels
+    return texts, labels
 
 
-def kept_of(message: Mapping[str, Any]) -> tuple[list[str], list[int]]:
+def frequent_of(message: Mapping[str, Any]) -> tuple[list[str], list[int]]:
     """Return texts of the words that occur in at least ``least`` of them, and their labels."""
-    words, labels = texts_of(message)
+    texts, labels = texts_of(message)
     least = int(number(message, "least", 2, 1, 1000))
-    spread = Counter(word for text in words for word in set(text))
-    kept = {word for word, count in spread.most_common(MOST_WORDS) if count >= least}
-    pairs = [([w for w in text if w in kept], y) for text, y in zip(words, labels, strict=True)]
-    pairs = [(text, y) for text, y in pairs if text]
+    spread = Counter(word for text in texts for word in set(text))
+    frequent = {word for word, count in spread.most_common(MOST_WORDS) if count >= least}
+    short = [" ".join(word for word in text if word in frequent) for text in texts]
+    pairs = [(text, y) for text, y in zip(short, labels, strict=True) if text]
     if len({y for _, y in pairs}) < 2:
         raise ValueError(
             f"texts must share words: none occurs in {least} texts of both labels; add more texts"
         )
-    return [" ".join(text) for text, _ in pairs], [y for _, y in pairs]
+    return [text for text, _ in pairs], [y for _, y in pairs]
 
 
 def train(message: Mapping[str, Any]) -> dict[str, Any]:
     """Train E, p and v by AdamW; return E p and E v of every word at some epochs."""
-    corpus = hm.Corpus.from_sequences(*kept_of(message))
+    corpus = hm.Corpus.from_sequences(*frequent_of(message))
     epochs = int(number(message, "epochs", 50, 1, 200))
     rate = number(message, "rate", 0.01, 1e-5, 1.0)
     trained = hm.embeddings.minibatch.train_embeddings(
         corpus, D, hm.optim.AdamW(rate), epochs=epochs, batch=BATCH, rng=SEED, workers=1
     )
-    totals, x = corpus.total, corpus.posterior_difference
     return {
         "words": corpus.vocabulary,
-        "counts": totals,
-        "posterior": np.asarray(x).round(6),
+        "counts": corpus.total,
+        "posterior": np.asarray(corpus.posterior_difference).round(6),
         "frames": [
-            {"epochs": each.epochs, "attention": each.a.round(5), "value": each.c.round(5)}
-            for each in trained.snapshots
+            {"epochs": moment.epochs, "attention": moment.a.round(5), "value": moment.c.round(5)}
+            for moment in trained.snapshots
         ],
         "texts": corpus.n,
         "loss": trained.loss,
         "r_v": trained.r_v,
         "r_p": trained.r_p,
         "event": trained.event,
-        "top": [each.word for each in trained.top(8)],
+        "top": [token.word for token in trained.top(8)],
     }
-
-
-# -- a small corpus, made of a few patterns, for those who have none at hand --------------------------------
-
-_GOOD = ["wonderful", "moving", "funny", "brilliant", "warm", "charming", "gripping", "honest"]
-_BAD = ["boring", "awful", "clumsy", "dull", "tedious", "flat", "shallow", "noisy"]
-_MIXED = ["long", "strange", "loud", "slow", "modern", "quiet"]
-_THINGS = ["film", "story", "actor", "scene", "ending", "music", "plot", "camera", "dialogue", "hero"]
-_FRAMES = (
-    "the {thing} was {word} and the {other} {mixed}",
-    "a {word} {thing} with a {mixed} {other}",
-    "i found the {thing} {word} though the {other} was {mixed}",
-    "what a {word} {thing} and what a {other}",
-    "{mixed} {other} but a {word} {thing}",
-)
-COUNT, DRAWN = 320, 7
-
-
-def sample_texts(count: int = COUNT) -> list[list[str | int]]:
-    """Return texts with labels, half of each; now and then one uses a word of the other kind."""
-    draw = random.Random(DRAWN)
-    texts: list[list[str | int]] = []
-    for k in range(count):
-        label = 1 if k % 2 == 0 else -1
-        own = _GOOD if label == 1 else _BAD
-        words = own if draw.random() > 0.08 else (_BAD if label == 1 else _GOOD)
-        # the first words of each list are the frequent ones, so that some say more than others
-        word = words[min(int(draw.expovariate(0.45)), len(words) - 1)]
-        thing, other = draw.sample(_THINGS, 2)
-        frame = draw.choice(_FRAMES)
-        texts.append([frame.format(word=word, thing=thing, other=other, mixed=draw.choice(_MIXED)), label])
-    return texts

@@ -15,8 +15,8 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import cache
+from itertools import count
 from typing import Any
 
 from hardmax._lib.pool import READY, Child, command, serve
@@ -39,30 +39,23 @@ WORKER = tuple(command(__name__))
 class Engine(Child):
     """A process that answers one question at a time, compiled or ``plain``."""
 
-    def __init__(self, worker: Sequence[str]) -> None:
+    def __init__(self, worker: Sequence[str], plain: bool) -> None:
         super().__init__(worker, {"OPENBLAS_NUM_THREADS": "1"})
-        self.plain: bool | None = None  # not decided yet
+        self.plain = plain
         self.is_up = self.is_replaced = False
 
-    def start(self, plain: bool, folder: str | None) -> bool:
+    def start(self, folder: str | None) -> bool:
         """Return whether it came up."""
-        return self.ask(json.dumps({"plain": plain, "folder": folder}).encode(), STARTING) == READY
+        return self.ask(json.dumps({"plain": self.plain, "folder": folder}).encode(), STARTING) == READY
 
     @property
     def fate(self) -> str:
-        """What became of it, in a few words."""
+        """How it ended, in a few words."""
         if self.is_late:
             return f"it was not ready after {STARTING:g} seconds"
         if self.status is not None and self.status < 0:
             return f"its process was ended by signal {-self.status}"
         return f"its process ended with status {self.status}"
-
-
-@dataclass(eq=False)
-class _Place:
-    """A question's place in the line for an engine."""
-
-    page: str
 
 
 class Workers:
@@ -78,13 +71,14 @@ class Workers:
     ) -> None:
         self.seconds, self._most, self._worker = seconds, most, worker
         self._ready: list[Engine] = []
-        self._line: list[_Place] = []
         self._all: set[Engine] = set()
+        self._starting: set[bool] = set()  # kinds of engines, plain or not, that a thread is starting
+        self._line: dict[int, str] = {}  # the page of each question that waits for an engine
+        self._tickets = count()
         self._busy: Counter[str] = Counter()
         self._change = threading.Condition()
         self._closed = False
-        self._failures, self._failed_at, self._why = 0, -math.inf, ""
-        self._retry: threading.Timer | None = None
+        self._failed_at, self._why = -math.inf, ""  # of the last attempt to start an engine
         self._preparation = Preparation(compiler, self._prepared)
         self._preparation.start()
         with self._change:
@@ -131,18 +125,16 @@ class Workers:
         with self._change:
             self._revive()
             up = [engine for engine in self._all if engine.is_up]
-            compiled = any(not engine.plain for engine in up)
-            failed = self._failures >= RETRIES
-        if compiled:
-            state, text = "ready", ""
-        elif failed and not up:
-            state, text = "failed", self._failure()
-        elif preparation.failed or failed:
             why = preparation.failed or self._why
+        if any(not engine.plain for engine in up):
+            state, text = "ready", ""
+        elif self._why and not up:
+            state, text = "failed", self._failure()
+        elif why:
             state, text = "slow", f"the kernels could not be compiled ({why}): answers stay slower"
         elif preparation.total and not preparation.ready:
-            count = f"{preparation.done} of {preparation.total}"
-            state, text = "compiling", f"compiling, {count}: answers are slower for now"
+            done = f"{preparation.done} of {preparation.total}"
+            state, text = "compiling", f"compiling, {done}: answers are slower for now"
         elif up:
             state, text = "starting", "loading compiled kernels: answers are slower for now"
         else:
@@ -150,77 +142,68 @@ class Workers:
         return {"state": state, "done": preparation.done, "total": preparation.total, "text": text}
 
     def crowded(self) -> str:
-        """Return why a question cannot be taken when very many are waiting."""
+        """Return why a question is refused when too many are waiting."""
         with self._change:
-            if any(engine.is_up for engine in self._all):
-                return "the engine is busy with other questions; ask again in a moment"
-        return "the engine is starting; ask again in a moment"
+            state = "busy with other questions" if any(engine.is_up for engine in self._all) else "starting"
+        return f"the engine is {state}; ask again in a moment"
 
     def close(self) -> None:
         """End every process."""
         with self._change:
             self._closed = True
-            ended, self._all, self._ready = list(self._all), set(), []
-            if self._retry is not None:
-                self._retry.cancel()
+            engines, self._all, self._ready = self._all, set(), []
             self._change.notify_all()
-        for engine in ended:
+        for engine in engines:
             engine.end()
         self._preparation.close()
-        for engine in ended:
+        for engine in engines:
             engine.close()
 
     def _take(self, page: str) -> Engine | str:
         """Return an engine for a page, or why there is none."""
         with self._change:
-            place = _Place(page)
-            self._line.append(place)
+            ticket = next(self._tickets)
+            self._line[ticket] = page
             try:
-                return self._wait(place)
+                return self._wait(ticket, page)
             finally:
-                self._line.remove(place)
+                del self._line[ticket]
                 self._change.notify_all()
 
-    def _wait(self, place: _Place) -> Engine | str:
+    def _wait(self, ticket: int, page: str) -> Engine | str:
         until = time.monotonic() + PATIENCE
         while not self._closed:
-            self._bury()
-            first = next((each for each in self._line if self._may_take(each.page)), None)
-            if first is place:
-                self._busy[place.page] += 1
-                engine = max(self._ready, key=lambda each: not each.plain)
+            for engine in [engine for engine in self._ready if engine.status is not None]:
+                self._drop(engine)  # it died while it had no question
+            if next((k for k, waiting in self._line.items() if self._may_take(waiting)), None) == ticket:
+                self._busy[page] += 1
+                engine = max(self._ready, key=lambda engine: not engine.plain)
                 self._ready.remove(engine)
                 if len(self._ready) < 2:
                     self._grow()
                 return engine
             self._revive()
-            if not self._all and self._retry is None:
+            if not self._all and not self._starting:
                 return self._failure()
-            if not self._ready and self._is_starting():
-                until = time.monotonic() + PATIENCE  # nobody is busy: wait, whatever it takes
+            is_starting = bool(self._starting) or any(not engine.is_up for engine in self._all)
+            if not self._ready and is_starting:
+                until = time.monotonic() + PATIENCE  # no engine is busy: wait, whatever it takes
                 self._change.wait()
-                continue
-            left = until - time.monotonic()
-            if left <= 0.0:
+            elif until > time.monotonic():
+                self._change.wait(until - time.monotonic())
+            else:
                 return "the engine is busy with other questions; ask again in a moment"
-            self._change.wait(left)
         return "the playground has ended; start it once more"
 
     def _may_take(self, page: str) -> bool:
         """Return whether a page may have an engine: one at work leaves the last of all engines to others."""
-        free, own = len(self._ready), self._busy[page]
-        return free > 1 or (free == 1 and (own == 0 or len(self._all) < self._most))
-
-    def _is_starting(self) -> bool:
-        return self._retry is not None or any(not engine.is_up for engine in self._all)
+        free, busy = len(self._ready), self._busy[page]
+        return free > 1 or (free == 1 and (busy == 0 or len(self._all) < self._most))
 
     def _revive(self) -> None:
         """Start an engine if there is none, unless too many starts failed a moment ago."""
         if not self._all:
             self._grow()
-
-    def _is_resting(self) -> bool:
-        return self._failures >= RETRIES and time.monotonic() - self._failed_at < REST
 
     def _failure(self) -> str:
         return (
@@ -228,101 +211,90 @@ class Workers:
             f"and the next attempt follows in {REST:g} seconds"
         )
 
-    def _bury(self) -> None:
-        """Replace engines that died while nobody asked them."""
-        for engine in [each for each in self._ready if each.status is not None]:
-            self._ready.remove(engine)
-            self._all.discard(engine)
-            engine.close()
-            self._grow()
-
     def _give(self, engine: Engine, page: str, *, alive: bool) -> None:
+        """Take back an engine that has answered, or replace one that died."""
         with self._change:
-            self._busy[page] -= 1
-            if not self._busy[page]:
-                del self._busy[page]
+            self._busy -= Counter([page])
             if alive and engine in self._all:
                 self._ready.append(engine)
             else:
-                self._all.discard(engine)
-                self._grow()
-            kept = engine in self._all
+                self._drop(engine)
             self._change.notify_all()
-        if not kept:
-            engine.close()
 
-    def _is_plain(self) -> bool:
-        return not self._preparation.ready
+    def _drop(self, engine: Engine) -> None:
+        """Close an engine and start another one."""
+        self._all.discard(engine)
+        if engine in self._ready:
+            self._ready.remove(engine)
+        engine.close()
+        self._grow()
 
     def _grow(self) -> None:
-        """Start one more engine, if there may be one and none is starting; it reports when it is ready."""
-        current = [engine for engine in self._all if engine.plain is None or engine.plain == self._is_plain()]
-        if self._closed or len(current) >= self._most or self._retry is not None or self._is_resting():
+        """Start one more engine in a thread, if there may be one and none of its kind is starting."""
+        plain = not self._preparation.ready
+        current = [engine for engine in self._all if engine.plain == plain]
+        is_resting = time.monotonic() - self._failed_at < REST
+        if self._closed or is_resting or plain in self._starting or len(current) >= self._most:
             return
-        if any(not engine.is_up for engine in current) or (current and not self._preparation.is_known):
+        if current and not self._preparation.is_known:
             return
-        try:
-            engine = Engine(self._worker)
-        except OSError as error:
-            self._fail(error.strerror or str(error))
-            return
-        self._all.add(engine)
-        threading.Thread(target=self._await, args=(engine,), daemon=True).start()
+        self._starting.add(plain)
+        threading.Thread(target=self._start, args=(plain,), daemon=True).start()
 
-    def _await(self, engine: Engine) -> None:
+    def _start(self, plain: bool) -> None:
+        """Start an engine, in several attempts."""
+        for attempt in range(1, RETRIES + 1):
+            why = self._attempt(plain)
+            with self._change:
+                if why and attempt < RETRIES and not self._closed:
+                    self._change.wait_for(lambda: self._closed, PAUSE * attempt)
+                    continue
+                self._starting.discard(plain)
+                self._why = why
+                self._failed_at = time.monotonic() if why else -math.inf
+                # the spare, or a compiled engine if the kernels were compiled meanwhile
+                if not why and (len(self._all) < 2 or self._line or plain == self._preparation.ready):
+                    self._grow()
+                self._change.notify_all()
+                return
+
+    def _attempt(self, plain: bool) -> str:
+        """Start an engine; return why it did not come up, or nothing."""
         with self._change:
-            engine.plain = self._is_plain()
-        up = engine.start(engine.plain, self._preparation.folder)
-        ended: list[Engine] = []
-        if not up:
-            engine.close()
+            if self._closed:
+                return "the playground has ended"
+            try:
+                engine = Engine(self._worker, plain)
+            except OSError as error:
+                return error.strerror or str(error)
+            self._all.add(engine)
+        up = engine.start(self._preparation.folder)
         with self._change:
             if engine in self._all and up:
-                self._failures = 0
                 engine.is_up = True
                 self._ready.append(engine)
-                if not engine.plain:
-                    ended = self._replace()
-                if len(self._all) < 2 or self._line or engine.plain != self._is_plain():
-                    self._grow()  # the spare
-            elif engine in self._all:
-                self._all.discard(engine)
-                self._fail(engine.fate)
-            self._change.notify_all()
-        for each in ended:
-            each.close()
+                if not plain:
+                    self._replace()
+                return ""
+            is_unwanted = engine not in self._all
+            self._all.discard(engine)
+        engine.close()
+        return "" if is_unwanted else engine.fate
 
-    def _replace(self) -> list[Engine]:
-        """End plain engines; return those that are idle, to be closed. Who asked the others closes them."""
-        plain = [engine for engine in self._all if engine.plain]
-        idle = [engine for engine in self._ready if engine.plain]
-        for engine in plain:
+    def _replace(self) -> None:
+        """End plain engines. Those that are idle are closed here, the others by those who use them."""
+        for engine in [engine for engine in self._all if engine.plain]:
             engine.is_replaced = True
             engine.end()
-        self._all.difference_update(plain)
-        self._ready = [engine for engine in self._ready if not engine.plain]
-        return idle
-
-    def _fail(self, why: str) -> None:
-        """Note a start that failed, and try again soon unless too many did."""
-        self._failures += 1
-        self._failed_at = time.monotonic()
-        self._why = why
-        if self._failures < RETRIES and not self._closed:
-            self._retry = threading.Timer(PAUSE * self._failures, self._again)
-            self._retry.daemon = True
-            self._retry.start()
-
-    def _again(self) -> None:
-        with self._change:
-            self._retry = None
-            self._grow()
-            self._change.notify_all()
+            self._all.discard(engine)
+            if engine in self._ready:
+                self._ready.remove(engine)
+                engine.close()
 
     def _prepared(self) -> None:
         """Start a compiled engine as soon as the kernels are compiled, and a second plain one until then."""
         with self._change:
-            if len(self._all) < 2 or (self._preparation.ready and any(each.plain for each in self._all)):
+            if len(self._all) < 2 or (self._preparation.ready and any(engine.plain for engine in self._all)):
                 self._grow()
 
 
@@ -335,47 +307,28 @@ def _tour() -> bytes:
 
 # -- the other side: a process that answers frames ----------------------------------------------------------
 
-# Questions that a process answers before it reports that it is ready.
-_WARM = {"keys": [[[1.0, 0.0], [0.0, 0.0]], [[-1.0, 1.0], [1.0, 0.0]]], "scores": [[1.0, 0.0], [1.0, 0.0]]}
-_FIRST = (
-    {"ask": "solve", "problem": _WARM},
-    {"ask": "solve", "problem": _WARM, "norm": "linf"},
-    {
-        "ask": "train",
-        "problem": _WARM,
-        "starts": [[1.0, 1.0]],
-        "rules": ["flow", "gd", "normalized", "sign", "adam"],
-    },
-    {"ask": "field", "problem": _WARM, "level": 0},
-    {"ask": "check", "sentences": ["a b", "b a"]},
-    {"ask": "words", "texts": [["a b", 1], ["b a", -1]], "epochs": 1},
-)
-
 
 def main() -> None:
-    """Get ready as the first frame demands, report that, then answer what comes.
+    """Get ready as the first frame demands, report that, then answer the questions that follow.
 
     The first frame decides how the engine runs: by compiled kernels, loaded from a folder where that is not
     the usual one, or by their plain source, which is slower, while they are being compiled.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the server, which ends this process
-    serve(_Engine().answer, greet=False)
-
-
-class _Engine:
-    """What answers, once the first frame has decided how."""
-
     reply: Callable[[bytes], bytes] | None = None
 
-    def answer(self, raw: bytes) -> bytes:
-        if self.reply is None:
-            self.reply = _prepared(**json.loads(raw))
+    def answer(raw: bytes) -> bytes:
+        nonlocal reply
+        if reply is None:
+            reply = _prepared(**json.loads(raw))
             return READY
         try:
-            return self.reply(raw)
+            return reply(raw)
         except Exception as error:  # a mistake of ours must not end the page
-            what = f"{type(error).__name__}: {error!s:.200}"
-            return pack_refusal(f"the engine failed ({what}); try another setting")
+            reason = f"{type(error).__name__}: {error!s:.200}"
+            return pack_refusal(f"the engine failed ({reason}); try another setting")
+
+    serve(answer, greet=False)
 
 
 def _prepared(plain: bool, folder: str | None) -> Callable[[bytes], bytes]:
@@ -388,7 +341,10 @@ def _prepared(plain: bool, folder: str | None) -> Callable[[bytes], bytes]:
     elif folder:
         os.environ["NUMBA_CACHE_DIR"] = numba.config.CACHE_DIR = folder
     from hardmax.app.playground.engine import reply
+    from hardmax.app.playground.page import template
 
-    for message in _FIRST[:1] if plain else _FIRST:
-        reply(json.dumps({"v": 1, **message}).encode())
+    # questions that it answers before it reports that it is ready
+    questions = json.loads(template("first_questions.json"))
+    for question in questions[:1] if plain else questions:
+        reply(json.dumps(question).encode())
     return reply

@@ -1,4 +1,4 @@
-"""`certify`: whether a saved certificate proves what it claims."""
+"""`certify`: whether a saved certificate proves its claim."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from typing import Any, ClassVar
 from hardmax._lib.arguments import WrongType, check_arguments
 from hardmax._lib.reading import read_json
 from hardmax._lib.result import Result
-from hardmax._lib.terminal import DONE, NOT_AS_EXPECTED
+from hardmax._lib.terminal import ending
 from hardmax.margin.certificates import certify as check
 from hardmax.trials.provenance import load_file
 
 
 @dataclass(frozen=True, repr=False)
 class CertifyResult(Result):
-    """Whether a certificate is ``valid``, ``what`` it proves, its ``violations``, and what is ``trusted``.
+    """Whether a certificate is ``valid``, its claim ``what``, its ``violations``, and the ``trusted`` parts.
 
     >>> import hardmax as hm
     >>> print(hm.certify(hm.max_margin(hm.data.example("B-FIG-8"), [0, 0], exact=True).to_dict()))
@@ -38,13 +38,13 @@ class CertifyResult(Result):
     @property
     def exit_code(self) -> int:
         """0 if the certificate is valid, 1 if not."""
-        return DONE if self.valid else NOT_AS_EXPECTED
+        return ending(wrong=not self.valid)
 
     def table(self) -> str:
         """Return what `hardmax certify` prints."""
         if not self.valid:
             return "\n  ".join(["not valid:", *self.violations])
-        return "\n".join([f"valid: {self.what}", *(f"not checked: {each}" for each in self.trusted)])
+        return "\n".join([f"valid: {self.what}", *(f"not checked: {part}" for part in self.trusted)])
 
 
 @check_arguments
@@ -67,8 +67,8 @@ def certify(certificate: Any, *, norm: str | os.PathLike[str] | None = None) -> 
     if norm is not None:
         run_file(Path(norm))
     if not isinstance(certificate, Mapping | str | os.PathLike):
-        got = type(certificate).__name__
-        raise WrongType(f"certificate must be the name of a file or what it holds, got {got}")
+        kind = type(certificate).__name__
+        raise WrongType(f"certificate must be the name of a file or what it holds, got {kind}")
     if not isinstance(certificate, Mapping):
         file = Path(read_path("certificate", certificate))
         certificate = read_json(file, "a certificate")
@@ -76,8 +76,10 @@ def certify(certificate: Any, *, norm: str | os.PathLike[str] | None = None) -> 
             raise ValueError(
                 f"{file} is not a certificate; pass a file that MaxMargin.save or SolveResult.save wrote"
             )
-    found = check(dict(certificate))
-    return CertifyResult(found["valid"], found["what"], tuple(found["violations"]), tuple(found["trusted"]))
+    report = check(dict(certificate))
+    return CertifyResult(
+        report["valid"], report["what"], tuple(report["violations"]), tuple(report["trusted"])
+    )
 
 
 def norm_of_file(text: str) -> str:

@@ -18,11 +18,20 @@ from concurrent.futures import FIRST_COMPLETED, Future, wait
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+from numba.core.registry import cpu_target
+from numba.extending import is_jitted
+
 import hardmax as hm
+from hardmax._lib import caching
+from hardmax._lib.compiled import FirstClass, compile_declared
 from hardmax._lib.compiling import Compiled
+from hardmax._lib.kernels import Kernel
 from hardmax._lib.parallel import cores
 from hardmax._lib.pool import Pool, WorkerDied, command, serve
 from hardmax.app.results.next_token_check import check
+from hardmax.margin.batch import solve_batch
+from hardmax.problem.losses import LOG, LOSSES, CompiledSlope
 
 MOST = 8  # processes, each of some 300 MB
 ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
@@ -44,7 +53,7 @@ class Compilation(NamedTuple):
 
 
 def remaining() -> list[str]:
-    """Return the parts that are not known to be compiled, the most expensive first."""
+    """Return the parts without a valid record, the most expensive first."""
     return sorted((name for name in PARTS if not _is_complete(name)), key=_order)
 
 
@@ -79,10 +88,10 @@ def compile_parts(
             for future in wait(running, return_when=FIRST_COMPLETED).done:
                 part = running.pop(future)
                 try:
-                    made, error = future.result()
+                    count_of_part, error = future.result()
                 except WorkerDied:  # as one that runs out of memory
-                    made, error = 0, "the process that compiled it ended"
-                kernels += made
+                    count_of_part, error = 0, "the process that compiled it ended"
+                kernels += count_of_part
                 if error is not None:
                     failed[part] = error
                 if report is not None:
@@ -91,8 +100,8 @@ def compile_parts(
 
 
 def main() -> None:
-    """Compile the parts that the other side names; answer with the number of kernels, and why it failed."""
-    Compiled.may_say = False  # the driver has spoken
+    """Compile the parts that the driver names; answer with the number of kernels, and the error if any."""
+    Compiled.may_say = False  # the driver has printed the message
 
     def answer(raw: bytes) -> bytes:
         before = Compiled.count
@@ -104,8 +113,6 @@ def main() -> None:
 
 def compile_part(name: str) -> str | None:
     """Compile one part in this process; return why it failed, or None."""
-    from hardmax._lib import caching
-
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of training that is stopped after two steps
@@ -118,8 +125,6 @@ def compile_part(name: str) -> str | None:
 
 
 def _is_complete(name: str) -> bool:
-    from hardmax._lib import caching
-
     record = _record(name)
     try:
         files = json.loads(caching.unsealed(record.read_bytes()))
@@ -132,35 +137,25 @@ def _is_complete(name: str) -> bool:
 
 def _record(name: str) -> Path:
     """Return the file that lists the kernels of a part on this processor."""
-    from numba.core.registry import cpu_target
-
-    from hardmax._lib.caching import place
-
     processor = repr(cpu_target.target_context.codegen().magic_tuple())
-    return place().folder / f"{name}-{hashlib.sha256(processor.encode()).hexdigest()[:16]}.part"
+    return caching.place().folder / f"{name}-{hashlib.sha256(processor.encode()).hexdigest()[:16]}.part"
 
 
 def _order(name: str) -> float:
     """Order parts by the work that waits for them: their own and that of the parts that need them."""
-    return -PARTS[name].cost - sum(each.cost for each in PARTS.values() if name in each.needs)
+    return -PARTS[name].cost - sum(part.cost for part in PARTS.values() if name in part.needs)
 
 
 def _use(*modules: str) -> None:
     """Import modules of hardmax and compile all of their kernels that have a signature."""
-    from numba.extending import is_jitted
-
-    from hardmax._lib.compiled import FirstClass, compile_declared
-    from hardmax._lib.kernels import Kernel
-    from hardmax.problem.losses import CompiledSlope
-
     for module in modules:
-        for each in vars(importlib.import_module(f"hardmax.{module}")).values():
-            if isinstance(each, Kernel) and each.has_signature:
-                compile_declared(each.compiled)
-            elif is_jitted(each):
-                compile_declared(each)
-            elif isinstance(each, CompiledSlope | FirstClass):
-                each.__wrapper_address__()
+        for item in vars(importlib.import_module(f"hardmax.{module}")).values():
+            if isinstance(item, Kernel) and item.has_signature:
+                compile_declared(item.compiled)
+            elif is_jitted(item):
+                compile_declared(item)
+            elif isinstance(item, CompiledSlope | FirstClass):
+                item.__wrapper_address__()
 
 
 def _problem() -> Any:
@@ -168,8 +163,6 @@ def _problem() -> Any:
 
 
 def _core() -> None:
-    from hardmax.problem.losses import LOG, LOSSES, CompiledSlope
-
     _use("_lib.arrays", "_lib.compiled", "problem.kernels", "dynamics.softmax", "dynamics.updates")
     _use("dynamics.forces", "dynamics.loop")
     for loss in [*LOSSES.values(), LOG]:
@@ -179,22 +172,14 @@ def _core() -> None:
         hm.train(_problem(), hm.optim.Normalized(0.1), steps=2, coordinates=coordinates)
 
 
-def _rules() -> None:
-    for rule in (hm.optim.Adam(0.1), hm.optim.Momentum(0.1)):
-        hm.train(_problem(), rule, steps=2)
-
-
-def _joint() -> None:
-    hm.train(hm.data.example("B-FIG-3a").joint(), hm.optim.Normalized(0.1), steps=2)
+def _step(problem: Any, *optimizers: Any) -> None:
+    for optimizer in optimizers:
+        hm.train(problem, optimizer, steps=2)
 
 
 def _lanes() -> None:
     _use("dynamics.lanes.loops")
-    hm.train([_problem()], hm.optim.Normalized(0.1), steps=2)
-
-
-def _lanes_by_rule() -> None:
-    hm.train([_problem()], hm.optim.Adam(0.1), steps=2)
+    _step([_problem()], hm.optim.Normalized(0.1))
 
 
 def _flow() -> None:
@@ -203,25 +188,15 @@ def _flow() -> None:
 
 
 def _margin() -> None:
-    import numpy as np
-
-    from hardmax.margin.batch import solve_batch
-
-    solve_batch(np.random.default_rng(0).normal(size=(2, 4, 3)))
+    _batch()
     list(hm.attractors(_problem()))
 
 
-def _corners() -> None:
-    import numpy as np
-
-    from hardmax.margin.batch import solve_batch
-
-    solve_batch(np.random.default_rng(0).normal(size=(2, 4, 3)), norm="l1")
+def _batch(**options: Any) -> None:
+    solve_batch(np.random.default_rng(0).normal(size=(2, 4, 3)), **options)
 
 
 def _sentences() -> None:
-    import numpy as np
-
     from hardmax.data.sentences import counting
 
     with tempfile.TemporaryDirectory() as folder:
@@ -232,8 +207,6 @@ def _sentences() -> None:
 
 
 def _next_token() -> None:
-    import numpy as np
-
     from hardmax.nexttoken.relations import collocation
     from hardmax.nexttoken.stages import stage_1
     from hardmax.nexttoken.training import train
@@ -246,12 +219,6 @@ def _next_token() -> None:
             hm.gradient(samples.problem(W_ov), None)
 
 
-def _trainer() -> None:
-    _use(
-        "embeddings.one_layer", *(f"embeddings.minibatch.{module}" for module in ("kernels", "train", "loop"))
-    )
-
-
 def _text() -> None:
     for ngrams, label in ((1, "b"), (2, "c")):  # both solvers, two and three classes
         notes = [["a", "b", "c"]] * 3
@@ -260,8 +227,6 @@ def _text() -> None:
 
 
 def _probe() -> None:
-    import numpy as np
-
     from hardmax.margin.engines import part
     from hardmax.torch.probing.inputs import Inputs, rows_of
 
@@ -276,18 +241,25 @@ def _official() -> None:
         official_end([_problem()], arithmetic, steps=1)
 
 
+TRAINER = ("one_layer", "minibatch.kernels", "minibatch.train", "minibatch.loop")
 PARTS = {
     "training": Part(_core, (), 17),
-    "optimizers": Part(_rules, ("training",), 5),
-    "joint training": Part(_joint, ("training",), 6),
+    "optimizers": Part(
+        lambda: _step(_problem(), hm.optim.Adam(0.1), hm.optim.Momentum(0.1)), ("training",), 5
+    ),
+    "joint training": Part(
+        lambda: _step(hm.data.example("B-FIG-3a").joint(), hm.optim.Normalized(0.1)), ("training",), 6
+    ),
     "batches": Part(_lanes, ("training",), 5),
-    "batches by optimizer": Part(_lanes_by_rule, ("training", "optimizers", "batches"), 5),
+    "batches by optimizer": Part(
+        lambda: _step([_problem()], hm.optim.Adam(0.1)), ("training", "optimizers", "batches"), 5
+    ),
     "flow": Part(_flow, ("training",), 5),
     "margins": Part(_margin, ("training",), 13),
-    "margins in l1 and linf": Part(_corners, ("training", "margins"), 10),
+    "margins in l1 and linf": Part(lambda: _batch(norm="l1"), ("training", "margins"), 10),
     "sentences": Part(_sentences, ("training",), 17),
     "next-token training": Part(_next_token, ("training", "sentences", "margins"), 6),
-    "embeddings": Part(_trainer, ("training",), 11),
+    "embeddings": Part(lambda: _use(*(f"embeddings.{module}" for module in TRAINER)), ("training",), 11),
     "text classifier": Part(_text, (), 9),
     "probe": Part(_probe, ("training", "margins"), 1),
     "paper's own code": Part(_official, ("training",), 3),

@@ -19,28 +19,20 @@ from hardmax import __version__
 from hardmax._lib.compiling import MESSAGE, Compiled
 from hardmax._lib.extras import install
 from hardmax._lib.result import Result
-from hardmax._lib.terminal import DONE, NOT_AS_EXPECTED, columns
-from hardmax.app.results import compilation
+from hardmax._lib.terminal import columns, ending
 
 if TYPE_CHECKING:
     from rich.console import Group
 
-# distribution on the package index -> module it is imported as
-PACKAGES = {
-    "numpy": "numpy",
-    "scipy": "scipy",
-    "numba": "numba",
-    "llvmlite": "llvmlite",
-    "python-flint": "flint",
-    "daqp": "daqp",
-}
+PACKAGES = ("numpy", "scipy", "numba", "llvmlite", "python-flint", "daqp")  # on the package index
+NO_NUMBA = "unknown: numba cannot be imported"
 THREADING_LAYERS = {"tbb": "tbbpool", "omp": "omppool", "workqueue": "workqueue"}
 BLAS_VARIABLES = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS")
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing the doctor looked at: what it is, whether it is in order, and what was seen or what to do."""
+    """One check: its name, whether it passed, and the observation or the remedy."""
 
     name: str
     ok: bool
@@ -66,12 +58,12 @@ class DoctorReport(Result):
     @property
     def exit_code(self) -> int:
         """0 if everything is in order, 1 if not."""
-        return DONE if all(each.ok for each in self.checks) else NOT_AS_EXPECTED
+        return ending(wrong=not all(check.ok for check in self.checks))
 
     @property
     def headline(self) -> str:
         """Whether all checks passed, or which ones failed."""
-        failed = [each.name for each in self.checks if not each.ok]
+        failed = [check.name for check in self.checks if not check.ok]
         return f"failed: {', '.join(failed)}" if failed else f"all {len(self.checks)} checks passed"
 
     def fields(self) -> dict[str, Any]:
@@ -83,24 +75,23 @@ class DoctorReport(Result):
         from rich.console import Group
         from rich.text import Text
 
-        width = max(len(each.name) for each in self.checks)
+        width = max(len(check.name) for check in self.checks)
         indent = " " * (len("FAIL ") + width + 2)
-        lines = Text()
-        for number, each in enumerate(self.checks):
-            lines.append("\n" if number else "")
-            lines.append("ok   " if each.ok else "FAIL ", style="green" if each.ok else "bold red")
+        lines = []
+        for check in self.checks:
+            mark = ("ok   ", "green") if check.ok else ("FAIL ", "bold red")
             # paths and commands stay whole, to be copied
             room = columns() - len(indent)
-            detail = textwrap.wrap(each.detail, room, break_long_words=False, break_on_hyphens=False)
-            lines.append(f"{each.name:<{width}}  " + f"\n{indent}".join(detail))
-        return Group(lines)
+            detail = textwrap.wrap(check.detail, room, break_long_words=False, break_on_hyphens=False)
+            lines.append(Text.assemble(mark, f"{check.name:<{width}}  " + f"\n{indent}".join(detail)))
+        return Group(Text("\n").join(lines))
 
 
 def doctor() -> DoctorReport:
     """Check the installation and precompile kernels.
 
     >>> import hardmax as hm
-    >>> [each.name for each in hm.doctor().checks][:2]
+    >>> [check.name for check in hm.doctor().checks][:2]
     ['python', 'hardmax']
     """
     findings = [*versions(), cores(), *threads(), *extras(), compile_cache(), kernels(), numerics()]
@@ -110,8 +101,8 @@ def doctor() -> DoctorReport:
 def versions() -> list[Finding]:
     """Return one finding for Python, hardmax, and each package that the numerics use."""
     python = Finding("python", sys.version_info >= (3, 11), f"{platform.python_version()} ({sys.executable})")
-    own = Finding("hardmax", True, f"{__version__} ({Path(__file__).parents[2]})")
-    return [python, own, *(_package(*each) for each in PACKAGES.items())]
+    this = Finding("hardmax", True, f"{__version__} ({Path(__file__).parents[2]})")
+    return [python, this, *(_package(name, name.removeprefix("python-")) for name in PACKAGES)]
 
 
 def _package(distribution: str, module: str) -> Finding:
@@ -124,6 +115,14 @@ def _package(distribution: str, module: str) -> Finding:
         return Finding(distribution, False, f"cannot be imported ({_line(error)}); try: {advice}")
 
 
+def _has(module: str) -> bool:
+    try:
+        importlib.import_module(module)
+    except (ImportError, OSError):
+        return False
+    return True
+
+
 def cores() -> Finding:
     """Return how many cores the machine has and how many of them this process may use."""
     present = os.cpu_count() or 1
@@ -134,51 +133,41 @@ def cores() -> Finding:
 
 def threads() -> list[Finding]:
     """Return the thread settings of numba and of the linear algebra library."""
-    try:
-        import numba
-    except (ImportError, OSError):
-        return [Finding("numba threads", False, "unknown: numba cannot be imported"), _blas_threads()]
-    available = [layer for layer, module in THREADING_LAYERS.items() if _has_layer(module)]
-    count = Finding("numba threads", True, f"{numba.config.NUMBA_NUM_THREADS}")
-    layer = Finding(
-        "numba threading layer",
-        bool(available),
-        f"configured: {numba.config.THREADING_LAYER}; available: {', '.join(available) or 'none'}",
-    )
-    return [count, layer, _blas_threads()]
+    if not _has("numba"):
+        return [Finding("numba threads", False, NO_NUMBA), _blas_threads()]
+    from numba import config
 
-
-def _has_layer(module: str) -> bool:
-    try:
-        importlib.import_module(f"numba.np.ufunc.{module}")
-    except (ImportError, OSError):
-        return False
-    return True
+    layers = [layer for layer, module in THREADING_LAYERS.items() if _has(f"numba.np.ufunc.{module}")]
+    detail = f"configured: {config.THREADING_LAYER}; available: {', '.join(layers) or 'none'}"
+    return [
+        Finding("numba threads", True, f"{config.NUMBA_NUM_THREADS}"),
+        Finding("numba threading layer", bool(layers), detail),
+        _blas_threads(),
+    ]
 
 
 def _blas_threads() -> Finding:
     try:
         from threadpoolctl import threadpool_info
     except ImportError:
-        chosen = [f"{name}={os.environ[name]}" for name in BLAS_VARIABLES if name in os.environ]
-        return Finding("BLAS threads", True, ", ".join(chosen) or "not limited: as many as there are cores")
+        settings = [f"{name}={os.environ[name]}" for name in BLAS_VARIABLES if name in os.environ]
+        return Finding("BLAS threads", True, ", ".join(settings) or "not limited: as many as there are cores")
     pools = [pool for pool in threadpool_info() if pool["user_api"] == "blas"]
-    seen = sorted({f"{pool['internal_api']} {pool['version']}: {pool['num_threads']}" for pool in pools})
-    return Finding("BLAS threads", True, ", ".join(seen) or "no library with threads found")
+    texts = sorted({f"{pool['internal_api']} {pool['version']}: {pool['num_threads']}" for pool in pools})
+    return Finding("BLAS threads", True, ", ".join(texts) or "no library with threads found")
 
 
 def extras() -> list[Finding]:
     """Return for each optional extra whether it is installed, else the command that installs it."""
     if not _is_installed("hardmax"):
         return [Finding("extras", False, "unknown: hardmax runs from its source; pip install -e . there")]
-    names = metadata.metadata("hardmax").get_all("Provides-Extra") or []
-    wanted: dict[str, list[str]] = {name: [] for name in names}
+    packages: dict[str, list[str]] = {
+        name: [] for name in metadata.metadata("hardmax").get_all("Provides-Extra") or []
+    }
     for requirement in metadata.requires("hardmax") or []:
-        extra = re.search(r"extra\s*==\s*['\"]([^'\"]+)", requirement)
-        name = re.match(r"[\w.-]+", requirement)
-        if extra and name:
-            wanted[extra.group(1)].append(name.group())
-    return [_extra(name, packages) for name, packages in sorted(wanted.items())]
+        if match := re.match(r"([\w.-]+).*extra\s*==\s*['\"]([^'\"]+)", requirement):
+            packages[match[2]].append(match[1])
+    return [_extra(*item) for item in sorted(packages.items())]
 
 
 def _extra(name: str, packages: list[str]) -> Finding:
@@ -198,52 +187,53 @@ def _is_installed(distribution: str) -> bool:
 def compile_cache() -> Finding:
     """Return where numba keeps compiled kernels between runs, and whether it can."""
     name = "compile cache"
-    try:
-        import numba
-    except (ImportError, OSError):
-        return Finding(name, False, "unknown: numba cannot be imported")
+    if not _has("numba"):
+        return Finding(name, False, NO_NUMBA)
+    import numba
+
     if numba.config.DISABLE_JIT:
         return Finding(name, True, "not in use: NUMBA_DISABLE_JIT is set, so nothing is compiled")
     from hardmax._lib import caching
 
     try:
-        chosen = caching.place()
+        place = caching.place()
     except ValueError as error:
         return Finding(name, False, _line(error))
-    refused = "; ".join(chosen.refused)
-    if not chosen.lasts:
+    refused = "; ".join(place.refused)
+    if not place.lasts:
         why = "no folder can be written to, so every command compiles its kernels again, up to half a minute"
         return Finding(name, False, f"{why}{refused and f' ({refused})'}; {caching.ADVICE}")
     if refused:
-        return Finding(name, False, f"{refused}; {chosen.folder} is used; {caching.ADVICE}")
-    return Finding(name, True, f"{chosen.folder} (can be written to)")
+        return Finding(name, False, f"{refused}; {place.folder} is used; {caching.ADVICE}")
+    return Finding(name, True, f"{place.folder} (can be written to)")
 
 
 def kernels() -> Finding:
     """Compile the kernels that are not in the cache, so that the first real work need not wait for them."""
     name = "kernels"
-    try:
-        import numba
-    except (ImportError, OSError):
-        return Finding(name, False, "unknown: numba cannot be imported")
+    if not _has("numba"):
+        return Finding(name, False, NO_NUMBA)
+    import numba
+
     from hardmax._lib import caching
+    from hardmax.app.results import compilation
 
     if numba.config.DISABLE_JIT or not caching.place().lasts:
         return Finding(name, True, "not compiled beforehand: nothing would keep them")
+
+    def announce(done: int, total: int) -> None:
+        if done == 0 and Compiled.may_say:
+            print(MESSAGE, file=sys.stderr, flush=True)
+
     start = time.monotonic()
-    made = compilation.compile_parts(report=_announce)
+    outcome = compilation.compile_parts(report=announce)
     seconds = time.monotonic() - start
-    compiled = f"{made.kernels} compiled now, in {seconds:.0f} s" if made.kernels else "compiled"
-    if not made.remaining:
+    compiled = f"{outcome.kernels} compiled now, in {seconds:.0f} s" if outcome.kernels else "compiled"
+    if not outcome.remaining:
         return Finding(name, True, compiled)
-    absent = not _is_installed("scikit-learn") and [*made.remaining] == ["text classifier"]
-    listed = ", ".join(f"{part} ({why})" for part, why in made.remaining.items())
-    return Finding(name, absent, f"{compiled}; not compiled: {listed}")
-
-
-def _announce(done: int, total: int) -> None:
-    if done == 0 and Compiled.may_say:
-        print(MESSAGE, file=sys.stderr, flush=True)
+    is_absent = not _is_installed("scikit-learn") and [*outcome.remaining] == ["text classifier"]
+    parts = ", ".join(f"{part} ({why})" for part, why in outcome.remaining.items())
+    return Finding(name, is_absent, f"{compiled}; not compiled: {parts}")
 
 
 def numerics() -> Finding:
@@ -257,12 +247,12 @@ def numerics() -> Finding:
         gradient = hm.gradient(hm.Problem(keys, scores), (8000.0, 6000.0))
         errors = [abs(float(got) - true) for got, true in zip(gradient.direction, direction, strict=True)]
         errors.append(abs(float(gradient.log_norm) / log_norm - 1))
-    except Exception as error:  # whatever breaks here is what a doctor is for
+    except Exception as error:  # the doctor reports any failure
         return Finding(name, False, f"the self-test broke off: {type(error).__name__}: {_line(error)}")
-    seen = f"relative error {max(errors):.1e} at a gradient of size e^-2201"
-    if max(errors) <= 1e-12:
-        return Finding(name, True, seen)
-    return Finding(name, False, f"{seen}, more than 1e-12: reinstall hardmax and numba, or report this")
+    detail = f"relative error {max(errors):.1e} at a gradient of size e^-2201"
+    advice = ", more than 1e-12: reinstall hardmax and numba, or report this"
+    is_small = max(errors) <= 1e-12
+    return Finding(name, is_small, detail if is_small else detail + advice)
 
 
 def _line(error: BaseException) -> str:

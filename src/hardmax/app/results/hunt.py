@@ -6,6 +6,7 @@ import json
 import os
 import time
 from collections.abc import Callable, Mapping
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
@@ -14,7 +15,7 @@ from hardmax._lib.arguments import check_arguments
 from hardmax._lib.extras import install
 from hardmax._lib.json import attributes, plain
 from hardmax._lib.result import Result
-from hardmax._lib.terminal import DONE, INCOMPLETE, INTERRUPTED, NOT_AS_EXPECTED, Page, command_line, grid
+from hardmax._lib.terminal import Page, command_line, ending, grid
 from hardmax.app.results.session import session
 from hardmax.papers.registry import PAPERS
 from hardmax.trials.provenance import named
@@ -36,8 +37,8 @@ class HuntResult(Result):
     instances". ``tries`` units with this ``seed`` give the same again, whatever the number of workers.
 
     >>> import hardmax as hm
-    >>> found = hm.hunt("margin <= 3", tries=5, workers=0)
-    >>> found.verdict, found.exit_code
+    >>> result = hm.hunt("margin <= 3", tries=5, workers=0)
+    >>> result.verdict, result.exit_code
     ('refuted (proved)', 1)
     """
 
@@ -67,12 +68,11 @@ class HuntResult(Result):
 
     @property
     def interruption(self) -> str | None:
-        """After an interrupt: what is kept, and the command that resumes."""
-        if not self.interrupted:
-            return None
-        kept = f"what is done is kept in {self.store}" if self.store else "without a store nothing is kept"
+        """After an interrupt: the store of finished units, and the command that resumes."""
+        state = f"what is done is kept in {self.store}" if self.store else "without a store nothing is kept"
         again = command_line("hunt", self.claim, store=self.store)
-        return f"interrupted; {kept}; go on with: {again} and the same options"
+        message = f"interrupted; {state}; go on with: {again} and the same options"
+        return message if self.interrupted else None
 
     @property
     def headline(self) -> str:
@@ -82,15 +82,13 @@ class HuntResult(Result):
     @property
     def exit_code(self) -> int:
         """0 nothing found, 1 refuted, 3 suspected, doubtful or never judged, 130 interrupted."""
-        if self.interrupted:
-            return INTERRUPTED
-        if self.verdict.startswith("refuted"):
-            return NOT_AS_EXPECTED
-        return DONE if self.verdict.startswith("nothing") and self.words.get("holds") else INCOMPLETE
+        is_tested = self.verdict.startswith("nothing") and bool(self.words.get("holds"))
+        is_refuted = self.verdict.startswith("refuted")
+        return ending(interrupted=self.interrupted, wrong=is_refuted, incomplete=not is_tested)
 
     @property
     def proof(self) -> str | None:
-        """What proves a refutation."""
+        """The proof of a refutation."""
         return self.judged.proof if self.judged is not None and self.verdict.startswith("refuted") else None
 
     def subject(self) -> Any:
@@ -99,7 +97,7 @@ class HuntResult(Result):
 
     @property
     def commands(self) -> tuple[str, ...]:
-        """What gives the same again: the hunt, and the verdict on the file of the counterexample."""
+        """Commands that repeat this: the hunt, and the verdict on the file of the counterexample."""
         from hardmax.papers.hunting.space import ranges_text
 
         if not self.space:  # the data of a file was judged, and nothing searched
@@ -114,29 +112,27 @@ class HuntResult(Result):
 
         options = self.candidate.options
         options = told_to(statement_of(self.claim).test, options) if self.is_paper else options
-        given = [f"{name}={json.dumps(plain(x), separators=(',', ':'))}" for name, x in options.items()]
+        values = [f"{name}={json.dumps(plain(x), separators=(',', ':'))}" for name, x in options.items()]
         command = "verify" if self.is_paper else "hunt"
-        return again, command_line(command, self.claim, on=self.files[0], reading=reading, given=given)
+        return again, command_line(command, self.claim, on=self.files[0], reading=reading, given=values)
 
     def fields(self) -> dict[str, Any]:
         """Return the fields of the JSON object."""
-        found = self.candidate
+        candidate = self.candidate
         return {
             **attributes(self, "claim", "reading", "space", "seed", "verdict"),
             "status": "interrupted" if self.interrupted else "complete",
             **attributes(self, "tries", "instances", "words", "search"),
-            "counterexample": None if found is None else found.to_dict(),
-            "size": None if found is None else found.size,
+            "counterexample": None if candidate is None else candidate.to_dict(),
+            "size": None if candidate is None else candidate.size,
             "size_before": self.first_size,
-            "slack": None if found is None or self.judged is None else self.judged.slack,
+            "slack": None if candidate is None or self.judged is None else self.judged.slack,
             **attributes(self, "proof", "refusal", "suggestions", "loss", "notes"),
             **attributes(self, "files", "commands", "seconds"),
         }
 
     def table(self) -> str:
         """Return what `hardmax hunt` prints."""
-        where = ", ".join(f"{name} {low}..{high}" for name, (low, high) in self.space.items())
-        said = ", ".join(f"{count} {word}" for word, count in sorted(self.words.items(), key=lambda x: -x[1]))
         lines = [self.headline]
         if self.candidate is not None:
             from hardmax.papers.hunting.telling import told
@@ -145,17 +141,20 @@ class HuntResult(Result):
             if self.judged is not None and self.judged.slack is not None:
                 lines.append(f"slack {self.judged.slack:.4g}" + (f"; {self.proof}" if self.proof else ""))
         if self.space:
-            lines.append(f"tried {self.instances} instances in {self.tries} units ({said or 'none'})")
-            lines.append(f"of the space {where}; {self.search}")
+            ranges = ", ".join(f"{name} {low}..{high}" for name, (low, high) in self.space.items())
+            words = sorted(self.words.items(), key=lambda x: -x[1])
+            counts = ", ".join(f"{count} {word}" for word, count in words)
+            lines.append(f"tried {self.instances} instances in {self.tries} units ({counts or 'none'})")
+            lines.append(f"of the space {ranges}; {self.search}")
         if self.verdict.startswith("nothing") and not self.words.get("holds"):
             lines.append("the claim could not be tested, so this is not evidence for it")
         if self.refusal:
             part = "each was" if self.words.get("refused") == self.instances else "some were"
             lines.append(f"{part} refused: {self.refusal}")
-        lines += [f"note: {each}" for each in self.notes]
-        lines += [f"a hypothesis may be missing: {each}" for each in self.suggestions]
+        lines += [f"note: {note}" for note in self.notes]
+        lines += [f"a hypothesis may be missing: {hypothesis}" for hypothesis in self.suggestions]
         lines += [f"files: {', '.join(self.files)}"] if self.files else []
-        return "\n".join([*lines, *(f"again: {each}" for each in self.commands)])
+        return "\n".join([*lines, *(f"again: {command}" for command in self.commands)])
 
     def plot(self) -> Figure | None:
         """Draw the counterexample; None if there is none in the plane."""
@@ -195,15 +194,13 @@ class CatalogueResult(Result):
 
     @property
     def refuted(self) -> int:
-        """How many were refuted, with a proof."""
-        return sum(found.verdict.startswith("refuted") for _, found in self.hunts)
+        """The number of statements that were refuted, with a proof."""
+        return sum(result.verdict.startswith("refuted") for _, result in self.hunts)
 
     @property
     def exit_code(self) -> int:
-        """0 if all that is false was refuted, 3 if not, 130 interrupted."""
-        if self.interrupted:
-            return INTERRUPTED
-        return DONE if self.refuted == len(self.hunts) else INCOMPLETE
+        """0 if every statement was refuted, 3 if not, 130 interrupted."""
+        return ending(interrupted=self.interrupted, incomplete=self.refuted < len(self.hunts))
 
     def fields(self) -> dict[str, Any]:
         """Return the fields of the JSON object."""
@@ -211,40 +208,36 @@ class CatalogueResult(Result):
             {
                 **attributes(entry, "claim", "erratum", "says"),
                 "known_size": entry.size,
-                "size": found.candidate.size if found.candidate else None,
-                **attributes(found, "verdict", "proof", "instances", "tries", "seconds", "commands"),
+                "size": result.candidate.size if result.candidate else None,
+                **attributes(result, "verdict", "proof", "instances", "tries", "seconds", "commands"),
             }
-            for entry, found in self.hunts
+            for entry, result in self.hunts
         ]
         status = "interrupted" if self.interrupted else "complete"
-        return {
-            "seed": self.seed,
-            "limit": self.seconds,
-            "status": status,
-            "refuted": self.refuted,
-            "table": table,
-        }
+        totals = {"seed": self.seed, "limit": self.seconds, "status": status, "refuted": self.refuted}
+        return {**totals, "table": table}
 
     @property
     def headline(self) -> str:
-        """How many statements were refuted."""
+        """The number of refuted statements."""
         return f"{self.refuted} of {len(self.hunts)} refuted"
 
     def table(self) -> Page:
         """Return what `hardmax hunt --catalogue` prints."""
-        rows, smaller = [], 0
-        for entry, found in self.hunts:
-            size = () if found.candidate is None else found.candidate.size
+        rows = []
+        smaller = 0
+        for entry, result in self.hunts:
+            size = () if result.candidate is None else result.candidate.size
             smaller += bool(size) and sum(size) <= sum(entry.size)
-            sizes = [" ".join(map(str, each)) for each in (size, entry.size)]
-            counts = str(found.instances), f"{found.seconds:.0f}"
-            rows.append((entry.claim, entry.says, found.verdict, *sizes, *counts))
+            sizes = [" ".join(map(str, numbers)) for numbers in (size, entry.size)]
+            counts = str(result.instances), f"{result.seconds:.0f}"
+            rows.append((entry.claim, entry.says, result.verdict, *sizes, *counts))
         names = ("claim", "as printed", "verdict", "size", "known", "instances", "s")
-        sizes_known = f"{smaller} no larger than the known counterexample"
-        return [
-            grid(names, rows, numbers=names[-2:], wrapped=names[:3]),
-            f"{self.headline}; {sizes_known} (inputs, tokens, dimensions or words)",
-        ]
+        table = grid(names, rows, numbers=names[-2:], wrapped=names[:3])
+        sizes_known = (
+            f"{smaller} no larger than the known counterexample (inputs, tokens, dimensions or words)"
+        )
+        return [table, f"{self.headline}; {sizes_known}"]
 
 
 @check_arguments
@@ -325,15 +318,13 @@ def hunt(
             progress=bar.to,
         )
         interrupted = False
-        try:
+        with closing(drive):
             try:
                 drive.run()
             except KeyboardInterrupt:
                 session().keep("stopping; the best so far is shrunk (press again to leave at once)")
                 interrupted = True
             result = conclude(drive, interrupted, suggest and not interrupted)
-        finally:
-            drive.close()
     result = replace(result, store=None if store is None else os.fspath(store))
     return result if out is None else result.save(out)
 
@@ -345,35 +336,35 @@ def conclude(drive: Drive, interrupted: bool = False, suggest: bool = False) -> 
     from hardmax.papers.hunting.space import candidate_of
 
     claim, units, cma = drive.claim, drive.units(), strategy()
-    fields: dict[str, Any] = {
-        "claim": claim.target,
-        "reading": claim.reading,
-        "space": claim.space.ranges,
-        "seed": drive.seed,
-        "tries": len(units.rows),
-        "instances": units.judged,
-        "words": units.words,
-        "search": f"Gaussian steps; CMA-ES: {install('hunt')}" if cma is None else f"cma {cma.__version__}",
-        "refusal": units.error,
-        "is_paper": claim.is_paper,
-        "interrupted": interrupted,
-        "loss": claim.space.loss,
-        "verdict": f"nothing found in {units.judged} instances",
-    }
+    result = HuntResult(
+        claim=claim.target,
+        reading=claim.reading,
+        space=claim.space.ranges,
+        seed=drive.seed,
+        verdict=f"nothing found in {units.judged} instances",
+        tries=len(units.rows),
+        instances=units.judged,
+        words=units.words,
+        search=f"Gaussian steps; CMA-ES: {install('hunt')}" if cma is None else f"cma {cma.__version__}",
+        refusal=units.error,
+        is_paper=claim.is_paper,
+        interrupted=interrupted,
+        loss=claim.space.loss,
+    )
     if units.hopeless:
-        fields["notes"] = (f"every call raised, so the hunt stopped after {len(units.rows)} units",)
+        note = f"every call raised, so the hunt stopped after {len(units.rows)} units"
+        result = replace(result, notes=(note,))
     best = units.best()
     if best is not None:
         first = candidate_of(json.loads(best["candidate"]))
-        verdict, candidate, fields["judged"], note = settle(claim, first)
-        if note is not None:
-            fields["notes"] = (note,)
+        verdict, candidate, judged, remark = settle(claim, first)
+        result = replace(result, judged=judged, notes=result.notes if remark is None else (remark,))
         if verdict is not None:
-            fields |= {"verdict": verdict, "candidate": candidate, "first_size": first.size}
-            if suggest and fields["judged"].fails:
-                word = fields["judged"].word
-                fields["suggestions"] = suggestions(claim, candidate, word, len(units.rows), drive.seed)
-    return HuntResult(**fields, seconds=round(time.monotonic() - drive.begun, 3))
+            result = replace(result, verdict=verdict, candidate=candidate, first_size=first.size)
+            if suggest and judged.fails:
+                hypotheses = suggestions(claim, candidate, judged.word, len(units.rows), drive.seed)
+                result = replace(result, suggestions=hypotheses)
+    return replace(result, seconds=round(time.monotonic() - drive.begun, 3))
 
 
 def judge_file(
@@ -387,13 +378,13 @@ def judge_file(
     from hardmax.papers.hunting.driving import settle
     from hardmax.papers.hunting.telling import read
 
-    found = claim_of(claim, reading)
-    need_given(found, given or {})
-    candidate = read(found, Path(file), given or {})
-    verdict, _, judged, note = settle(found, candidate, shrinking=False)
+    hunted = claim_of(claim, reading)
+    need_given(hunted, given or {})
+    candidate = read(hunted, Path(file), given or {})
+    verdict, _, judged, note = settle(hunted, candidate, shrinking=False)
     return HuntResult(
-        found.target,
-        found.reading,
+        hunted.target,
+        hunted.reading,
         {},
         0,
         verdict or "nothing found in 1 instances",
@@ -403,7 +394,7 @@ def judge_file(
         "no search",
         candidate if judged.word in ("refuted", "suspected", "doubtful") else None,
         judged,
-        is_paper=found.is_paper,
+        is_paper=hunted.is_paper,
         refusal=judged.measured.get("error") if judged.word == "refused" else None,
         notes=() if note is None else (note,),
     )
@@ -427,20 +418,20 @@ def catalogue(
     """
     entries = [entry for paper in PAPERS.values() for entry in paper.catalogue]
     limit = 60.0 if seconds is None else seconds
-    done: list[tuple[Entry, HuntResult]] = []
+    hunts: list[tuple[Entry, HuntResult]] = []
     interrupted = False
     with session().progress("hunting", len(entries), progress) as bar:
         try:
             for entry in entries:
                 bar.rename(f"hunting {entry.claim}")
-                done.append((entry, hunt_entry(entry, limit, rng, workers)))
+                hunts.append((entry, hunt_entry(entry, limit, rng, workers)))
                 bar.advance()
         except KeyboardInterrupt:
-            if not done:
+            if not hunts:
                 raise
             session().keep("stopping; the results so far follow")
             interrupted = True
-    return CatalogueResult(limit, rng, tuple(done), interrupted)
+    return CatalogueResult(limit, rng, tuple(hunts), interrupted)
 
 
 def hunt_entry(entry: Entry, seconds: float, rng: int = 0, workers: int | None = None) -> HuntResult:

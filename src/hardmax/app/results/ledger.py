@@ -1,4 +1,4 @@
-"""`reproduce --ledger`: everything that the papers print, our verdict on it, and what differs."""
+"""`reproduce --ledger`: everything that the papers print, our verdict on it, and the differences."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ class LedgerResult(Result):
 
     @property
     def counts(self) -> dict[str, int]:
-        """How many rows have each verdict, in the order of the verdicts."""
-        found = Counter(row.verdict for row in self.rows)
-        return {verdict: found[verdict] for verdict in VERDICTS}
+        """The number of rows with each verdict, in the order of the verdicts."""
+        counts = Counter(row.verdict for row in self.rows)
+        return {verdict: counts[verdict] for verdict in VERDICTS}
 
     @property
     def headline(self) -> str:
-        """The number of rows, and how many have each verdict."""
+        """The number of rows, in total and with each verdict."""
         counts = ", ".join(f"{number} {verdict}" for verdict, number in self.counts.items())
         return f"{len(self.rows)} rows: {counts}"
 
@@ -48,9 +48,9 @@ class LedgerResult(Result):
     def table(self) -> Page:
         """Return what `hardmax reproduce --ledger` prints."""
         names = ("paper", "item", "verdict", "result")
-        results = ["no stored result" if row.result is None else row.result.text for row in self.rows]
+        none = "no stored result"
         rows = [
-            (row.paper, row.item, row.verdict, text) for row, text in zip(self.rows, results, strict=True)
+            (row.paper, row.item, row.verdict, row.result.text if row.result else none) for row in self.rows
         ]
         styles = [STYLES.get(row.verdict, "") for row in self.rows]
         return [grid(names, rows, styles, wrapped=names[1:]), self.headline]

@@ -12,7 +12,7 @@ from hardmax._lib.terminal import Page, grid
 
 
 class Item(NamedTuple):
-    """A statement or figure; ``label`` is how a statement is known, ``kind`` what refutes it."""
+    """A statement or figure; ``label`` is the name in the paper, ``kind`` the kind of its refutation."""
 
     id: str
     paper: str
@@ -48,7 +48,7 @@ class Listing(Result, Sequence[Item]):
 
     @property
     def headline(self) -> str:
-        """How many there are."""
+        """The number of items."""
         return f"{len(self.items)} {self.kind}"
 
     def fields(self) -> dict[str, Any]:
@@ -77,10 +77,8 @@ def statements(words: str | Iterable[str] = "") -> Listing:
     """
     from hardmax.papers.checking.check import statements as by_id
 
-    found = (
-        Item(each.id, each.id[0], each.title, each.label, each.kind, each.claim) for each in by_id().values()
-    )
-    return Listing("statements", _matching(found, words))
+    items = (Item(s.id, s.id[0], s.title, s.label, s.kind, s.claim) for s in by_id().values())
+    return Listing("statements", _matching(items, words))
 
 
 @check_arguments
@@ -97,17 +95,17 @@ def figures(words: str | Iterable[str] = "", *, paper: Literal["A", "B", "C", "D
     """
     from hardmax.papers.figures.figure import recipes
 
-    found = (Item(each.id, each.paper, each.title, None, None, "") for each in recipes().values())
-    return Listing("figures", _matching((item for item in found if paper in (None, item.paper)), words))
+    items = (Item(recipe.id, recipe.paper, recipe.title, None, None, "") for recipe in recipes().values())
+    return Listing("figures", _matching((item for item in items if paper in (None, item.paper)), words))
 
 
 def _matching(items: Iterable[Item], words: str | Iterable[str]) -> tuple[Item, ...]:
     """Return the items whose texts contain all words, those with all of them in id and title first."""
-    wanted = _words(words if isinstance(words, str) else " ".join(words))
+    query = _words(words if isinstance(words, str) else " ".join(words))
 
     def contains(*texts: str) -> bool:
-        found = _words(" ".join(texts))
-        return all(any(each == word if word.isdigit() else word in each for each in found) for word in wanted)
+        entries = _words(" ".join(texts))
+        return all(any(word == w if word.isdigit() else word in w for w in entries) for word in query)
 
     hits = [item for item in items if contains(item.id, item.title, item.claim)]
     return tuple(sorted(hits, key=lambda item: not contains(item.id, item.title)))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import zip_longest
 from pathlib import Path
@@ -15,7 +16,7 @@ from hardmax._lib.arguments import check_arguments
 from hardmax._lib.json import attributes
 from hardmax._lib.reading import NotJson, parse_json
 from hardmax._lib.result import Result
-from hardmax._lib.terminal import DONE, INTERRUPTED, NOT_AS_EXPECTED, Page, command_line, grid, shown, spelled
+from hardmax._lib.terminal import Page, command_line, ending, grid, shown, spelled
 from hardmax.app.results.next_token_check import LONGEST, MAX_LENGTH, NAMES
 from hardmax.app.results.session import check_range, session, writable
 from hardmax.data.sentences.punctuation import KEEP
@@ -53,9 +54,9 @@ class GeneratedSentences(Result):
 
     @property
     def exit_code(self) -> int:
-        """0 if the dataset is what was asked for, 1 if not."""
-        as_asked = self.analysis.realizable if self.assumption3 else self.analysis.legal
-        return DONE if as_asked else NOT_AS_EXPECTED
+        """0 if the dataset has the requested properties, 1 if not."""
+        holds = self.analysis.realizable if self.assumption3 else self.analysis.legal
+        return ending(wrong=not holds)
 
     def save(self, path: str | os.PathLike[str]) -> GeneratedSentences:
         """Write the sentences, .json as JSON; return a result with the name of the file."""
@@ -79,7 +80,7 @@ class GeneratedSentences(Result):
             "seed": self.seed,
             "out": self.out,
             "realizable": self.analysis.realizable,
-            "violations": [{"kind": each.kind, "count": each.count} for each in self.analysis.violations],
+            "violations": [attributes(v, "kind", "count") for v in self.analysis.violations],
             "sentences": self.made.sentences,
             "collocation": self.made.n,
             "lags": self.made.lag,
@@ -135,7 +136,7 @@ def generate_file(
     check_range(2, 10_000, max_length=max_length)
     check_range(1, 1_000_000, multiplicity=multiplicity)
     writable("out", out)
-    made = nexttoken.generate(
+    generated = nexttoken.generate(
         vocabulary,
         permutation=permutation,
         lag0=lag0,
@@ -146,12 +147,11 @@ def generate_file(
         multiplicity=multiplicity,
         rng=rng,
     )
-    result = GeneratedSentences(rng, made, nexttoken.analyze(made.text), assumption3)
-    if out is None:
-        return result
-    saved = result.save(out)
-    session().say(f"{len(made.sentences):,} sentences written to {out}")
-    return saved
+    result = GeneratedSentences(rng, generated, nexttoken.analyze(generated.text), assumption3)
+    if out is not None:
+        result = result.save(out)
+        session().say(f"{len(generated.sentences):,} sentences written to {out}")
+    return result
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -179,16 +179,17 @@ class NextTokenTraining(Result):
 
     @property
     def exit_code(self) -> int:
-        """0, or 130 if steps are left."""
-        return DONE if self.reached.steps >= self.steps else INTERRUPTED
+        """0, or 130 if steps remain."""
+        return ending(interrupted=self.reached.steps < self.steps)
 
     @property
     def interruption(self) -> str | None:
-        """After an interrupt: the steps that are done, and the command that resumes."""
-        if self.resume_command is None:
-            return None
-        done = f"interrupted after {self.reached.steps:,} of {self.steps:,} steps"
-        return f"{done}; {self.model} holds the model so far; go on with: {self.resume_command}"
+        """After an interrupt: the finished steps, and the command that resumes."""
+        message = (
+            f"interrupted after {self.reached.steps:,} of {self.steps:,} steps; "
+            f"{self.model} holds the model so far; go on with: {self.resume_command}"
+        )
+        return message if self.resume_command is not None else None
 
     @property
     def headline(self) -> str:
@@ -216,14 +217,17 @@ class NextTokenTraining(Result):
     def fields(self) -> dict[str, Any]:
         """Return the fields of the JSON object."""
         run, reached = self.run, self.reached
-        unknown = math.isnan(run.log_excess_loss)
         reasons = [
             (reached.steps < self.steps, f"interrupted after {reached.steps:,} of {self.steps:,} steps"),
             (not run.pairs.n, "attention has nothing to learn from these sentences"),
             (run.norm_kq == 0.0, "misalignment_kq is undefined before the first step"),
             (run.star.values is None, run.star.reason),
-            (unknown, "excess_loss is not known: attention alone cannot fit the data"),
+            (
+                math.isnan(run.log_excess_loss),
+                "excess_loss is not known: attention alone cannot fit the data",
+            ),
         ]
+        names = ("loss", "excess_loss", "log_excess_loss", "norm_ov", "norm_kq")
         return {
             "steps": reached.steps,
             "stage1": run.stage_1_steps,
@@ -231,8 +235,7 @@ class NextTokenTraining(Result):
             "eta0": run.first_rate,
             "realizable": not self.analysis.violations,
             "repaired": self.analysis.words(self.analysis.repaired),
-            **attributes(run, "loss", "excess_loss", "log_excess_loss", "norm_ov", "norm_kq"),
-            **attributes(run, "misalignment_ov", "misalignment_kq"),
+            **attributes(run, *names, "misalignment_ov", "misalignment_kq"),
             "signed_steps": reached.signed_steps,
             "conditions": [_condition(name, *pair) for name, pair in run.conditions.items()],
             "model": self.model,
@@ -241,7 +244,6 @@ class NextTokenTraining(Result):
 
     def table(self) -> Page:
         """Return what `hardmax ntp train` prints."""
-        fields, rows = self.fields(), []
         labels = {
             "steps": "steps of stage 2",
             "loss": "loss",
@@ -253,11 +255,12 @@ class NextTokenTraining(Result):
             "model": "model",
             "status": "status",
         }
-        for key, label in labels.items():
-            value = fields[key]
+        rows = []
+        for key, value in self.fields().items():
             if isinstance(value, float):
                 value = "not known" if math.isnan(value) else f"{value:.6g}"
-            rows.append((label, str(value)))
+            if key in labels:
+                rows.append((labels[key], str(value)))
         return grid(("what", "value"), rows, head=False)
 
 
@@ -306,9 +309,9 @@ def train_file(
     from hardmax.nexttoken.analysis import as_sentences
     from hardmax.nexttoken.training import train
 
-    for option, number in (("rate", rate), ("first_rate", first_rate)):
-        if number is not None:
-            expect.positive(option, number)
+    for option, value in (("rate", rate), ("first_rate", first_rate)):
+        if value is not None:
+            expect.positive(option, value)
     check_range(0, MOST_STEPS, steps=steps)
     check_range(1, MOST_STEPS, stage1=stage1)
     check_range(2, LONGEST, max_length=max_length)
@@ -326,13 +329,13 @@ def train_file(
     samples = nexttoken.Samples.from_trie(analysis.trie, uniform=uniform)
     _refuse(analysis, name, anyway)
     settings: dict[str, Any] = {"stage1": stage1, "rate": rate, "first_rate": first_rate, "n": analysis.n}
-    model, values, after, signed = Path(out), None, 0, 0
+    model, start, before = Path(out), None, None
     if resume and model.exists():
-        values, reached = _found(model, train(samples, steps=0, **settings).reached(), steps)
-        after, signed = reached.steps, reached.signed_steps
+        start, before = _resumed(model, train(samples, steps=0, **settings).reached(), steps)
+    after, signed = (0, 0) if before is None else (before.steps, before.signed_steps)
     with session().progress("training", steps, progress) as bar, session().noted() as stop:
         bar.to(after, steps)
-        run = train(samples, steps=steps, start=values, after=after, progress=bar.to, stop=stop, **settings)
+        run = train(samples, steps=steps, start=start, after=after, progress=bar.to, stop=stop, **settings)
     if run.event:
         raise ValueError(
             f"{name}: the stage-2 gradient is exactly 0 after {run.steps:,} steps: the sentences' gradients "
@@ -342,7 +345,7 @@ def train_file(
     run.predictor.save(model, reached=reached)
     resume_command = None
     if reached.steps < steps:
-        given = {
+        values = {
             "steps": (steps, STEPS),
             "stage1": (stage1, STEPS),
             "rate": (rate, None),
@@ -350,7 +353,7 @@ def train_file(
             "max_length": (sentences.max_length, MAX_LENGTH),
             "punctuation": (punctuation, KEEP),
         }
-        options = {option: value for option, (value, usual) in given.items() if value != usual}
+        options = {option: value for option, (value, default) in values.items() if value != default}
         options |= {"uniform": uniform, "repair": repair, "anyway": anyway}
         resume_command = command_line("ntp", "train", name, out=model, resume=True, **options)
     result = NextTokenTraining(run, analysis, str(model), reached, steps, resume_command)
@@ -359,24 +362,24 @@ def train_file(
     return result
 
 
-def _found(model: Path, wanted: Reached, steps: int) -> tuple[Any, Reached]:
-    """Return the values of W_kq in a model and how far it came, if that is on the way of this command."""
+def _resumed(model: Path, reached: Reached, steps: int) -> tuple[Any, Reached]:
+    """Return the values of W_kq in a model and its steps, if a training like ``reached`` made it."""
     from hardmax.nexttoken.predict import load_reached
 
-    predictor, reached = load_reached(model)
-    if reached is None:
+    predictor, before = load_reached(model)
+    if before is None:
         raise ValueError(f"`resume`: {model} does not record how it was trained; train without `resume`")
-    differences = reached.differs_from(wanted)
+    differences = before.differs_from(reached)
     if differences:
         raise ValueError(
             f"`resume`: {model} was trained with different values of: {', '.join(differences)}; "
             "pass the same values, or train without `resume`"
         )
-    if reached.steps > steps:
+    if before.steps > steps:
         raise ValueError(
-            f"`resume`: {model} holds {reached.steps:,} steps already; pass `steps={reached.steps}` or more"
+            f"`resume`: {model} holds {before.steps:,} steps already; pass `steps={before.steps}` or more"
         )
-    return predictor.values, reached
+    return predictor.values, before
 
 
 def _refuse(analysis: Analysis, name: str, anyway: bool) -> None:
@@ -389,7 +392,7 @@ def _refuse(analysis: Analysis, name: str, anyway: bool) -> None:
             f"{name} is not realizable: tokens that begin no sentence: {count:,}, such as {first[0]!r}; "
             "`repair=True` gives them a next token"
         )
-    kinds = ", ".join(NAMES[each.kind] for each in analysis.violations)
+    kinds = ", ".join(NAMES[violation.kind] for violation in analysis.violations)
     raise ValueError(
         f"{name} is not realizable ({kinds}); see hardmax ntp check, train on the part that its option "
         "save_realizable writes, or pass `anyway=True`"
@@ -437,16 +440,15 @@ class NextTokenPrediction(Result):
             "sentence": self.sentence,
             "next": [{"token": word, "probability": p} for word, p in prediction.next(SHOWN)],
             "attended": [{"token": a.word, "weight": a.weight, "type": a.type} for a in prediction.attended],
-            "rule": prediction.rule,
-            "reason": prediction.reason,
+            **attributes(prediction, "rule", "reason"),
         }
 
     def table(self) -> Page:
         """Return what `hardmax ntp predict` prints."""
         prediction = self.prediction
-        left = [(shown(word), f"{p:.6g}") for word, p in prediction.next(SHOWN)]
-        right = [(shown(a.word), f"{a.weight:.6g}", a.type.replace("_", "-")) for a in prediction.attended]
-        rows = [(*(a or ("", "")), *(b or ())) for a, b in zip_longest(left, right)]
+        tokens = [(shown(word), f"{p:.6g}") for word, p in prediction.next(SHOWN)]
+        weights = [(shown(a.word), f"{a.weight:.6g}", a.type.replace("_", "-")) for a in prediction.attended]
+        rows = [(*(a or ("", "")), *(b or ())) for a, b in zip_longest(tokens, weights)]
         table = grid(("next", "probability", "attended", "weight", "type"), rows)
         return [table, f"{prediction.rule}: {spelled(prediction.reason)}"]
 
@@ -470,16 +472,11 @@ def predict_next(
     """
     from hardmax.nexttoken.predict import Predictor
 
-    words = _words(sentence) if isinstance(sentence, str) else list(sentence)
+    words = sentence if not isinstance(sentence, str) else sentence.split()
+    if isinstance(sentence, str):
+        with suppress(NotJson):  # a JSON list can also name words that contain spaces
+            listed = parse_json(sentence)
+            if isinstance(listed, list) and all(isinstance(word, str) for word in listed):
+                words = listed
     predictor = Predictor.load(model) if isinstance(model, str | os.PathLike) else model
-    return NextTokenPrediction(tuple(words), predictor.predict(words, limit=limit))
-
-
-def _words(sentence: str) -> list[str]:
-    """Return the words between spaces; a JSON list can also name words that contain some."""
-    try:
-        listed = parse_json(sentence)
-    except NotJson:
-        return sentence.split()
-    fits = isinstance(listed, list) and all(isinstance(word, str) for word in listed)
-    return listed if fits else sentence.split()
+    return NextTokenPrediction(tuple(words), predictor.predict([*words], limit=limit))

@@ -6,6 +6,7 @@ import os
 import shlex
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from hardmax._lib.arguments import check_arguments
 from hardmax._lib.json import attributes
 from hardmax._lib.result import Result
-from hardmax._lib.terminal import DONE, INCOMPLETE, INTERRUPTED, NOT_AS_EXPECTED, others, shown, visible
+from hardmax._lib.terminal import ending, others, shown, visible
 from hardmax.app.results.session import check_range, session, writable
 from hardmax.data.sentences.punctuation import KEEP, apart, checked
 
@@ -29,42 +30,6 @@ if TYPE_CHECKING:
 
 LINES = 12  # of the collocation and of the orders
 RIGID = 0.5  # a smaller share is explained
-
-
-def report(found: NextTokenReport) -> Text:
-    """Return what `hardmax ntp check` prints."""
-    from rich.text import Text
-
-    analysis, part, fields = found.analysis, found.part, found.fields()
-    text = Text()
-    sizes = fields["sentences"]["count"], fields["samples"], fields["vocabulary"]
-    text.append(f"{shown(fields['file'])}: ")
-    text.append("raw sentences: {:,}, distinct samples: {:,}, tokens: {:,}\n".format(*sizes))
-    verdict, style = _VERDICTS[fields["realizable"]]
-    text.append(verdict, style=style)
-    if fields["repaired"]:
-        text.append(f", with a next token made up for {_some(fields['repaired'])}")
-    text.append("\n")
-    if fields["status"] != "complete":
-        text.append(
-            fields["status"] + ("; a larger maximum length checks more\n" if found.is_whole else "\n")
-        )
-    for each in analysis.violations:
-        text.append(f"\n{NAMES[each.kind]}", style="bold")
-        text.append(f"  {each.count:,}  ({COUNTED[each.kind]})\n")
-        for witness in each.witnesses:
-            text.append(f"  {told_witness(each.kind, witness, fields['repaired'])}\n")
-    text.append(_finite(fields["components"]))
-    text.append(_tables(fields) if part is None else _about(analysis, part, fields))
-    if not fields["teaches_attention"] and (part is None or part.samples):
-        what = "these sentences" if part is None else "this part"
-        text.append(
-            f"No sentence of {what} goes on after two different tokens: it teaches which token follows "
-            "which, and attention nothing, which never has to choose.\n"
-        )
-    text.append(_next_step(fields))
-    return text[:-1]
-
 
 _VERDICTS = {
     True: ("realizable", "bold green"),
@@ -92,7 +57,7 @@ COUNTED = {
 }
 
 
-def told_witness(kind: str, w: dict[str, Any], repaired: Collection[str] = ()) -> str:
+def sentence_of(kind: str, w: dict[str, Any], repaired: Collection[str] = ()) -> str:
     """Describe a witness in a sentence; the next tokens of those ``repaired`` are made up."""
     made_up = ", as made up by the repair" if w.get("preimage") in repaired else ""
     w = {key: shown(value) for key, value in w.items()}
@@ -122,67 +87,46 @@ def told_witness(kind: str, w: dict[str, Any], repaired: Collection[str] = ()) -
     )
 
 
-def _some(words: list[str], of: int | None = None) -> str:
-    more = (of or len(words)) - min(len(words), LINES)
+def _some(words: list[str], count: int | None = None) -> str:
+    more = (count or len(words)) - min(len(words), LINES)
     return ", ".join(shown(words[:LINES])) + (f" and {others(more)}" if more else "")
 
 
 def _tables(fields: dict[str, Any]) -> str:
+    """List the collocation and the orders."""
     pairs = [f"{shown(x)} -> {shown(y)}" for x, y in list(fields["collocation"].items())[:LINES]]
     more = len(fields["collocation"]) - len(pairs)
     lines = ["\ncollocation: " + ", ".join(pairs) + (f" and {others(more)}" if more else "")]
-    active = [(q, typed) for q, typed in fields["orders"].items() if typed["optimal"]]
-    for q, typed in active[:LINES]:
-        lines.append(f"under {shown(q)}: {_some(typed['optimal'])} > {_some(typed['non_optimal'])}")
+    active = [(q, types) for q, types in fields["orders"].items() if types["optimal"]]
+    for q, types in active[:LINES]:
+        lines.append(f"under {shown(q)}: {_some(types['optimal'])} > {_some(types['non_optimal'])}")
     if len(active) > LINES:
         lines.append(f"and {len(active) - LINES:,} other queries are in the JSON")
     return "\n".join(lines) + "\n"
 
 
-def _finite(components: dict[str, list[list[str]]]) -> str:
-    """Describe what attention cannot decide, inside components."""
-    lines = [f"  under {shown(q)}: {'; '.join(map(_some, each))}\n" for q, each in components.items()]
-    lines[LINES:] = [f"  and {len(lines) - LINES:,} other queries\n"] if len(lines) > LINES else []
-    head = "\nTraining drives other orders to infinity, and keeps these tokens at finite distances:\n"
-    return head * bool(lines) + "".join(lines)
-
-
-def _about(analysis: Analysis, part: RealizablePart, fields: dict[str, Any]) -> str:
+def _about(analysis: Analysis, part: RealizablePart) -> str:
+    """Describe the realizable part."""
     if not part.of_samples:
         return "\nrealizable part found: none, because no sentence has two tokens.\n"
     idle = analysis.never_first
-    hint = ""
-    if idle > len(analysis.repaired):
-        hint = f"Tokens that begin no sentence: {idle:,}; a repair gives them a next token, to keep more.\n"
+    hint = f"Tokens that begin no sentence: {idle:,}; a repair gives them a next token, to keep more.\n"
+    hint = hint if idle > len(analysis.repaired) else ""
     if not part.samples:
         return (
             "\nrealizable part found: none. No cycle x -> y -> ... -> x of tokens, as in the permutation of "
             f"a realizable dataset, can be put together from the first two tokens of sentences.\n{hint}"
         )
     share = part.samples / part.of_samples
-    kept = (
+    why = (
+        "It is small because a realizable dataset is rigid: each first token s allows one sentence only, "
+        "made of s, n(s), n(n(s)), ... for one permutation n of the tokens (C-THM-STRUCT).\n"
+    )
+    return (
         f"\nrealizable part found: {part.samples:,} of {part.of_samples:,} samples ({share:.2%}), "
         f"from {part.whole:,} whole sentences and the beginnings of {part.cut:,}\n"
+        f"{why if share < RIGID else ''}{hint}"
     )
-    if share < RIGID:
-        kept += (
-            "It is small because a realizable dataset is rigid: each first token s allows one sentence only, "
-            "made of s, n(s), n(n(s)), ... for one permutation n of the tokens (C-THM-STRUCT).\n"
-        )
-    return kept + hint
-
-
-def _next_step(fields: dict[str, Any]) -> str:
-    """Return a command that continues with what was found."""
-    part, saved = fields["realizable_part"], fields["saved"]
-    if not saved:
-        return "" if part is None or not part["samples"] else "It can be saved as a file.\n"
-    options = (" --repair" if fields["repaired"] else "") + (
-        "" if fields["teaches_attention"] else " --steps 0"
-    )
-    # the path stands whole in what is to be copied, however long it is
-    train = f"hardmax ntp train {visible(shlex.quote(saved))} --out MODEL{options}"
-    return f"written to {shown(saved)}; {train} trains on it\n"
 
 
 # Up to this many tokens every query is listed with all tokens; beyond, only queries that relate some.
@@ -225,12 +169,12 @@ class NextTokenReport(Result):
 
     @property
     def sentences(self) -> Distinct:
-        """What was checked."""
+        """The sentences that were checked."""
         return self.analysis.text
 
     @property
     def is_empty(self) -> bool:
-        """Whether the realizable part is."""
+        """Whether the realizable part is empty."""
         return self.part is not None and not self.part.samples
 
     @property
@@ -240,12 +184,12 @@ class NextTokenReport(Result):
 
     @property
     def realizable(self) -> bool | None:
-        """Whether there is no violation; None if what was not read may decide."""
+        """Whether there is no violation; None if sentences that were not read may decide."""
         if self.is_whole:
             return self.analysis.realizable
         # more sentences may fix the other kinds: a token that begins none yet may begin one later
-        torn = any(each.kind == "nondeterministic" for each in self.analysis.violations)
-        return False if torn else None
+        kinds = {violation.kind for violation in self.analysis.violations}
+        return False if "nondeterministic" in kinds else None
 
     @property
     def interruption(self) -> str | None:
@@ -262,13 +206,13 @@ class NextTokenReport(Result):
     def records(self) -> list[dict[str, Any]]:
         """Return a row per kind of violation."""
         return [
-            {"kind": each.kind, "count": each.count, "witness": told_witness(each.kind, each.witnesses[0])}
-            for each in self.analysis.violations
+            {**attributes(v, "kind", "count"), "witness": sentence_of(v.kind, v.witnesses[0])}
+            for v in self.analysis.violations
         ]
 
     @property
     def status(self) -> str:
-        """Complete, or up to how many tokens, or how many sentences, were checked."""
+        """Complete, or the number of sentences or of their tokens that were checked."""
         if not self.is_whole:
             return f"interrupted: checked the first {self.sentences.n:,} sentences"
         if not self.sentences.cut:
@@ -278,12 +222,9 @@ class NextTokenReport(Result):
 
     @property
     def exit_code(self) -> int:
-        """0 if realizable, 1 if not, 3 if sentences were cut and no violation was met, 130 if interrupted."""
-        if not self.is_whole:
-            return INTERRUPTED
-        if self.realizable is None:
-            return INCOMPLETE
-        return DONE if self.realizable else NOT_AS_EXPECTED
+        """0 if realizable, 1 if not, 3 if sentences were cut and none violates, 130 if interrupted."""
+        verdict = self.realizable
+        return ending(interrupted=not self.is_whole, wrong=verdict is False, incomplete=verdict is None)
 
     def save(self, path: str | os.PathLike[str]) -> NextTokenReport:
         """Write the realizable part, .json as JSON; return a result with the name of the file."""
@@ -292,47 +233,49 @@ class NextTokenReport(Result):
         if self.is_empty:
             raise ValueError("there is nothing to save: the realizable part is empty")
         refuse_pipes(self.files)
-        raw = islice(self.raw(), self.sentences.n)  # what came behind them since is not checked
-        if self.part is None:
-            write_raw(path, self._all(raw, self.sentences.n))
-        else:
-            write_raw(path, self._all(self.part.beginnings(raw), self.part.whole + self.part.cut))
+        sentences: Iterable[list[str]] = islice(self.raw(), self.sentences.n)  # later ones are not checked
+        count = self.sentences.n
+        if self.part is not None:
+            sentences = self.part.beginnings(sentences)
+            count = self.part.whole + self.part.cut
+        write_raw(path, self._all(sentences, count))
         return replace(self, saved=os.fspath(path))
 
     def _all(self, sentences: Iterable[list[str]], count: int) -> Iterable[list[str]]:
-        """Yield the sentences; a file that has changed since is noticed before the draft takes its place."""
-        met = 0
+        """Yield the sentences; raise if their file has changed, before the draft takes its place."""
+        read = 0
         for words in sentences:
-            met += 1
+            read += 1
             yield words
-        if met != count:
+        if read != count:
             raise ValueError(
-                f"{self.name} must be as it was when it was checked, got {met:,} sentences to save instead "
+                f"{self.name} must be as it was when it was checked, got {read:,} sentences to save instead "
                 f"of {count:,}; run the command again"
             )
 
     def fields(self) -> dict[str, Any]:
         """Return the fields of the JSON object."""
-        analysis, sentences = self.analysis, self.sentences
+        analysis, sentences, part = self.analysis, self.sentences, self.part
+        words = sentences.vocabulary
         smallest, largest = analysis.frequencies(uniform=self.uniform) or (None, None)
+        measures = ("whole", "cut", "vocabulary", "samples", "of_samples")
         return {
             "file": self.name,
             "realizable": self.realizable,
             "status": self.status,
             "assumptions": analysis.assumptions,
             "violations": [
-                {
-                    "kind": each.kind,
-                    "count": each.count,
-                    "witness": each.witnesses[0],
-                    "more": each.witnesses[1:],
-                }
-                for each in analysis.violations
+                {**attributes(v, "kind", "count"), "witness": v.witnesses[0], "more": v.witnesses[1:]}
+                for v in analysis.violations
             ],
             "repaired": analysis.words(analysis.repaired),
-            "collocation": _collocation(analysis),
+            "collocation": {
+                word: words[y] if y >= 0 else None for word, y in zip(words, analysis.n.tolist(), strict=True)
+            },
             "orders": _orders(analysis),
-            "components": _components(analysis),
+            "components": {
+                words[q]: [*map(analysis.words, parts)] for q, parts in analysis.components.items()
+            },
             "sentences": {
                 "count": sentences.n,
                 **attributes(sentences, "longest", "cut", "cut_tokens", "max_length"),
@@ -347,7 +290,7 @@ class NextTokenReport(Result):
                 "status": "complete" if analysis.samples else "no sentence has two tokens",
             },
             "notes": sentences.notes,
-            "realizable_part": None if self.part is None else _measured(self.part),
+            "realizable_part": part and {"sentences": part.whole + part.cut, **attributes(part, *measures)},
             "teaches_attention": self.teaches_attention,
             "saved": self.saved,
             **({"files": self.files} if len(self.files) > 1 else {}),
@@ -355,7 +298,66 @@ class NextTokenReport(Result):
 
     def table(self) -> Text:
         """Return what `hardmax ntp check` prints."""
-        return report(self)
+        from rich.text import Text
+
+        analysis, part, fields = self.analysis, self.part, self.fields()
+        sizes = fields["sentences"]["count"], fields["samples"], fields["vocabulary"]
+        text = Text(f"{shown(self.name)}: ")
+        text.append("raw sentences: {:,}, distinct samples: {:,}, tokens: {:,}\n".format(*sizes))
+        text.append(*_VERDICTS[self.realizable])
+        if fields["repaired"]:
+            text.append(f", with a next token made up for {_some(fields['repaired'])}")
+        text.append("\n")
+        if self.status != "complete":
+            text.append(self.status + ("; a larger maximum length checks more\n" if self.is_whole else "\n"))
+        for violation in analysis.violations:
+            text.append(f"\n{NAMES[violation.kind]}", style="bold")
+            text.append(f"  {violation.count:,}  ({COUNTED[violation.kind]})\n")
+            for witness in violation.witnesses:
+                text.append(f"  {sentence_of(violation.kind, witness, fields['repaired'])}\n")
+        undecided = [
+            f"  under {shown(q)}: {'; '.join(map(_some, c))}\n" for q, c in fields["components"].items()
+        ]
+        if undecided:
+            text.append(
+                "\nTraining drives other orders to infinity, and keeps these tokens at finite distances:\n"
+            )
+            text.append("".join(undecided[:LINES]))
+        if len(undecided) > LINES:
+            text.append(f"  and {len(undecided) - LINES:,} other queries\n")
+        text.append(_tables(fields) if part is None else _about(analysis, part))
+        if not self.teaches_attention and (part is None or part.samples):
+            text.append(
+                f"No sentence of {'these sentences' if part is None else 'this part'} goes on after two "
+                "different tokens: it teaches which token follows which, and attention nothing, which never "
+                "has to choose.\n"
+            )
+        if self.saved:
+            options = " --repair" * bool(fields["repaired"]) + " --steps 0" * (not self.teaches_attention)
+            # the path stays whole in a command to copy, however long it is
+            train = f"hardmax ntp train {visible(shlex.quote(self.saved))} --out MODEL{options}"
+            text.append(f"written to {shown(self.saved)}; {train} trains on it\n")
+        elif part is not None and part.samples:
+            text.append("It can be saved as a file.\n")
+        return text[:-1]
+
+
+def _orders(analysis: Analysis) -> dict[str, dict[str, Any]]:
+    """Return the types of tokens under each query, in words."""
+    orders, words = analysis.orders, analysis.text.vocabulary
+    is_small = orders.V <= SMALL
+    names = ("optimal", "non_optimal", "confused")
+    queries: dict[int, dict[str, Any]] = {}
+    for q in range(orders.V if is_small else 0):
+        queries[q] = {name: [] for name in names}
+    for name in names:
+        for q, x in zip(*(column.tolist() for column in orders.of_type(name)), strict=True):
+            queries.setdefault(q, {name: [] for name in names})[name].append(words[x])
+    for types in queries.values():
+        typed = {*chain(*types.values())}
+        types["non_comparable"] = [w for w in words if w not in typed] if is_small else None
+        types["status"] = "complete" if is_small else "non_comparable: all words not listed here"
+    return {words[q]: types for q, types in sorted(queries.items())}
 
 
 @check_arguments
@@ -393,28 +395,55 @@ def check(
     >>> result.exit_code, result.part.samples, result.part.of_samples
     (1, 3, 4)
     """
+    from hardmax.data.sentences.distinct import Distinct
+    from hardmax.data.sentences.reading import look_at, raw_sentences, refuse_pipes
+    from hardmax.nexttoken.analysis import as_sentences
+
     check_range(2, LONGEST, max_length=max_length)
     check_range(0, MOST_WORKERS, workers=workers)
-    files = _files(data, more)
+    checked(punctuation)
+    files: tuple[str, ...] = ()
+    if isinstance(data, str | os.PathLike):
+        files = tuple(os.fspath("/dev/stdin" if file == "-" else file) for file in (data, *more))
+        if not all(files):
+            raise ValueError(
+                "data must be the name of a file, got an empty one; is a shell variable not set?"
+            )
     if save_realizable is not None:
-        from hardmax.data.sentences.reading import refuse_pipes
-
         writable("save_realizable", save_realizable, *files)
         refuse_pipes(files)
+    name, is_whole = "sentences", True
+    raw: Callable[[], Iterable[list[str]]]
     with session().progress("checking", STEPS, progress) as bar, session().noted() as interrupted:
-        result = _check(
-            data,
-            files,
-            uniform,
-            max_length,
-            repair,
-            punctuation,
-            backend,
-            address,
-            workers,
-            bar.share,
-            interrupted,
+        if files:
+            name = files[0] if len(files) == 1 else f"{files[0]} and {others(len(files) - 1)}"
+            look_at(files)
+            advance = _counter(bar.share, sum(map(_size, files)), 0.0, READING)
+            where = {"backend": backend, "address": address, "workers": workers}
+            text = _read(files, max_length, punctuation, where, advance, interrupted)
+            is_whole = not interrupted()
+            raw = lambda: chain.from_iterable(raw_sentences(f, max_length, punctuation) for f in files)  # noqa: E731
+        else:
+            sentences = as_sentences(data)
+            if punctuation != KEEP:
+                lists = [apart(sentences.words(i), punctuation) for i in range(sentences.n)]
+                sentences = as_sentences(lists)
+            text = Distinct.of(sentences)
+            raw = lambda: map(sentences.words, range(sentences.n))  # noqa: E731
+        advance = _counter(bar.share, len(text.counts), READING, 1.0)
+        make = partial(
+            NextTokenReport,
+            name,
+            part=None,
+            uniform=uniform,
+            raw=raw,
+            files=files,
+            is_whole=is_whole,
+            punctuation=punctuation,
         )
+        later = interrupted if is_whole else lambda: False
+        here = workers if backend == "local" else None
+        result = _survey(text, make, later, repair=repair, workers=here, tell=advance)
     for note in result.sentences.notes:
         session().say(f"{result.name}: {note}")
     if save_realizable is None or not result.is_whole:
@@ -425,172 +454,81 @@ def check(
     return result.save(save_realizable)
 
 
-def _files(data: Any, more: Sequence[str | os.PathLike[str]]) -> tuple[str, ...]:
-    """Return the names of files, none if the data are sentences; - is standard input."""
-    if not isinstance(data, str | os.PathLike):
-        return ()
-    names = [os.fspath(each) for each in (data, *more)]
-    if not all(names):
-        raise ValueError("data must be the name of a file, got an empty one; is a shell variable not set?")
-    return tuple("/dev/stdin" if name == "-" else name for name in names)
-
-
-def _check(
-    data: Any,
-    files: tuple[str, ...],
-    uniform: bool,
-    max_length: int,
-    repair: bool,
-    punctuation: str,
-    backend: str,
-    address: str | None,
-    workers: int | None,
-    tell: Callable[[float], object],
-    interrupted: Callable[[], bool],
+def _survey(
+    text: Distinct, make: Callable[..., NextTokenReport], interrupted: Callable[[], bool], **options: Any
 ) -> NextTokenReport:
-    """Read and survey the sentences.
-
-    An interrupt while files are read ends the reading; a later one raises a KeyboardInterrupt with the
-    verdict so far.
-    """
-    from hardmax._lib import expect
-    from hardmax.data.sentences.distinct import Distinct
-    from hardmax.data.sentences.reading import look_at, raw_sentences
-    from hardmax.data.sentences.streaming import read_distinct
-    from hardmax.nexttoken.analysis import as_sentences, survey
+    """Survey the sentences that were read; an interrupt raises with the verdict so far."""
+    from hardmax.nexttoken.analysis import survey
     from hardmax.nexttoken.realizable import realizable_part
 
-    checked(punctuation)
-    raw: Callable[[], Iterable[list[str]]]
-    is_whole = True
-    workers = None if workers is None else expect.whole("workers", workers)
-    if files:
-        name = files[0] if len(files) == 1 else f"{files[0]} and {others(len(files) - 1)}"
-        look_at(files)
-        done = _Share(tell, sum(map(_size, files)), READING)
-        if backend == "local" and address is None:
-            text = read_distinct(
-                files, max_length, punctuation=punctuation, workers=workers, tell=done.add, enough=interrupted
-            )
-        else:
-            where = {"backend": backend, "address": address, "workers": workers}
-            text = _read_apart(files, max_length, punctuation, where, done.add, interrupted)
-        is_whole = not interrupted()
-        raw = lambda: chain.from_iterable(raw_sentences(f, max_length, punctuation) for f in files)  # noqa: E731
-    else:
-        name, sentences = "sentences", as_sentences(data)
-        if punctuation != KEEP:
-            lists = [apart(sentences.words(i), punctuation) for i in range(sentences.n)]
-            sentences = as_sentences(lists)
-        text = Distinct.of(sentences)
-        raw = lambda: map(sentences.words, range(sentences.n))  # noqa: E731
-    done = _Share(tell, len(text.counts), 1 - READING, READING)
-    here = workers if backend == "local" else None
-    later = interrupted if is_whole else lambda: False
-    known = ""
+    verdict = ""
     try:
-        analysis = survey(text, repair=repair, workers=here, tell=done.add, interrupted=later)
-        found = NextTokenReport(name, analysis, None, uniform, raw, files, is_whole, punctuation=punctuation)
-        known = {True: "realizable", False: "not realizable", None: ""}[found.realizable]
-        found = replace(found, part=realizable_part(analysis)) if analysis.violations else found
-        if later():
+        analysis = survey(text, interrupted=interrupted, **options)
+        report = make(analysis=analysis)
+        verdict = {True: "realizable", False: "not realizable", None: ""}[report.realizable]
+        if analysis.violations:
+            report = replace(report, part=realizable_part(analysis))
+        if interrupted():
             raise KeyboardInterrupt
-        return found
+        return report
     except KeyboardInterrupt as stop:
-        what = f"interrupted while the {text.n:,} sentences that were read were checked"
-        known = known or str(stop)
-        message = f"{what}: they are {known}" if known else what
+        message = f"interrupted while the {text.n:,} sentences that were read were checked"
+        verdict = verdict or str(stop)
+        message = f"{message}: they are {verdict}" if verdict else message
         raise KeyboardInterrupt(f"{message}; start the command again to check all of them") from None
 
 
-def _read_apart(
+def _read(
     files: Sequence[str],
     max_length: int,
     punctuation: str,
     where: dict[str, Any],
-    tell: Callable[[int], object],
+    advance: Callable[[int], object],
     enough: Callable[[], bool],
 ) -> Distinct:
-    """Return the distinct sentences of files whose parts workers read; what they cannot read is read here."""
-    from hardmax.data.sentences.streaming import (
-        BLOCK,
-        HERE,
-        PART,
-        TASK,
-        WHOLE,
-        count_part,
-        finished,
-        gather_distinct,
-        parts_of,
-        read_distinct,
-        texts_of,
-        unpacked,
-    )
+    """Return the distinct sentences of files; a cluster reads parts, and what it cannot read is read here."""
+    from hardmax.data.sentences import streaming
     from hardmax.trials.sweep import spread
 
+    if where["backend"] == "local" and where["address"] is None:
+        return streaming.read_distinct(
+            files, max_length, punctuation=punctuation, workers=where["workers"], tell=advance, enough=enough
+        )
+
     def texts() -> Iterable[FileBlock | Distinct]:
-        for part, row in spread(TASK, parts_of(files, max_length, PART, punctuation), **where):
-            if part["stop"] == HERE:
-                yield from texts_of(Path(part["name"]), max_length, BLOCK, punctuation)
+        parts = streaming.parts_of(files, max_length, streaming.PART, punctuation)
+        for part, row in spread(streaming.TASK, parts, **where):
+            if part["stop"] == streaming.HERE:
+                name = Path(part["name"])
+                yield from streaming.texts_of(name, max_length, streaming.BLOCK, punctuation)
                 continue
+            is_whole = part["stop"] == streaming.WHOLE
             try:
-                row = row or count_part({**part, "file": part["name"]})
+                row = row or streaming.count_part({**part, "file": part["name"]})
             except ValueError:
-                if part["stop"] != WHOLE:  # what is wrong is known, but not in which line of the file
-                    read_distinct([part["name"]], max_length)
+                if not is_whole:  # the worker's message lacks the line of the file
+                    streaming.read_distinct([part["name"]], max_length)
                 raise
-            yield unpacked(row["part"])
-            tell(_size(part["file"]) if part["stop"] == WHOLE else part["stop"] - part["start"])
+            yield streaming.unpacked(row["part"])
+            advance(_size(part["file"]) if is_whole else part["stop"] - part["start"])
 
-    return finished(gather_distinct(texts(), max_length, workers=1, enough=enough), files)
+    return streaming.finished(streaming.gather_distinct(texts(), max_length, workers=1, enough=enough), files)
 
 
-class _Share:
-    """Tells which share of all work is done, of which this part begins after ``start``."""
+def _counter(report: Callable[[float], object], total: int, low: float, high: float) -> Callable[[int], None]:
+    """Return a function that counts up to ``total`` and reports a share of the progress, low to high."""
+    done = 0
 
-    def __init__(self, tell: Callable[[float], object], total: int, share: float, start: float = 0.0) -> None:
-        self._tell, self._total, self._share, self._start, self._done = tell, total, share, start, 0
+    def add(more: int) -> None:
+        nonlocal done
+        done += more
+        report(low + (high - low) * min(1.0, done / max(total, 1)))
 
-    def add(self, more: int) -> None:
-        self._done += more
-        self._tell(self._start + self._share * min(1.0, self._done / max(self._total, 1)))
+    return add
 
 
 def _size(file: str) -> int:
     try:
         return os.stat(file).st_size
-    except OSError:  # whoever opens it says so
+    except OSError:  # the function that opens the file reports it
         return 0
-
-
-def _collocation(analysis: Analysis) -> dict[str, str | None]:
-    words = analysis.text.vocabulary
-    return {words[x]: words[y] if y >= 0 else None for x, y in enumerate(analysis.n.tolist())}
-
-
-def _orders(analysis: Analysis) -> dict[str, dict[str, Any]]:
-    """Return the types of tokens under each query, in words."""
-    orders, words = analysis.orders, analysis.text.vocabulary
-    found: dict[int, dict[str, Any]] = {q: _untyped() for q in range(orders.V) if orders.V <= SMALL}
-    for name in ("optimal", "non_optimal", "confused"):
-        for q, x in zip(*(column.tolist() for column in orders.of_type(name)), strict=True):
-            found.setdefault(q, _untyped())[name].append(words[x])
-    for typed in found.values():
-        seen = {*typed["optimal"], *typed["non_optimal"], *typed["confused"]}
-        typed["non_comparable"] = [w for w in words if w not in seen] if orders.V <= SMALL else None
-        typed["status"] = "complete" if orders.V <= SMALL else "non_comparable: all words not listed here"
-    return {words[q]: typed for q, typed in sorted(found.items())}
-
-
-def _components(analysis: Analysis) -> dict[str, list[list[str]]]:
-    word = analysis.text.vocabulary
-    return {word[q]: [analysis.words(each) for each in found] for q, found in analysis.components.items()}
-
-
-def _untyped() -> dict[str, Any]:
-    return {"optimal": [], "non_optimal": [], "confused": [], "non_comparable": []}
-
-
-def _measured(part: RealizablePart) -> dict[str, Any]:
-    names = ("whole", "cut", "vocabulary", "samples", "of_samples")
-    return {"sentences": part.whole + part.cut, **attributes(part, *names)}

@@ -24,7 +24,7 @@ from hardmax.app.results.session import session, writable
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from hardmax.torch.probing.heads import Against, ProbedHead, Selected
+    from hardmax.torch.probing.heads import ProbedHead, Selected
     from hardmax.torch.probing.tables import Heads
 
 
@@ -48,7 +48,7 @@ class ProbeResult(Result):
         return {
             **attributes(self.heads, "seed", "texts", "queries", "null", "rotary", "notes"),
             "model": self.model,
-            "heads": [_head(each) for each in self.heads.ranked],
+            "heads": [*map(_head, self.heads.ranked)],
             "summary": {kind: self.heads.summary(kind) for kind in ("all", "inner")},
         }
 
@@ -58,18 +58,19 @@ class ProbeResult(Result):
         numbers = ("gap", "top", "hard", "constraints", "efficiency", "cosine", "held out")
         rows = []
         for head in self.heads.ranked[: self.shown]:
-            found = getattr(head, kind)
-            cells = ["", "", "", ""] if found is None else _cells(found)
+            problem = getattr(head, kind)
+            cells = ["", "", "", ""] if problem is None else _cells(problem)
             hard = f"{100 * head.hard_share:.0f}%" if head.measured else ""
-            place, gap, mass = f"{head.layer}.{head.head}", _number(head.gap, 1), _number(head.mass, 2)
-            rows.append((place, gap, mass, hard, *cells, head.why or _kind(head)))
+            numbers_of_head = (_number(head.gap, 1), _number(head.mass, 2), hard)
+            kinds = ", ".join(f"{name} {head.kinds[name]:.2f}" for name in head.named)
+            rows.append((f"{head.layer}.{head.head}", *numbers_of_head, *cells, head.why or kinds))
         heads = grid(("head", *numbers, "kind"), rows, numbers=numbers)
         return [heads, "", *self._legend(kind), "", *self.findings(kind)]
 
     def _legend(self, kind: str) -> list[str]:
         heads = self.heads
-        left = len(heads.heads) - min(self.shown, len(heads.heads))
-        more = f"; {left} more heads are in the JSON" if left else ""
+        count = len(heads.heads) - min(self.shown, len(heads.heads))
+        more = f"; {count} more heads are in the JSON" if count else ""
         texts = "1 text" if heads.texts == 1 else f"{heads.texts} texts"
         also = " without first token and self" if kind == "inner" else ""
         return [
@@ -83,18 +84,21 @@ class ProbeResult(Result):
 
     def findings(self, kind: str = "all") -> list[str]:
         """Return the findings, a sentence each; all closeness is relative to random heads."""
-        heads, found = self.heads, self.heads.summary(kind)
+        heads = self.heads
         hard = sum(head.hard_share >= 0.5 for head in heads.heads if head.measured)
         lines = [f"{hard} of {len(heads.heads)} heads are hard for half of their queries or more"]
-        for name, one in found.items():
-            if one["heads"]:
+        for name, row in heads.summary(kind).items():
+            if row["heads"]:
+                value = row["spearman"]
+                rank = f"; Spearman of rank among them and hardness {value:.2f}" if value == value else ""
+                label = "held-out agreement" if name == "agreement" else name
                 lines.append(
-                    f"{_WORDS[name]}: {one['above']} of {one['heads']} heads above their random heads, "
-                    f"{one['below']} below (false discovery rate {LEVEL}); median {one['median']:.2f}, of "
-                    f"random heads {one['null_median']:.2f}{_correlation(one['spearman'])}"
+                    f"{label}: {row['above']} of {row['heads']} heads above "
+                    f"their random heads, {row['below']} below (false discovery rate {LEVEL}); median "
+                    f"{row['median']:.2f}, of random heads {row['null_median']:.2f}{rank}"
                 )
         pairs = [(head, getattr(head, kind)) for head in heads.heads]
-        impossible = [head for head, found in pairs if found is not None and found.feasible is False]
+        impossible = [head for head, problem in pairs if problem is not None and problem.feasible is False]
         if impossible:
             lines.append(
                 f"no head, of any rank, can select what {len(impossible)} heads select by position terms: "
@@ -107,26 +111,20 @@ class ProbeResult(Result):
         import numpy as np
 
         heads = {(head.layer, head.head): head for head in self.heads.heads}
-        data: dict[str, Any] = {**self.json(), "words": self._words()}
-        for each in data["heads"]:
-            head = heads[each["layer"], each["head"]]
-            each["top"] = head.top.tolist()
-            each["gaps"] = plain(np.round(head.gaps, 2).tolist())
+        words = []  # tokens without words, such as patches of images, have their numbers instead
+        for s, tokens in enumerate(self.heads.words):
+            length = int(np.isfinite(self.heads.heads[0].gaps[s]).sum()) + 1
+            words.append(list(tokens) or [str(t) for t in range(length)])
+        data: dict[str, Any] = {**self.json(), "words": words}
+        for row in data["heads"]:
+            head = heads[row["layer"], row["head"]]
+            row["top"] = head.top.tolist()
+            row["gaps"] = plain(np.round(head.gaps, 2).tolist())
         # "<" may not appear inside a script; the browser reads \u003c as the same character
         inside = json.dumps(data, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
         lines = "".join(f"<p>{escape(line)}</p>" for line in self.findings("inner" if self.inner else "all"))
         template = resources.files("hardmax.app.results").joinpath("probe_page.html").read_text("utf-8")
         return template.replace("<!-- SENTENCES -->", lines).replace("/* DATA */", inside)
-
-    def _words(self) -> list[list[str]]:
-        """Return the tokens; those without words, such as patches of images, by their numbers."""
-        import numpy as np
-
-        found = []
-        for s, words in enumerate(self.heads.words):
-            length = int(np.isfinite(self.heads.heads[0].gaps[s]).sum()) + 1
-            found.append(list(words) or [str(t) for t in range(length)])
-        return found
 
     @property
     def headline(self) -> str:
@@ -136,8 +134,8 @@ class ProbeResult(Result):
     def records(self) -> list[dict[str, Any]]:
         """Return a row per head."""
         return [
-            {name: value for name, value in _head(each).items() if not isinstance(value, dict | list | tuple)}
-            for each in self.heads.ranked
+            {name: value for name, value in _head(head).items() if not isinstance(value, dict | list | tuple)}
+            for head in self.heads.ranked
         ]
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -153,46 +151,37 @@ class ProbeResult(Result):
         width = 1 + max(head.head for head in self.heads.heads)
         maps = np.full((2, layers, width), np.nan)
         for head in self.heads.heads:
-            found = head.inner if self.inner else head.all
+            problem = head.inner if self.inner else head.all
             maps[0, head.layer, head.head] = head.gap
-            if found is not None:
-                maps[1, head.layer, head.head] = 1 - found.null["efficiency"].p
+            if problem is not None:
+                maps[1, head.layer, head.head] = 1 - problem.null["efficiency"].p
         figure = picture((7.0, 1.0 + 0.16 * layers))
         titles = ("median gap (nats)", None), ("efficiency: rank among random heads", 1.0)
         for k, (title, top) in enumerate(titles):
             axes = figure.add_subplot(1, 2, k + 1)
-            drawn = axes.imshow(maps[k], aspect="auto", vmin=0.0, vmax=top, interpolation="nearest")
+            image = axes.imshow(maps[k], aspect="auto", vmin=0.0, vmax=top, interpolation="nearest")
             axes.set(title=title, xlabel="head", ylabel="layer")
-            figure.colorbar(drawn, ax=axes)
+            figure.colorbar(image, ax=axes)
         return figure
 
     def _picture(self) -> Figure:
         return self.plot()
 
 
-_WORDS = {"efficiency": "efficiency", "cosine": "cosine", "agreement": "held-out agreement"}
-
-
-def _correlation(value: float) -> str:
-    return "" if value != value else f"; Spearman of rank among them and hardness {value:.2f}"
-
-
 def _number(value: float, digits: int) -> str:
     return "" if value != value else f"{value:.{digits}f}"
 
 
-def _cells(found: Selected) -> list[str]:
-    rows = f"{found.rows}{'v' if found.vacuous else ''}"
-    if found.feasible is False:
-        return [rows, "none can", "", ""]
-    sides = [found.null[name] for name in ("efficiency", "cosine", "agreement")]
-    marks = ["*" if each.q <= LEVEL else " " for each in sides]
-    numbers = [f"{_number(each.value, 2)}/{_number(each.median, 2)}" for each in sides]
-    return [rows, *(number + mark for number, mark in zip(numbers, marks, strict=True))]
-
-
-def _kind(head: ProbedHead) -> str:
-    return ", ".join(f"{kind} {head.kinds[kind]:.2f}" for kind in head.named)
+def _cells(problem: Selected) -> list[str]:
+    count = f"{problem.rows}{'v' if problem.vacuous else ''}"
+    if problem.feasible is False:
+        return [count, "none can", "", ""]
+    cells = [count]
+    for name in ("efficiency", "cosine", "agreement"):
+        against = problem.null[name]
+        mark = "*" if against.q <= LEVEL else " "
+        cells.append(f"{_number(against.value, 2)}/{_number(against.median, 2)}{mark}")
+    return cells
 
 
 def _head(head: ProbedHead) -> dict[str, Any]:
@@ -206,20 +195,17 @@ def _head(head: ProbedHead) -> dict[str, Any]:
     }
 
 
-def _selected(found: Selected) -> dict[str, Any]:
-    def compared(one: Against | None) -> dict[str, Any] | None:
-        return None if one is None else asdict(one)
-
+def _selected(problem: Selected) -> dict[str, Any]:
+    names = ("queries", "rows", "rank", "vacuous", "status", "margin_interval", "separable")
+    row = ("text", "query", "token", "weight")
     return {
-        **attributes(found, "queries", "rows", "rank", "vacuous", "status", "margin_interval", "separable"),
-        "farkas": [
-            dict(zip(("text", "query", "token", "weight"), each, strict=True)) for each in found.farkas
-        ],
-        **{name: compared(one) for name, one in found.null.items()},
-        "blind": found.chance,
-        "random_margin": compared(found.random),
-        "nuclear_margin_interval": found.nuclear_margin,
-        "nuclear_margin": found.nuclear_reached,
+        **attributes(problem, *names),
+        "farkas": [dict(zip(row, values, strict=True)) for values in problem.farkas],
+        **{name: against and asdict(against) for name, against in problem.null.items()},
+        "blind": problem.chance,
+        "random_margin": problem.random and asdict(problem.random),
+        "nuclear_margin_interval": problem.nuclear_margin,
+        "nuclear_margin": problem.nuclear_reached,
     }
 
 
@@ -274,13 +260,10 @@ def probe(
     """
     from hardmax._lib import expect
 
-    for name, number, least in (
-        ("queries", queries, 1),
-        ("null", null, 1),
-        ("length", length, 2),
-        ("show", show, 0),
-    ):
-        expect.whole(name, number, least)
+    expect.whole("queries", queries, 1)
+    expect.whole("null", null, 1)
+    expect.whole("length", length, 2)
+    expect.whole("show", show, 0)
     is_file = isinstance(model, str | os.PathLike)
     if is_file and not os.fspath(model):
         raise ValueError("model must be the name of a folder or file, got an empty one")

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import itertools
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from hardmax._lib.arguments import check_arguments
+from hardmax._lib.json import attributes
 from hardmax._lib.result import Result
-from hardmax._lib.terminal import DONE, INTERRUPTED, NOT_AS_EXPECTED, Page, columns, grid
+from hardmax._lib.terminal import Page, columns, ending, grid
 from hardmax.app.results.session import session
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ LONGEST = 80  # characters of a value on the terminal if the claim holds; the pa
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ReproduceResult(Result):
-    """The figures that were made, the page that shows them, and the command that makes what is left, if any.
+    """The finished figures, the page that shows them, and the command that makes the remaining ones, if any.
 
     >>> import tempfile
     >>> import hardmax as hm
@@ -49,7 +50,7 @@ class ReproduceResult(Result):
 
     @classmethod
     def of(cls, job: FigureJob) -> ReproduceResult:
-        """Return what a job has made so far, with its page written."""
+        """Return the result of a job so far, and write its page."""
         again = job.command(job.remaining) if job.remaining else None
         return cls(tuple(job.done), job.report(), again, job.setting.data)
 
@@ -77,7 +78,7 @@ class ReproduceResult(Result):
 
     @property
     def headline(self) -> str:
-        """How many claims of how many figures hold."""
+        """The number of claims that hold, and of figures."""
         from hardmax.papers.figures.record import tally
 
         return tally(self.figures)
@@ -85,25 +86,22 @@ class ReproduceResult(Result):
     def records(self) -> list[dict[str, Any]]:
         """Return a row per claim."""
         return [
-            {"figure": record.id, **{name: asdict(claim)[name] for name in CLAIM}}
+            {"figure": record.id, **attributes(claim, *CLAIM)}
             for record in self.figures
             for claim in record.claims
         ]
 
     @property
     def exit_code(self) -> int:
-        """0 if all claims hold, 1 if not, 130 if figures are left."""
-        if self.resume_command is not None:
-            return INTERRUPTED
-        return DONE if self.holds else NOT_AS_EXPECTED
+        """0 if all claims hold, 1 if not, 130 if figures remain."""
+        return ending(interrupted=self.resume_command is not None, wrong=not self.holds)
 
     def fields(self) -> dict[str, Any]:
         """Return the fields of the JSON object."""
         return {
             "figures": [
                 {
-                    "id": record.id,
-                    "title": record.title,
+                    **attributes(record, "id", "title"),
                     "status": "made" if record.error is None else record.error,
                     "seed": record.seed,
                     "files": [str(self.report.parent / name) for name in record.files],
@@ -114,8 +112,8 @@ class ReproduceResult(Result):
             ],
             "report": str(self.report),
             "counts": {
-                name: self.counts(stand_in=there)._asdict()
-                for name, there in (("own_data", False), ("stand_ins", True))
+                "own_data": self.counts(stand_in=False)._asdict(),
+                "stand_ins": self.counts(stand_in=True)._asdict(),
             },
         }
 
@@ -123,9 +121,9 @@ class ReproduceResult(Result):
         """Return what `hardmax reproduce` prints."""
         records = self.figures
         rows = {record.id: [_row(claim) for claim in record.claims] for record in records}
-        # one set of widths for all figures, so that columns stand under each other down the page
+        # one set of widths for all figures, so that columns are aligned down the page
         room = columns()
-        cells = zip(HEAD, *itertools.chain(*rows.values()), strict=True)
+        cells = zip(HEAD, *chain(*rows.values()), strict=True)
         _, claim, *values = (max(map(len, column)) for column in cells)
         values = [min(width, room // 4) for width in values]
         widths = [2, min(claim, max(room - 2 - sum(values) - 2 * len(values) - 2, 20)), *values]
@@ -206,17 +204,17 @@ def _line(record: Record) -> str:
 
 
 def _more(records: Sequence[Record], data: Path | None) -> list[str]:
-    """Explain how to get what these figures leave out: the papers' sizes, and real data."""
+    """Explain how to get figures of the papers' sizes, and of real data."""
     lines = []
     if any(record.scale == "quick" for record in records):
         lines.append("quick sizes; the papers' own take hours: hardmax reproduce --scale paper")
-    if data is not None:  # whoever gave a folder is not told to give one, but what it lacks
+    if data is not None:
         return [*lines, *_stand_ins(records, data)]
-    made_up = [record.id for record in records if any(NO_DATA in note for note in record.notes)]
-    if made_up:
+    ids = [record.id for record in records if any(NO_DATA in note for note in record.notes)]
+    if ids:
         lines += [
             "synthetic data instead of reviews and images; with those (docs/how-to/reproduce-figures.md):",
-            f"hardmax reproduce {' '.join(made_up)} --data DIR",
+            f"hardmax reproduce {' '.join(ids)} --data DIR",
         ]
     return lines
 
@@ -224,28 +222,24 @@ def _more(records: Sequence[Record], data: Path | None) -> list[str]:
 def _stand_ins(records: Sequence[Record], data: Path) -> list[str]:
     """Explain why data are synthetic although a folder was given: missing files, or something else."""
     lacks = f"the folder {data} holds none of these files, so synthetic data were used instead in"
-    found: dict[str, tuple[list[str], list[str]]] = {}
+    entries: dict[str, list[tuple[str, str]]] = {}  # head -> figures with their reasons
     for record in records:
         for note in record.notes:
-            reason, *stands_in = STAND_IN.split(note, 1)
+            reason, *stands_in = STAND_IN.split(note, maxsplit=1)
             if stands_in:
                 head = lacks if NO_DATA in reason else "synthetic data were used instead in"
-                ids, reasons = found.setdefault(head, ([], []))
-                ids.append(record.id)
-                reasons.append(f"  {reason.removesuffix(ELSEWHERE)}")
-    return [
-        line
-        for head, (ids, reasons) in found.items()
-        for line in (f"{head} {' '.join(dict.fromkeys(ids))}:", *dict.fromkeys(reasons))
-    ]
+                entries.setdefault(head, []).append((record.id, reason.removesuffix(ELSEWHERE)))
+    lines = []
+    for head, pairs in entries.items():
+        ids, reasons = (dict.fromkeys(column) for column in zip(*pairs, strict=True))
+        lines += [f"{head} {' '.join(ids)}:", *(f"  {reason}" for reason in reasons)]
+    return lines
 
 
 def _row(claim: ClaimRecord) -> list[str]:
     paper = "" if claim.paper is None else f" (paper: {claim.paper})"
+    values = [claim.expected, claim.found]
     if not claim.holds:  # in full, and with its name
-        return ["NO", f"{claim.text}{paper}: {claim.id}", claim.expected, claim.found]
-    return ["ok", claim.text + paper, _short(claim.expected), _short(claim.found)]
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= LONGEST else text[: LONGEST - 3] + "..."
+        return ["NO", f"{claim.text}{paper}: {claim.id}", *values]
+    short = [text if len(text) <= LONGEST else text[: LONGEST - 3] + "..." for text in values]
+    return ["ok", claim.text + paper, *short]

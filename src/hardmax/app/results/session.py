@@ -1,4 +1,4 @@
-"""Session: whom a function of `hardmax.app.results` reports to: nobody in Python, a terminal in a command.
+"""The session that a function of `hardmax.app.results` reports to: silent in Python, a terminal in a command.
 
 A function writes its result, messages and progress to the current session. The session of the command line
 (`hardmax.app.cli.output`) prints them, keeps partial results after an interrupt, and checks output files.
@@ -7,8 +7,8 @@ A function writes its result, messages and progress to the current session. The 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from contextvars import ContextVar
 from os import PathLike
 from pathlib import Path
@@ -84,20 +84,17 @@ class Session:
         """Return why a file must not be written, if the session has a reason."""
         return None
 
-    @contextmanager
-    def noted(self) -> Iterator[Callable[[], bool]]:
-        """Yield a function that tells whether there was an interrupt that the session has noted."""
-        yield lambda: False
+    def noted(self) -> AbstractContextManager[Callable[[], bool]]:
+        """Yield a function that returns whether the session has noted an interrupt."""
+        return nullcontext(lambda: False)
 
-    @contextmanager
-    def none_lost(self) -> Iterator[None]:
+    def none_lost(self) -> AbstractContextManager[None]:
         """Raise interrupts that compiled code has turned into another error."""
-        yield
+        return nullcontext()
 
-    @contextmanager
-    def stdout_free(self) -> Iterator[None]:
+    def stdout_free(self) -> AbstractContextManager[None]:
         """Keep standard output for the result while code of the user runs."""
-        yield
+        return nullcontext()
 
 
 current: ContextVar[Session] = ContextVar("session", default=Session())  # noqa: B039 - it has no state
@@ -126,7 +123,7 @@ def writable(name: str, path: str | PathLike[str] | None, *needed: Any, picture:
 
 def spared(name: str, path: str | PathLike[str], *needed: Any) -> None:
     """Refuse to write to a file that the function itself needs."""
-    if any(_same(path, each) for each in needed if isinstance(each, str | PathLike)):
+    if any(_same(path, file) for file in needed if isinstance(file, str | PathLike)):
         raise ValueError(f"`{name}` {path}: this file is needed; choose another name")
 
 

@@ -18,14 +18,14 @@ from hardmax._lib.json import attributes
 from hardmax._lib.notebook import save_picture
 from hardmax._lib.reading import read_json
 from hardmax._lib.result import Result
-from hardmax._lib.terminal import DONE, INCOMPLETE, INTERRUPTED, Page, columns, grid
+from hardmax._lib.terminal import Page, columns, ending, grid
 from hardmax.app.results.certify import norm_of_file
 from hardmax.app.results.session import session, writable
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from hardmax.directions.critical import CriticalDirection, CriticalDirections
+    from hardmax.directions.critical import CriticalDirections
     from hardmax.directions.enumerate import FeasibleSelection, SelectionList
     from hardmax.dynamics.run import Run
     from hardmax.limits.decomposition import Decomposition
@@ -59,19 +59,18 @@ class FlowEnd:
 
     @property
     def selection(self) -> tuple[int, ...] | None:
-        """The token of each input, None if there is not one of each."""
-        chosen = self.path.selection if self.moved else None
-        return chosen.tokens if chosen is not None and chosen.is_unique else None
+        """The token of each input; None if an input does not select exactly one."""
+        limit = self.path.selection if self.moved else None
+        return limit.tokens if limit is not None and limit.is_unique else None
 
     @property
     def status(self) -> str:
-        """Complete, or why something is not known."""
-        reasons = [
-            (not self.moved, "p is zero and selects nothing"),
-            (self.selection is None, "an input selects several tokens"),
-            (self.nearest is None, "no listed direction to compare with"),
-        ]
-        return next((reason for holds, reason in reasons if holds), "complete")
+        """Complete, or the reason why something is unknown."""
+        if not self.moved:
+            return "p is zero and selects nothing"
+        if self.selection is None:
+            return "an input selects several tokens"
+        return "complete" if self.nearest is not None else "no listed direction to compare with"
 
     def fields(self) -> dict[str, Any]:
         """Return the field `flow` of the JSON."""
@@ -92,19 +91,18 @@ class FlowEnd:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class SolveResult(Result):
-    """The directions of a problem, as `solve` found them.
+    """The directions of a problem that `solve` found.
 
     ``selections`` are the feasible ones that attract or may attract, or with ``all`` every one; ``best`` has
     each selection of best-scoring tokens with its solution or the proof that there is none; if all have none,
-    ``decomposition`` tells what of p stays finite. ``found`` counts
-    all feasible selections that the search met, ``qps`` the problems it solved, and ``cut`` says what ended
-    it early, if anything did.
+    ``decomposition`` is the split of p into a finite and a diverging part. ``found`` counts all feasible
+    selections in the searched part, ``qps`` the problems solved, and ``cut`` is the reason of an early end.
 
     >>> import hardmax as hm
-    >>> found = hm.solve(hm.data.example("B-FIG-8"))
-    >>> found.status, [each.selection for each in found.selections], found.exit_code
+    >>> result = hm.solve(hm.data.example("B-FIG-8"))
+    >>> result.status, [found.selection for found in result.selections], result.exit_code
     ('complete', [(0, 1), (0, 0)], 0)
-    >>> print(found)
+    >>> print(result)
     problem: n = 2 inputs, T = 2 tokens each, d = 2
     feasible selections: 4, of which attract: 2 (4 problems solved)
     #  selection  direction        margin    attracts   proof      support (i, t)
@@ -115,34 +113,35 @@ class SolveResult(Result):
 
     problem: Problem
     name: str
-    selections: tuple[FeasibleSelection, ...]
-    best: tuple[Best, ...]
-    all_best: bool
-    found: int
-    qps: int
-    cut: str | None
-    undecided: tuple[tuple[int, ...], ...]
-    interrupted: bool
-    critical: CriticalDirections | None
-    flow: FlowEnd | None
+    selections: tuple[FeasibleSelection, ...] = ()
+    best: tuple[Best, ...] = ()
+    all_best: bool = False
+    found: int = 0
+    qps: int = 0
+    cut: str | None = "interrupted"
+    undecided: tuple[tuple[int, ...], ...] = ()
+    interrupted: bool = True
+    critical: CriticalDirections | None = None
+    flow: FlowEnd | None = None
     norm: str = "l2"
     decomposition: Decomposition | None = None
 
     @property
     def status(self) -> str:
-        """Complete if nothing was cut short, and everything that was asked was decided."""
-        decided = self.all_best and all(best.is_feasible is not None for _, best in self.best)
-        decided = decided and all(found.attracts.verdict is not None for found in self.selections)
-        decided = decided and (self.critical is None or self.critical.status == "complete")
-        decided = decided and (self.decomposition is None or self.decomposition.partition.certified)
-        return "complete" if decided and self.cut is None and not self.interrupted else "truncated"
+        """Complete if the search was not cut short and every verdict is decided."""
+        conditions = (
+            self.cut is None and not self.interrupted and self.all_best,
+            all(solution.is_feasible is not None for _, solution in self.best),
+            all(selection.attracts.verdict is not None for selection in self.selections),
+            self.critical is None or self.critical.status == "complete",
+            self.decomposition is None or self.decomposition.partition.certified,
+        )
+        return "complete" if all(conditions) else "truncated"
 
     @property
     def exit_code(self) -> int:
         """0 if complete, 3 if not, 130 after an interrupt."""
-        if self.interrupted:
-            return INTERRUPTED
-        return DONE if self.status == "complete" else INCOMPLETE
+        return ending(interrupted=self.interrupted, incomplete=self.status != "complete")
 
     def fields(self) -> dict[str, Any]:
         """Return the fields of the JSON object."""
@@ -152,8 +151,8 @@ class SolveResult(Result):
             "qps": self.qps,
             "norm_name": self.norm,
             "multiplicities": [{"token": pair, "count": count} for pair, count in repeated(self.problem)],
-            "selections": [selection_fields(found) for found in self.selections],
-            "global": [_global_fields(tokens, best) for tokens, best in self.best],
+            "selections": [*map(selection_fields, self.selections)],
+            "global": [_global_fields(*best) for best in self.best],
             "flow": None if self.flow is None else self.flow.fields(),
             **({} if self.critical is None else {"critical": _critical_fields(self.critical)}),
             **({} if self.decomposition is None else {"decomposition": _split_fields(self.decomposition)}),
@@ -161,14 +160,18 @@ class SolveResult(Result):
 
     def table(self) -> Page:
         """Return what `hardmax solve` prints."""
-        parts: list[Page] = [(_head(self), "" if self.cut is None else "bold"), *_copies(self.problem)]
+        parts: list[Page] = [(_head(self), "" if self.cut is None else "bold")]
+        copies = [f"({i}, {t}) {count} times" for (i, t), count in repeated(self.problem)]
+        if copies:
+            more = f" and {len(copies) - 8} more" if len(copies) > 8 else ""
+            parts.append(f"repeated tokens (i, t), each one token: {', '.join(copies[:8])}{more}")
         if self.selections:
             parts.append(_selections(self))
         if len(self.selections) > ROWS:
             parts.append(f"{len(self.selections) - ROWS} more selections are in the JSON")
         best = self.best[:ROWS]
         names = spelled_selections([tokens for tokens, _ in best], columns() - len("best-scoring tokens :"))
-        parts += [_global(name, each) for name, (_, each) in zip(names, best, strict=True)]
+        parts += [_global(name, solution) for name, (_, solution) in zip(names, best, strict=True)]
         if self.decomposition is not None:
             parts.append(_split(self.decomposition))
         if self.flow is not None:
@@ -177,24 +180,24 @@ class SolveResult(Result):
 
     @property
     def headline(self) -> str:
-        """How many selections are feasible, and how many of them attract."""
-        attract = sum(each.attracts.verdict is True for each in self.selections)
+        """The numbers of feasible and of attracting selections."""
+        attract = sum(selection.attracts.verdict is True for selection in self.selections)
         counts = f"feasible selections: {self.found}, of which attract: {attract}"
         return f"{counts} ({self.qps} problems solved)"
 
     @property
     def ranked(self) -> list[tuple[int, FeasibleSelection]]:
-        """The selections with their indices: those that attract first, the best before all, by margin."""
+        """The selections with their indices: first those that attract, then by best tokens and margin."""
 
         def rank(entry: tuple[int, FeasibleSelection]) -> tuple[bool, bool, float]:
-            each = entry[1]
-            return not each.attracts.verdict, not each.is_best, -each.max_margin.margin
+            selection = entry[1]
+            return not selection.attracts.verdict, not selection.is_best, -selection.max_margin.margin
 
         return sorted(enumerate(self.selections), key=rank)
 
     def records(self) -> list[dict[str, Any]]:
-        """Return a row per selection, the best first; ``index`` is the place in the JSON."""
-        return [{"index": k, **selection_fields(each)} for k, each in self.ranked]
+        """Return a row per selection, the best first; ``index`` is its index in the JSON."""
+        return [{"index": k, **selection_fields(selection)} for k, selection in self.ranked]
 
     def plot(self) -> Figure:
         """Draw directions, tokens, separators and the flow; for keys in 2 dimensions.
@@ -221,14 +224,13 @@ class SolveResult(Result):
         ...     [hm.certify(file).valid for file in files]
         [True, True]
         """
-        place = Path(folder)
-        place.mkdir(parents=True, exist_ok=True)
-        proofs = {f"selection-{k}.json": found.max_margin for k, found in enumerate(self.selections)}
+        proofs = {f"selection-{k}.json": entry.max_margin for k, entry in enumerate(self.selections)}
         refuted = [best for _, best in self.best if best.is_feasible is False]
         proofs |= {f"global-{k}.json": best for k, best in enumerate(refuted)}
+        Path(folder).mkdir(parents=True, exist_ok=True)
         for name, best in proofs.items():
-            best.save(place / name)
-        return [place / name for name in proofs]
+            best.save(Path(folder, name))
+        return [Path(folder, name) for name in proofs]
 
 
 def repeated(problem: Problem) -> list[tuple[tuple[int, int], int]]:
@@ -236,79 +238,76 @@ def repeated(problem: Problem) -> list[tuple[tuple[int, int], int]]:
     import numpy as np
 
     leaders, counts = np.unique(problem.groups, return_counts=True)
-    several = zip(leaders[counts > 1].tolist(), counts[counts > 1].tolist(), strict=True)
+    copies = zip(leaders[counts > 1].tolist(), counts[counts > 1].tolist(), strict=True)
     inputs = np.repeat(np.arange(problem.n), problem.sizes)
-    return [
-        ((int(inputs[slot]), slot - int(problem.offsets[inputs[slot]])), count) for slot, count in several
-    ]
+    return [((int(inputs[s]), s - int(problem.offsets[inputs[s]])), count) for s, count in copies]
 
 
-def selection_fields(found: FeasibleSelection) -> dict[str, Any]:
+def selection_fields(selection: FeasibleSelection) -> dict[str, Any]:
     """Return the JSON object of one selection."""
-    best = found.max_margin
-    direction, status = found.direction, "certified"
+    best = selection.max_margin
+    direction, status = selection.direction, "certified"
     if direction is None:
         status = "p is zero: no token competes"
     elif not math.isfinite(best.p_norm):
         direction, status = None, "p is too long for a float; multiply the keys by a large number"
-    elif found.attracts.verdict is None:
-        status = found.attracts.written
+    elif selection.attracts.verdict is None:
+        status = selection.attracts.written
     return {
-        "selection": found.selection,
+        "selection": selection.selection,
         "direction": direction,
         "norm": best.p_norm,
         "margin_interval": best.margin_interval,
         "kkt": best.kkt,
         "certificate": best.arithmetic,
         "support": best.support,
-        "locally_optimal": found.attracts.verdict,
-        "globally_optimal": found.is_best,
+        "locally_optimal": selection.attracts.verdict,
+        "globally_optimal": selection.is_best,
         "status": status,
     }
 
 
 def _global_fields(tokens: tuple[int, ...], best: MaxMargin) -> dict[str, Any]:
-    fields: dict[str, Any] = {"selection": tokens, "feasible": best.is_feasible}
-    if best.is_feasible is None:
-        fields["status"] = "undecided"
+    status = {"status": "undecided"} if best.is_feasible is None else {}
+    fields: dict[str, Any] = {"selection": tokens, "feasible": best.is_feasible, **status}
     if best.farkas is not None:
         weights = enumerate(best.farkas.tolist())
         fields["farkas"] = [{"row": best.constraints.label(j), "weight": w} for j, w in weights if w]
     return fields
 
 
-def _split_fields(found: Decomposition) -> dict[str, Any]:
+def _split_fields(split: Decomposition) -> dict[str, Any]:
     """Return the field `decomposition` of the JSON; a local p_fin is not computed here."""
-    finite = None if found.is_local else found.finite
-    weights = zip(found.bound, found.circulation, strict=True)
+    finite = None if split.is_local else split.finite
+    weights = zip(split.bound, split.circulation, strict=True)
     return {
-        "selection": found.selection,
-        "scope": "local" if found.is_local else "global",
-        "kind": found.kind,
-        "status": found.status,
-        "dimension": found.S.shape[1],
+        "selection": split.selection,
+        "scope": "local" if split.is_local else "global",
+        "kind": split.kind,
+        "status": split.status,
+        "dimension": split.S.shape[1],
         "bound": [{"row": row, "weight": float(weight)} for row, weight in weights],
-        "separable": found.separable,
+        "separable": split.separable,
         "p_fin": None if finite is None else finite.p,
         "radius": None if finite is None else finite.radius,
         "inf_risk": None if finite is None else finite.risk,
-        "p_mm": found.p_mm,
+        "p_mm": split.p_mm,
     }
 
 
-def _critical_fields(found: CriticalDirections) -> dict[str, Any]:
+def _critical_fields(critical: CriticalDirections) -> dict[str, Any]:
     """Return the field `critical` of the JSON."""
     return {
-        "status": found.status,
-        "degenerate": list(found.degenerate),
-        "dimension": found.dimension,
-        "sum": found.sum if found.status == "complete" else None,
+        "status": critical.status,
+        "degenerate": list(critical.degenerate),
+        "dimension": critical.dimension,
+        "sum": critical.sum if critical.status == "complete" else None,
         "directions": [
             {
-                **attributes(each, "index", "selection", "direction", "margin", "rows"),
-                "multipliers": [float(m) for m in each.multipliers],
+                **attributes(direction, "index", "selection", "direction", "margin", "rows"),
+                "multipliers": [float(m) for m in direction.multipliers],
             }
-            for each in found.directions
+            for direction in critical.directions
         ],
     }
 
@@ -317,51 +316,44 @@ ROWS = 40  # selections in the table
 LONGEST = 96  # characters of a selection or a direction in a table
 
 
-def _head(found: SolveResult) -> str:
-    problem = found.problem
+def _head(result: SolveResult) -> str:
+    problem = result.problem
     sizes = sorted(set(problem.sizes.tolist()))
     tokens = str(sizes[0]) if len(sizes) == 1 else f"{sizes[0]} to {sizes[-1]}"
     d = "x".join(map(str, problem.shape))
-    text = f"{found.name}: n = {problem.n} inputs, T = {tokens} tokens each, d = {d}\n"
-    if found.norm != "l2":
-        text += f"p is shortest in the norm {found.norm}, and margins are in this norm\n"
-    if found.cut is None:
-        return text + found.headline
+    text = f"{result.name}: n = {problem.n} inputs, T = {tokens} tokens each, d = {d}\n"
+    if result.norm != "l2":
+        text += f"p is shortest in the norm {result.norm}, and margins are in this norm\n"
+    if result.cut is None:
+        return text + result.headline
     reasons = {
         "limit": "the limit was reached; raise the limit",
         "seconds": "the time was over; give it more seconds",
-        "undecided": f"{len(found.undecided)} selections are too large to decide exactly",
+        "undecided": f"{len(result.undecided)} selections are too large to decide exactly",
         "interrupted": "interrupted",
     }
-    return f"{text}incomplete, {reasons[found.cut]}. So far: {found.headline}"
+    return f"{text}incomplete, {reasons[result.cut]}. So far: {result.headline}"
 
 
-def _copies(problem: Problem) -> list[str]:
-    """Return a line about tokens that occur several times, if there are any."""
-    several = [f"({i}, {t}) {count} times" for (i, t), count in repeated(problem)]
-    more = f" and {len(several) - 8} more" if len(several) > 8 else ""
-    line = f"repeated tokens (i, t), each one token: {', '.join(several[:8])}{more}"
-    return [line] if several else []
-
-
-def _selections(found: SolveResult) -> Page:
+def _selections(result: SolveResult) -> Page:
     """Return the table of selections, the best first; # is the index in the JSON."""
-    listed = found.ranked[:ROWS]
-    names = spelled_selections([each.selection for _, each in listed], LONGEST)
+    entries = result.ranked[:ROWS]
+    names = spelled_selections([selection.selection for _, selection in entries], LONGEST)
     rows, styles = [], []
-    for name, (k, each) in zip(names, listed, strict=True):
-        best = each.max_margin
-        attracts = {"strong": "yes"}.get(each.attracts.written, each.attracts.written)
-        proof = "exact" if best.arithmetic == "exact" else _residual(best.kkt)
-        role = attracts + (", best" if each.is_best else "")
+    for name, (k, selection) in zip(names, entries, strict=True):
+        best = selection.max_margin
+        attracts = {"strong": "yes"}.get(selection.attracts.written, selection.attracts.written)
+        proof = "kkt < 1e-15" if best.kkt < 1e-15 else f"kkt {best.kkt:.0e}"
+        proof = "exact" if best.arithmetic == "exact" else proof
+        role = attracts + (", best" if selection.is_best else "")
         support = " ".join(f"({i}, {t})" for i, t in best.support)
-        rows.append([str(k), name, _vector(each.direction), f"{best.margin:.6g}", role, proof, support])
+        rows.append([str(k), name, _vector(selection.direction), f"{best.margin:.6g}", role, proof, support])
         styles.append("green" if attracts == "yes" else "")
     head = ["#", "selection", "direction", "margin", "attracts", "proof", "support (i, t)"]
     if not _fits(head, rows):
         head[-1] = "support"
-        for row, (_, each) in zip(rows, listed, strict=True):
-            row[-1] = f"{len(each.max_margin.support)} constraints"
+        for row, (_, selection) in zip(rows, entries, strict=True):
+            row[-1] = f"{len(selection.max_margin.support)} constraints"
     if _fits(head, rows):
         return grid(head, rows, styles)
     narrow = [[k, *middle, f"{name}\n{direction}"] for k, name, direction, *middle, _ in rows]
@@ -374,12 +366,8 @@ def _fits(names: Sequence[str], rows: Sequence[Sequence[str]]) -> bool:
     return sum(widths) - 2 <= columns()
 
 
-def _residual(kkt: float) -> str:
-    return "kkt < 1e-15" if kkt < 1e-15 else f"kkt {kkt:.0e}"
-
-
 def spelled_selections(selections: Sequence[tuple[int, ...]], most: int) -> list[str]:
-    """Write each selection in full, or the inputs that tell them apart if one exceeds ``most`` letters.
+    """Write each selection in full, or the inputs that distinguish them if one exceeds ``most`` letters.
 
     >>> from hardmax.app.results.solve import spelled_selections
     >>> spelled_selections([(0, 1, 2), (0, 2, 2)], 10)
@@ -387,29 +375,22 @@ def spelled_selections(selections: Sequence[tuple[int, ...]], most: int) -> list
     >>> spelled_selections([(0,) * 50 + (1,), (0,) * 50 + (2,)], 40)
     ['50:1, else 0 0 0 0 0 0 0 0 0 0 0 0 ...', '50:2, else 0 0 0 0 0 0 0 0 0 0 0 0 ...']
     """
-    whole = [" ".join(map(str, each)) for each in selections]
-    if all(len(each) <= most for each in whole):
-        return whole
-    telling = _telling_inputs(selections)
-    marks = [" ".join(f"{i}:{each[i]}" for i in telling) for each in selections]
+    texts = [" ".join(map(str, tokens)) for tokens in selections]
+    if all(len(text) <= most for text in texts):
+        return texts
+    inputs: list[int] = []  # a few inputs whose tokens differ between any two different selections
+    while len({tuple(tokens[i] for i in inputs) for tokens in selections}) < len(set(selections)):
+        counts = [
+            len({(*(tokens[j] for j in inputs), tokens[i]) for tokens in selections})
+            for i in range(len(selections[0]))
+        ]
+        inputs.append(counts.index(max(counts)))
+    marks = [" ".join(f"{i}:{tokens[i]}" for i in sorted(inputs)) for tokens in selections]
     if max(map(len, marks)) > most - len(", else 0 0 ..."):
         return marks
     marks = [f"{mark}, else " if mark else "" for mark in marks]
-    rest = [[str(t) for i, t in enumerate(each) if i not in telling] for each in selections]
-    return [mark + _cut(tokens, most - len(mark)) for mark, tokens in zip(marks, rest, strict=True)]
-
-
-def _telling_inputs(selections: Sequence[tuple[int, ...]]) -> list[int]:
-    """Return a few inputs whose tokens differ between any two different selections."""
-    found: list[int] = []
-    wanted = len(set(selections))
-    while len({tuple(each[i] for i in found) for each in selections}) < wanted:
-        counts = [
-            len({(*(each[j] for j in found), each[i]) for each in selections})
-            for i in range(len(selections[0]))
-        ]
-        found.append(counts.index(max(counts)))
-    return sorted(found)
+    others = [[str(t) for i, t in enumerate(tokens) if i not in inputs] for tokens in selections]
+    return [mark + _cut(words, most - len(mark)) for mark, words in zip(marks, others, strict=True)]
 
 
 def _cut(words: Sequence[str], most: int) -> str:
@@ -417,8 +398,7 @@ def _cut(words: Sequence[str], most: int) -> str:
     text = " ".join(words)
     if len(text) <= most:
         return text
-    kept = text[: max(most - 4, 0) + 1].rpartition(" ")[0]
-    return f"{kept} ..." if kept else "..."
+    return f"{text[: max(most - 4, 0) + 1].rpartition(' ')[0]} ...".lstrip()
 
 
 def _global(tokens: str, best: MaxMargin) -> str:
@@ -431,30 +411,28 @@ def _global(tokens: str, best: MaxMargin) -> str:
     return f"best-scoring tokens {tokens}: infeasible, constraints cancel: {rows}"
 
 
-def _split(found: Decomposition) -> str:
+def _split(split: Decomposition) -> str:
     """Describe what training does where the best-scoring tokens cannot all be selected."""
-    where = "that keeps to them" if found.is_local else "from any start"
-    text = f"their constraints: {len(found.bound)} bound, {len(found.separable)} separable ({found.status}). "
-    text += f"Training {where}\n  holds a part of p of dimension {found.S.shape[1]} finite"
-    if not found.is_local and found.finite is not None:
-        text += f": p_fin = {_vector(found.finite.p, 60)}, infimum of the risk {found.finite.risk:.6g}"
-    if found.direction is None:
+    where = "that keeps to them" if split.is_local else "from any start"
+    text = f"their constraints: {len(split.bound)} bound, {len(split.separable)} separable ({split.status}). "
+    text += f"Training {where}\n  holds a part of p of dimension {split.S.shape[1]} finite"
+    if not split.is_local and split.finite is not None:
+        text += f": p_fin = {_vector(split.finite.p, 60)}, infimum of the risk {split.finite.risk:.6g}"
+    if split.direction is None:
         return f"{text}\n  drives nothing to infinity"
-    return f"{text}\n  drives the rest to infinity along {_vector(found.direction, 60)}"
+    return f"{text}\n  drives the rest to infinity along {_vector(split.direction, 60)}"
 
 
 def _flow(flow: FlowEnd) -> str:
-    text = f"{flow.path.method} from {flow.start}: "
-    text += f"at log t = {float(flow.path.times[-1]):.6g} |p| = {flow.path.p_norm:.6g}"
+    path = flow.path
+    text = f"{path.method} from {flow.start}: at log t = {float(path.times[-1]):.6g} |p| = {path.p_norm:.6g}"
     if flow.selection is not None:
         text += f", it selects {_cut([str(t) for t in flow.selection], 60)}"
-    if flow.path.event:
-        text += f", event: {flow.path.event}"
+    if path.event:
+        text += f", event: {path.event}"
     if flow.nearest is not None:
         text += f"; nearest is #{flow.nearest}, 1 - cos = {flow.misalignment:.3g}"
-    if flow.status != "complete":
-        text += f"; {flow.status}"
-    return text
+    return text if flow.status == "complete" else f"{text}; {flow.status}"
 
 
 def _vector(direction: Any, most: int = LONGEST) -> str:
@@ -464,43 +442,35 @@ def _vector(direction: Any, most: int = LONGEST) -> str:
     return _cut([f"{x:+.4f}" for x in direction], most)
 
 
-def _critical(found: CriticalDirections) -> list[Any]:
+def _critical(result: CriticalDirections) -> list[Any]:
     """Return a table of the directions, and what the index theorem implies for finite stationary points."""
-    listed = found.directions[:ROWS]
-    parts: list[Any] = [f"critical directions at infinity: {len(found.directions)}"]
+    parts: list[Any] = [f"critical directions at infinity: {len(result.directions)}"]
     names: Sequence[str] = ("index", "selection", "direction", "margin", "signed constraints (i, t)")
-    if listed:
-        styles = ["green" if each.index == 0 else "" for each in listed]
-        rows = [_critical_row(each) for each in listed]
-        if not _fits(names, rows):
-            names = ("index", "margin", "selection, direction, signed constraints (i, t)")
-            rows = [
-                [k, margin, f"{tokens}\n{direction}\n{signed}"]
-                for k, tokens, direction, margin, signed in rows
-            ]
+    rows, styles = [], []
+    for critical in result.directions[:ROWS]:
+        signs = ["+" if m > 0 else "-" for m in critical.multipliers]
+        signed = " ".join(f"{sign}({i}, {t})" for (i, t), sign in zip(critical.rows, signs, strict=True))
+        tokens = _cut([*map(str, critical.selection)], LONGEST)
+        direction, margin = _vector(critical.direction), f"{critical.margin:.5g}"
+        rows.append([str(critical.index), tokens, direction, margin, signed])
+        styles.append("green" if critical.index == 0 else "")
+    if rows and not _fits(names, rows):
+        names = ("index", "margin", "selection, direction, signed constraints (i, t)")
+        rows = [[k, margin, "\n".join((tokens, x, signed))] for k, tokens, x, margin, signed in rows]
+    if rows:
         parts.append(grid(names, rows, styles))
-    if len(found.directions) > ROWS:
-        parts.append(f"{len(found.directions) - ROWS} more directions are in the JSON")
-    return [*parts, _verdict(found)]
-
-
-def _verdict(found: CriticalDirections) -> str:
-    if found.status == "truncated":
-        return f"incomplete after {found.sets} sets of constraints; give it more seconds"
-    if found.degenerate:
-        more = f" (and {len(found.degenerate) - 1} more)" if len(found.degenerate) > 1 else ""
-        return f"the index theorem does not apply: {found.degenerate[0]}{more}"
-    return (
-        f"sum of (-1)^index at infinity: {found.sum}; "
-        f"finite stationary points must sum to 1 - {found.sum} = {1 - found.sum}"
-    ).replace("- -", "+ ")
-
-
-def _critical_row(each: CriticalDirection) -> list[str]:
-    signs = ["+" if m > 0 else "-" for m in each.multipliers]
-    rows = " ".join(f"{sign}({i}, {t})" for (i, t), sign in zip(each.rows, signs, strict=True))
-    selection = _cut([*map(str, each.selection)], LONGEST)
-    return [str(each.index), selection, _vector(each.direction), f"{each.margin:.5g}", rows]
+    if len(result.directions) > ROWS:
+        parts.append(f"{len(result.directions) - ROWS} more directions are in the JSON")
+    if result.status == "truncated":
+        return [*parts, f"incomplete after {result.sets} sets of constraints; give it more seconds"]
+    if result.degenerate:
+        more = f" (and {len(result.degenerate) - 1} more)" if len(result.degenerate) > 1 else ""
+        return [*parts, f"the index theorem does not apply: {result.degenerate[0]}{more}"]
+    total = (
+        f"sum of (-1)^index at infinity: {result.sum}; "
+        f"finite stationary points must sum to 1 - {result.sum} = {1 - result.sum}"
+    )
+    return [*parts, total.replace("- -", "+ ")]
 
 
 LIMIT = 10_000  # feasible selections
@@ -548,7 +518,7 @@ def solve(
 
     >>> import hardmax as hm
     >>> result = hm.solve(hm.data.example("B-FIG-1b"), flow=True)
-    >>> [each.selection for each in result.selections], result.flow.selection, result.flow.nearest
+    >>> [found.selection for found in result.selections], result.flow.selection, result.flow.nearest
     ([(1,), (0,)], (0,), 1)
     """
     from hardmax._lib import expect
@@ -575,8 +545,8 @@ def solve(
     if certificates is not None:
         _provable(Path(certificates), problem, start)
     # reading has taken some of the time; the search needs a positive rest to report that it has none
-    left = None if seconds is None else max(started + seconds - time.monotonic(), 1e-9)
-    job = SolveJob(posed, norm_of(norm), all, limit, left, exact, critical, flow, begin)
+    rest = None if seconds is None else max(started + seconds - time.monotonic(), 1e-9)
+    job = SolveJob(posed, norm_of(norm), all, limit, rest, exact, critical, flow, begin, start_name)
     job.check()
     with session().progress("searching", STEPS, progress) as bar:
         try:
@@ -584,7 +554,8 @@ def solve(
                 job.run(bar.to)
         except KeyboardInterrupt:
             session().keep("stopping; the results so far follow")
-    result = job.result(name, start_name)
+    selections, best = tuple(job.selections), tuple(job.best)
+    result = SolveResult(posed, name, selections, best, norm=job.norm.name, **job.parts)
     session().show(result)
     if certificates is not None:
         count = len(result.save(certificates))
@@ -614,15 +585,15 @@ def _provable(folder: Path, *inputs: Any) -> None:
     """Refuse a folder that cannot receive certificates, or in which they may overwrite an input."""
     if folder.exists() and not folder.is_dir():
         raise ValueError(f"`certificates` {folder}: this is a file; give the name of a folder")
-    for file in (each for each in inputs if isinstance(each, str | os.PathLike)):
-        place, name = os.path.split(os.path.realpath(file))
-        if PROOF.fullmatch(name) and place == os.path.realpath(folder):
+    for file in (path for path in inputs if isinstance(path, str | os.PathLike)):
+        parent, name = os.path.split(os.path.realpath(file))
+        if PROOF.fullmatch(name) and parent == os.path.realpath(folder):
             raise ValueError(f"`certificates` {folder}: it may overwrite {name}; choose another folder")
 
 
 @dataclass(eq=False)
 class SolveJob:
-    """A search in steps; after an interrupt `result` returns what was found."""
+    """A search in steps; ``selections``, ``best`` and ``parts`` are the fields of its result so far."""
 
     problem: Problem
     norm: Norm
@@ -630,18 +601,13 @@ class SolveJob:
     limit: int | None
     seconds: float | None
     exact: bool
-    with_critical: bool
-    with_flow: bool
+    critical: bool
+    flow: bool
     start: Any
-    search: SelectionList | None = None
-    listed: list[FeasibleSelection] = field(default_factory=list)
-    known: dict[tuple[int, ...], MaxMargin] = field(default_factory=dict)  # best-scoring, solved
+    start_name: str
+    selections: list[FeasibleSelection] = field(default_factory=list)
     best: list[Best] = field(default_factory=list)
-    all_best: bool = False
-    is_whole: bool = False
-    critical: CriticalDirections | None = None
-    path: Run | None = None
-    decomposition: Decomposition | None = None
+    parts: dict[str, Any] = field(default_factory=dict)
 
     def check(self) -> None:
         """Refuse what the norm does not support, before the search and not after it."""
@@ -650,11 +616,11 @@ class SolveJob:
         if self.norm.name == "l2":
             return
         self.norm.refuse(AttentionRows(self.problem).constraints([]), self.exact)
-        if self.with_flow:
+        if self.flow:
             from hardmax.dynamics.flow import smooth
 
             smooth(self.norm, "log t", mirror=False)
-        if self.with_critical:
+        if self.critical:
             raise ValueError(f"`critical=True` supports only norm l2, got norm={self.norm.name!r}")
 
     def run(self, progress: Callable[[int, int], object] | None = None) -> None:
@@ -662,73 +628,59 @@ class SolveJob:
         from hardmax.directions.enumerate import selections
 
         end = math.inf if self.seconds is None else time.monotonic() + self.seconds
-        self.search = selections(
+        search = selections(
             self.problem, limit=self.limit, seconds=self.seconds, progress=progress, norm=self.norm
         )
-        self._collect(self.search)
-        self._globally(end)
+        try:
+            solved = self._collect(search)
+        finally:
+            complete = search.status == "complete"
+            self.parts["cut"] = None if complete else search.reason or "interrupted"
+            self.parts |= {"found": search.feasible, "qps": search.problems_solved}
+            self.parts["undecided"] = search.undecided
+        self._globally(end, solved)
         self._decompose(end)
-        if self.with_critical:
+        if self.critical:
             from hardmax.directions.critical import critical_directions
 
-            self.critical = critical_directions(self.problem, seconds=self.seconds)
-        if self.with_flow:
-            from hardmax.dynamics.flow import flow
+            self.parts["critical"] = critical_directions(self.problem, seconds=self.seconds)
+        if self.flow:
+            self.parts["flow"] = self._flow()
+        self.parts["interrupted"] = False
 
-            self.path = flow(self.problem, start=self.start, norm=self.norm)
-        self.is_whole = True
-
-    def result(self, name: str, start_name: str) -> SolveResult:
-        """Return what has been found so far; the names are those of the problem and of the start."""
-        search = self.search
-        whole = search is not None and search.status == "complete"
-        return SolveResult(
-            self.problem,
-            name,
-            tuple(self.listed),
-            tuple(self.best),
-            self.all_best,
-            search.feasible if search else 0,
-            search.problems_solved if search else 0,
-            None if whole else (search and search.reason) or "interrupted",
-            search.undecided if search else (),
-            not self.is_whole,
-            self.critical,
-            None if self.path is None else self._end_of(self.path, start_name),
-            self.norm.name,
-            self.decomposition,
-        )
-
-    def _collect(self, search: SelectionList) -> None:
+    def _collect(self, search: SelectionList) -> dict[tuple[int, ...], MaxMargin]:
+        """List the selections of a search; return the solutions for best-scoring tokens."""
         from hardmax.directions.neighbors import score_gap
         from hardmax.margin.att_svm import max_margin
 
-        for found in search:
-            if self.every or found.attracts.verdict is not False:
-                if self.exact and found.max_margin.arithmetic != "exact":
-                    proof = max_margin(self.problem, found.selection, exact=True, norm=self.norm)
-                    found = replace(found, max_margin=proof, score_gap=score_gap(self.problem, proof))
-                self.listed.append(found)
-            if found.is_best and not (self.exact and found.max_margin.arithmetic != "exact"):
-                self.known[found.selection] = found.max_margin
+        solutions = {}
+        for entry in search:
+            if self.every or entry.attracts.verdict is not False:
+                if self.exact and entry.max_margin.arithmetic != "exact":
+                    proof = max_margin(self.problem, entry.selection, exact=True, norm=self.norm)
+                    entry = replace(entry, max_margin=proof, score_gap=score_gap(self.problem, proof))
+                self.selections.append(entry)
+            if entry.is_best and not (self.exact and entry.max_margin.arithmetic != "exact"):
+                solutions[entry.selection] = entry.max_margin
+        return solutions
 
-    def _globally(self, end: float) -> None:
+    def _globally(self, end: float, solved: dict[tuple[int, ...], MaxMargin]) -> None:
         """Solve the selections of best-scoring tokens; ties may make more than the limit or the time allows.
 
-        The first is worth a moment beyond the time, unless the problem is large.
+        The first is solved even after the time is over, unless the problem is large.
         """
         from hardmax.margin.att_svm import best_max_margins
         from hardmax.problem.selection import best_tokens
 
         if time.monotonic() > end and len(self.problem.tokens) > LARGE:
             return
-        selections = best_max_margins(self.problem, exact=self.exact, known=self.known, norm=self.norm)
+        solutions = best_max_margins(self.problem, exact=self.exact, known=solved, norm=self.norm)
         most = sys.maxsize if self.limit is None else min(self.limit, sys.maxsize)
-        for found in itertools.islice(selections, most):
-            self.best.append(found)
+        for solution in itertools.islice(solutions, most):
+            self.best.append(solution)
             if time.monotonic() > end:
                 break
-        self.all_best = len(self.best) == math.prod(map(len, best_tokens(self.problem).sets))
+        self.parts["all_best"] = len(self.best) == math.prod(map(len, best_tokens(self.problem).sets))
 
     def _decompose(self, end: float) -> None:
         """Split p into finite and diverging parts where no best-scoring tokens can all be selected."""
@@ -738,15 +690,18 @@ class SolveJob:
         from hardmax.limits.partition import MOST_ROWS
 
         if time.monotonic() < end and len(self.problem.tokens) - self.problem.n <= MOST_ROWS:
-            self.decomposition = decompose(self.problem, self.best[0][0])
+            self.parts["decomposition"] = decompose(self.problem, self.best[0][0])
 
-    def _end_of(self, path: Run, start: str) -> FlowEnd:
+    def _flow(self) -> FlowEnd:
+        """Follow the flow and compare its end with the listed directions."""
         from hardmax._lib.arrays import cosine_distance
+        from hardmax.dynamics.flow import flow
 
+        path = flow(self.problem, start=self.start, norm=self.norm)
         angles = {
-            k: cosine_distance(path.p, f.direction)
-            for k, f in enumerate(self.listed)
-            if path.p.any() and f.direction is not None and math.isfinite(f.max_margin.p_norm)
+            k: cosine_distance(path.p, entry.direction)
+            for k, entry in enumerate(self.selections)
+            if path.p.any() and entry.direction is not None and math.isfinite(entry.max_margin.p_norm)
         }
         nearest = min(angles, key=lambda k: angles[k], default=None)
-        return FlowEnd(start, path, nearest, None if nearest is None else angles[nearest])
+        return FlowEnd(self.start_name, path, nearest, None if nearest is None else angles[nearest])

@@ -18,7 +18,7 @@ from hardmax._lib.arguments import check_arguments
 from hardmax._lib.extras import install
 from hardmax._lib.progress import Pace, Watcher
 from hardmax._lib.result import Result
-from hardmax._lib.terminal import DONE, INCOMPLETE, INTERRUPTED, NOT_AS_EXPECTED, command_line, visible
+from hardmax._lib.terminal import command_line, ending, visible
 from hardmax.app.results.session import session, spared, writable
 
 if TYPE_CHECKING:
@@ -38,9 +38,9 @@ class SweepResult(Result):
     one of what `hm.sweep` returned.
 
     >>> import hardmax as hm
-    >>> found = hm.sweep(lambda parameters, seed: {"odd": seed % 2 == 1}, {"d": [2, 5]}, 30, workers=0)
+    >>> sweep = hm.sweep(lambda parameters, seed: {"odd": seed % 2 == 1}, {"d": [2, 5]}, 30, workers=0)
     >>> from hardmax.app.results.sweep import SweepResult
-    >>> print(SweepResult.of_sweep(found))
+    >>> print(SweepResult.of_sweep(sweep))
     d  trials                odd
     2      30  16 of 30 (34-72%)
     5      30  17 of 30 (37-75%)
@@ -65,28 +65,28 @@ class SweepResult(Result):
 
     @property
     def interruption(self) -> str | None:
-        """After an interrupt: where trials are kept, and the command that resumes."""
-        kept = f"interrupted; what is done is kept in {self.store}; go on with: {self.resume_command}"
-        return kept if self.interrupted else None
+        """After an interrupt: the store of finished trials, and the command that resumes."""
+        message = f"interrupted; what is done is kept in {self.store}; go on with: {self.resume_command}"
+        return message if self.interrupted else None
 
     @property
     def headline(self) -> str:
-        """The counts of trials, the time, and where results are."""
+        """The counts of trials, the time, and the store of results."""
         counts = f"{self.done} done, {self.failed} failed, {self.remaining} remaining"
         return f"{counts}, {self.seconds:.1f} s; results in {self.store}"
 
     def records(self) -> list[dict[str, Any]]:
         """Return a row per cell."""
         return [
-            {name: value for name, value in each.items() if not isinstance(value, dict | list)}
-            | each.get("parameters", {})
-            for each in self.summary
+            {name: value for name, value in cell.items() if not isinstance(value, dict | list)}
+            | cell.get("parameters", {})
+            for cell in self.summary
         ]
 
     @classmethod
     def of_sweep(
         cls,
-        found: Sweep,
+        sweep: Sweep,
         *,
         store: str | None = None,
         of: Sequence[str] | None = None,
@@ -100,15 +100,15 @@ class SweepResult(Result):
         from hardmax.trials.summary import failures_of, summary_of
 
         return cls(
-            found.store.meta["seed"],
-            store or _place(found),
-            found.done,
-            found.failed,
-            found.remaining,
+            sweep.store.meta["seed"],
+            store or str(sweep.store.path or "memory"),
+            sweep.done,
+            sweep.failed,
+            sweep.remaining,
             seconds,
-            tuple(failures_of(found, command)),
-            tuple(summary_of(found, of)),
-            tuple(found.parameters if varying is None else varying),
+            tuple(failures_of(sweep, command)),
+            tuple(summary_of(sweep, of)),
+            tuple(sweep.parameters if varying is None else varying),
             None if of is None else tuple(of),
             interrupted,
             resume_command,
@@ -117,11 +117,9 @@ class SweepResult(Result):
     @property
     def exit_code(self) -> int:
         """0 if all is done, 1 if trials failed, 3 if some remain, 130 after an interrupt."""
-        if self.interrupted:
-            return INTERRUPTED
-        if self.remaining:
-            return INCOMPLETE
-        return NOT_AS_EXPECTED if self.failed else DONE
+        is_incomplete = self.remaining > 0
+        is_wrong = self.failed > 0 and not is_incomplete
+        return ending(interrupted=self.interrupted, wrong=is_wrong, incomplete=is_incomplete)
 
     def table(self) -> str:
         """Return what `hardmax sweep` prints."""
@@ -136,9 +134,9 @@ class TrialResult(Result):
     """One trial that was run alone: its ``row``, or the ``error`` that it raised and the ``trace`` of it.
 
     >>> import hardmax as hm
-    >>> found = hm.sweep(lambda parameters, seed: {"odd": seed % 2 == 1}, {"d": [2, 5]}, 3, workers=0)
+    >>> sweep = hm.sweep(lambda parameters, seed: {"odd": seed % 2 == 1}, {"d": [2, 5]}, 3, workers=0)
     >>> from hardmax.app.results.sweep import TrialResult
-    >>> print(TrialResult.run(found, 1, 2))
+    >>> print(TrialResult.run(sweep, 1, 2))
     d = 5
     cell = 1
     trial = 2
@@ -167,29 +165,29 @@ class TrialResult(Result):
         function: Function | str | None = None,
         store: str | None = None,
     ) -> TrialResult:
-        """Run a trial of a sweep in this process; what it raises is the user's own, and is kept."""
+        """Run a trial of a sweep in this process; the result keeps an error that the user's code raises."""
         from hardmax.trials.grid import cell_key, seeds
         from hardmax.trials.results import function_of, run_one
 
         parameters = sweep.cells()[cell]
         (seed,) = seeds(sweep.store.meta["seed"], cell_key(parameters), trial, trial + 1)
-        made = function_of(sweep, function)
-        where = (store or _place(sweep), cell, trial, seed, parameters)
+        run = partial(run_one, sweep, cell, trial, function_of(sweep, function))
+        facts = (store or str(sweep.store.path or "memory"), cell, trial, seed, parameters)
         try:
-            return cls(*where, run_one(sweep, cell, trial, made))
+            return cls(*facts, run())
         except KeyboardInterrupt:
             raise
         except BaseException as error:
-            return cls(*where, None, f"{type(error).__name__}: {error}", traceback.format_exc())
+            return cls(*facts, None, f"{type(error).__name__}: {error}", traceback.format_exc())
 
     @property
     def exit_code(self) -> int:
         """0 if it returned a row, 1 if it raised."""
-        return DONE if self.error is None else NOT_AS_EXPECTED
+        return ending(wrong=self.error is not None)
 
     @property
     def status(self) -> str:
-        """Complete, or what in the row is not finite."""
+        """Complete, or the names of values in the row that are not finite."""
         if self.row is None:
             return "it raised"
         odd = [name for name, x in self.row.items() if isinstance(x, float) and not math.isfinite(x)]
@@ -197,13 +195,9 @@ class TrialResult(Result):
 
     def table(self) -> str:
         """Return what `hardmax sweep --trial` prints."""
-        found = {"error": self.error} if self.row is None else self.row
-        shown = {**self.parameters, "cell": self.cell, "trial": self.trial, "seed": self.seed}
-        return "\n".join(f"{name} = {value}" for name, value in (shown | found).items())
-
-
-def _place(found: Sweep) -> str:
-    return "memory" if found.store.path is None else str(found.store.path)
+        values = {**self.parameters, "cell": self.cell, "trial": self.trial, "seed": self.seed}
+        values |= {"error": self.error} if self.row is None else self.row
+        return "\n".join(f"{name} = {value}" for name, value in values.items())
 
 
 @check_arguments
@@ -248,8 +242,8 @@ def sweep_file(
     ...     file = pathlib.Path(folder, "small.toml")
     ...     plan = 'experiment = "sphere"\ntrials = 5\n[grid]\nn = [2]\nT = [3]\nd = [4]\n'
     ...     _ = file.write_text(plan)
-    ...     found = hm.trials.sweep_file(file, seconds=60)
-    >>> found.exit_code
+    ...     result = hm.trials.sweep_file(file, seconds=60)
+    >>> result.exit_code
     0
     """
     from hardmax.trials.plan import read_plan
@@ -273,7 +267,7 @@ def sweep_file(
     with session().progress("sweeping", 1, progress) as bar, sqlite_errors(place), session().stdout_free():
         watch = _Watch(bar, seconds)
         try:
-            found = run(
+            outcome = run(
                 plan.function,
                 plan.grid,
                 plan.trials,
@@ -291,13 +285,13 @@ def sweep_file(
             interrupted = True
             session().keep("")
             try:
-                found = Sweep.open(place)
-            except ValueError:  # before there was anything to keep
+                outcome = Sweep.open(place)
+            except ValueError:  # no trial was finished
                 raise stop from None
         except _OutOfTime:
-            found = Sweep.open(place)
+            outcome = Sweep.open(place)
     result = SweepResult.of_sweep(
-        found,
+        outcome,
         store=str(place),
         of=of or None,
         varying=plan.varying,
@@ -307,7 +301,7 @@ def sweep_file(
         resume_command=again(backend=None if backend == "local" else backend, address=address),
     )
     session().show(result)
-    for target, export in ((csv, found.to_csv), (parquet, found.to_parquet)):
+    for target, export in ((csv, outcome.to_csv), (parquet, outcome.to_parquet)):
         if target is not None:
             export(target)
     if result.remaining and not interrupted:
@@ -316,7 +310,7 @@ def sweep_file(
 
 
 def _check_exports(plan: Plan, store: Path, targets: dict[str, str | os.PathLike[str] | None]) -> None:
-    """Refuse now what cannot be written when all trials are done, or would overwrite what they need."""
+    """Refuse files that could not be written at the end, or that would overwrite inputs."""
     needed: list[Any] = list(plan.files)
     spared("store", store, *needed)
     needed += [store, *(store.with_name(store.name + ending) for ending in ("-wal", "-shm", ".lock"))]
@@ -331,11 +325,11 @@ def _check_exports(plan: Plan, store: Path, targets: dict[str, str | os.PathLike
 
 
 class _OutOfTime(Exception):
-    """The seconds given are over."""
+    """The time limit was reached."""
 
 
 class _Watch(Watcher):
-    """Shows progress, and stops the sweep when its time is over."""
+    """Show progress, and stop the sweep when its time is over."""
 
     def __init__(self, bar: Bar, seconds: float | None) -> None:
         self.bar = bar
@@ -362,7 +356,7 @@ class _Watch(Watcher):
 
 
 def _alone(plan: Plan, store: Path, which: str) -> TrialResult:
-    """Run one trial in this process. What it raises is the user's own, so its traceback is shown."""
+    """Run one trial in this process; print the traceback of an error, which is the user's own."""
     from hardmax.trials.results import Sweep
 
     opened = Sweep.open(store)

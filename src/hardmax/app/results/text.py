@@ -28,7 +28,7 @@ TOP = 10  # tokens that the short prediction is made from
 
 @dataclass(frozen=True, eq=False, repr=False)
 class TextTraining(Result):
-    r"""A classifier, the file that holds it, and what it is worth on texts that it did not see.
+    r"""A classifier, the file that holds it, and its accuracy on held-out texts.
 
     >>> import pathlib, tempfile
     >>> from hardmax.app.results.text import train_classifier
@@ -36,7 +36,7 @@ class TextTraining(Result):
     ...     file = pathlib.Path(folder, "mine.csv")
     ...     _ = file.write_text("text,label\n" + "a good film,1\na bad film,0\n" * 20)
     ...     done = train_classifier(file, f"{folder}/model.npz")
-    >>> done.kept.full_accuracy, [each.token for each in done.important.words if each.label == 1][:2]
+    >>> done.kept.full_accuracy, [word.token for word in done.important.words if word.label == 1][:2]
     (1.0, ['good', 'a good'])
     """
 
@@ -59,29 +59,26 @@ class TextTraining(Result):
 
     def fields(self) -> dict[str, Any]:
         """Return the fields of the JSON object."""
-        kept, held = self.kept, None
-        if kept is not None:
-            held = {
-                "texts": len(kept.predictions),
-                "accuracy": kept.full_accuracy,
-                "majority": self.majority,
-                "top_tokens": kept.k,
-                "top_accuracy": kept.accuracy,
-                "top_attention": kept.attended,
-                "tokens_for_90_percent": kept.needed,
-            }
+        test = self.kept
+        accuracy = test and {
+            "texts": len(test.predictions),
+            "accuracy": test.full_accuracy,
+            "majority": self.majority,
+            "top_tokens": test.k,
+            "top_accuracy": test.accuracy,
+            "top_attention": test.attended,
+            "tokens_for_90_percent": test.needed,
+        }
         return {
-            "seed": self.seed,
-            "texts": self.texts,
-            "left_out": self.left_out,
+            **attributes(self, "seed", "texts", "left_out"),
             "classes": self.classifier.classes_.tolist(),
             "tokens": len(self.classifier.attention_),
             "passes": self.classifier.n_iter_,
             "loss": self.classifier.loss_curve_[-1] if self.classifier.loss_curve_ else None,
-            "held_out": held,
+            "held_out": accuracy,
             "important": _words(self.important),
             "model": self.model,
-            "status": "complete" if held else "no text was held out, so accuracy is not known",
+            "status": "complete" if accuracy else "no text was held out, so accuracy is not known",
         }
 
     def table(self) -> Page:
@@ -167,22 +164,23 @@ def train_classifier(
     if expect.whole("rng", rng) >= 2**32:
         raise ValueError(f"rng must be a seed below 2**32, got {rng}")
     texts, labels, left_out = _read(data, text, label)
-    own = np.arange(len(texts))
-    aside: list[str] = []
+    rows = np.arange(len(texts))
+    test_texts: list[str] = []
     truth = np.array([])
     if test is not None:
-        aside, truth, _ = _read(test, text, label)
+        test_texts, truth, _ = _read(test, text, label)
     elif share:
         from sklearn.model_selection import train_test_split
 
         try:
-            own, rest = train_test_split(own, test_size=share, random_state=rng, stratify=labels)
+            rows, others = train_test_split(rows, test_size=share, random_state=rng, stratify=labels)
         except ValueError as error:
             raise ValueError(
                 f"data must hold some texts of each class to hold any out ({error}); pass `held_out=0`"
             ) from None
-        own.sort()
-        aside, truth = [texts[k] for k in rest], labels[rest]
+        rows.sort()
+        test_texts = [texts[k] for k in others]
+        truth = labels[others]
     classifier = hm.text.AttentionClassifier(
         ngram_range=(1, expect.whole("ngrams", ngrams, 1)),
         epochs=epochs,
@@ -194,8 +192,8 @@ def train_classifier(
     )
     with session().progress("training", epochs or 5, progress) as bar:
         try:
-            report = lambda done, of, loss, score: bar.to(done, of)  # noqa: E731
-            classifier._fit([texts[k] for k in own], labels[own], None, report)
+            report = lambda done, total, loss, score: bar.to(done, total)  # noqa: E731
+            classifier._fit([texts[k] for k in rows], labels[rows], None, report)
         except KeyboardInterrupt:
             if checkpoint is None or not bar.done:
                 raise
@@ -203,9 +201,10 @@ def train_classifier(
             raise KeyboardInterrupt(f"{done}; give the same command to go on") from None
     if out is not None:
         classifier.save(out)
-    kept = classifier.evaluate_top_k(aside, truth, TOP) if len(aside) else None
-    common = classifier.classes_[int(np.argmax(classifier._shares))]
-    majority = float(np.mean(truth == common)) if len(aside) else None
+    report_of_test, majority = None, None
+    if test_texts:
+        report_of_test = classifier.evaluate_top_k(test_texts, truth, TOP)
+        majority = float(np.mean(truth == classifier.classes_[int(np.argmax(classifier._shares))]))
     if left_out:
         session().say(f"{data}: {left_out:,} texts without a label were left out")
     if test is None and share:
@@ -213,31 +212,26 @@ def train_classifier(
             "texts were held out at random; where several are about one thing, as films in reviews are, "
             "accuracy on new things is lower: pass a file of these as `test`"
         )
+    tokens = classifier.top_tokens(SHOWN)
     file = None if out is None else fspath(out)
-    return TextTraining(
-        classifier, file, rng, len(own), left_out, kept, majority, classifier.top_tokens(SHOWN)
-    )
+    return TextTraining(classifier, file, rng, len(rows), left_out, report_of_test, majority, tokens)
 
 
 def _read(data: Any, text: str | None, label: str | None) -> tuple[list[str], np.ndarray, int]:
-    """Return texts, labels of one type, and how many texts had none."""
+    """Return texts, labels of one type, and the number of texts without a label."""
     import numpy as np
 
     from hardmax.data.reviews import read_labelled
 
     rows = read_labelled(data, text=text, label=label) if isinstance(data, str | os.PathLike) else data
-    texts, labels, left_out = [], [], 0
-    for content, value in rows:
-        if value is None:
-            left_out += 1
-            continue
-        texts.append(content)
-        labels.append(value)
+    pairs = [*rows]
+    texts = [content for content, value in pairs if value is not None]
+    labels = [value for _, value in pairs if value is not None]
     if not texts:
         raise ValueError("data must hold texts with labels, got none; is the column of labels empty?")
-    if len({type(each) for each in labels}) > 1:  # 1, 2 and "n/a" in one column
-        labels = [str(each) for each in labels]
-    return texts, np.array(labels), left_out
+    if len({*map(type, labels)}) > 1:  # 1, 2 and "n/a" in one column
+        labels = [*map(str, labels)]
+    return texts, np.array(labels), len(pairs) - len(texts)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -268,11 +262,8 @@ class TextExplanation(Result):
         return {
             **attributes(explanation, "predicted", "label", "probability", "score"),
             "tokens": [
-                {
-                    **attributes(part, "token", "value", "contribution"),
-                    "count": part.occurrences,
-                    "attention": part.share,
-                }
+                attributes(part, "token", "value", "contribution")
+                | {"count": part.occurrences, "attention": part.share}
                 for part in explanation.parts
             ],
             "unknown_words": explanation.unknown,
@@ -311,8 +302,8 @@ def explain(
     writable("page", page, model)
     from hardmax.text.explanations import explain as parts
 
-    found = _loaded(model)
-    explanation = parts(found, text, _meant(found, label))
+    classifier, label = _loaded(model, label)
+    explanation = parts(classifier, text, label)
     if page is not None:
         explanation.save(page)
     return TextExplanation(explanation, None if page is None else fspath(page))
@@ -373,22 +364,19 @@ def important(
     from hardmax._lib import expect
 
     expect.whole("limit", limit, 1)
-    found = _loaded(model)
-    meant = _meant(found, label)
+    classifier, label = _loaded(model, label)
     if plot is not None:
-        found.word_map(meant).save(Path(plot))
-    return TextTokens(found.top_tokens(limit, meant), None if plot is None else fspath(plot))
+        classifier.word_map(label).save(Path(plot))
+    return TextTokens(classifier.top_tokens(limit, label), None if plot is None else fspath(plot))
 
 
-def _loaded(model: Any) -> AttentionClassifier:
-    return hm.text.AttentionClassifier.load(model) if isinstance(model, str | os.PathLike) else model
-
-
-def _meant(model: AttentionClassifier, label: Any) -> Any:
-    """Return the class that a label means, which a command line can only give as a text."""
+def _loaded(model: Any, label: Any) -> tuple[AttentionClassifier, Any]:
+    """Return a model, and one of its classes, which a command line can only give as a text."""
+    if isinstance(model, str | os.PathLike):
+        model = hm.text.AttentionClassifier.load(model)
     if isinstance(label, str):
-        return next((each for each in model.classes_.tolist() if str(each) == label), label)
-    return label
+        label = next((name for name in model.classes_.tolist() if str(name) == label), label)
+    return model, label
 
 
 def _words(important: TokenRanking) -> list[dict[str, Any]]:

@@ -9,12 +9,13 @@ import shlex
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from inspect import signature
+from itertools import chain
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from hardmax._lib.arguments import check_arguments
 from hardmax._lib.json import attributes
 from hardmax._lib.result import Result
-from hardmax._lib.terminal import DONE, INCOMPLETE, INTERRUPTED, NOT_AS_EXPECTED, Page, command_line, grid
+from hardmax._lib.terminal import Page, command_line, ending, grid
 from hardmax.app.results.session import session
 
 if TYPE_CHECKING:
@@ -28,23 +29,22 @@ class StatementVerdict:
     """A check and the verdict that is expected of it, None for your own data.
 
     >>> import hardmax as hm
-    >>> [(each.check.verdict, each.expected, each.good) for each in hm.verify("B-ASM-B").checks]
+    >>> [(entry.check.verdict, entry.expected, entry.good) for entry in hm.verify("B-ASM-B").checks]
     [('holds', 'holds', True), ('fails', 'fails', True)]
     """
 
     check: Check
     expected: Verdict | None
-    advice: str | None = None  # on own data: what to do where a condition is not met
+    advice: str | None = None  # on your own data, where a condition is not met
 
     @property
     def good(self) -> bool:
-        """As expected; or, where nothing is expected, nothing that speaks against the statement."""
-        if self.expected is not None:
-            return self.check.verdict == self.expected
-        return self.check.verdict not in ("fails", "refuted")
+        """Whether the verdict is as expected; without an expectation, whether it supports the statement."""
+        verdict = self.check.verdict
+        return verdict not in ("fails", "refuted") if self.expected is None else verdict == self.expected
 
     def paragraph(self) -> str:
-        """Return the check in words, then what to do."""
+        """Return the check in words, then the advice."""
         import textwrap
 
         from hardmax.papers.checking.check import WIDTH
@@ -56,17 +56,14 @@ class StatementVerdict:
 
     def fields(self) -> dict[str, Any]:
         """Return an element of `checks` in the JSON."""
-        check = self.check
-        if check.slack is None:
-            status = "the slack was not measured"
-        else:
-            status = "complete" if math.isfinite(check.slack) else f"the slack is {check.slack}"
+        check, status = self.check, "complete"
+        if check.slack is None or not math.isfinite(check.slack):
+            status = "the slack was not measured" if check.slack is None else f"the slack is {check.slack}"
         names = ("id", "instance", "verdict", "slack", "witness", "kind", "proof", "paper_verdict", "errata")
+        hypotheses = [asdict(hypothesis) for hypothesis in check.hypotheses]
         return {
             **attributes(check, *names, "label"),
-            "hypotheses": [
-                {key: value for key, value in asdict(h).items() if key != "erratum"} for h in check.hypotheses
-            ],
+            "hypotheses": [{key: h[key] for key in h if key != "erratum"} for h in hypotheses],
             "expected": self.expected,
             "status": status,
             "advice": self.advice,
@@ -93,13 +90,11 @@ class VerifyResult(Result):
 
     @property
     def exit_code(self) -> int:
-        """0 if every verdict is as expected, 1 if one is not, 3 if one is undecided, 130 if some are left."""
-        if self.remaining:
-            return INTERRUPTED
-        undecided = [each for each in self.checks if each.check.verdict == "undecided"]
-        if not all(each.good for each in self.checks if each not in undecided):
-            return NOT_AS_EXPECTED
-        return INCOMPLETE if undecided else DONE
+        """0 if every verdict is as expected, 1 if one is not, 3 if one is undecided, 130 if some remain."""
+        decided = [entry for entry in self.checks if entry.check.verdict != "undecided"]
+        wrong = not all(entry.good for entry in decided)
+        incomplete = len(decided) < len(self.checks)
+        return ending(interrupted=bool(self.remaining), wrong=wrong, incomplete=incomplete)
 
     @property
     def interruption(self) -> str | None:
@@ -109,33 +104,33 @@ class VerifyResult(Result):
 
     @property
     def headline(self) -> str:
-        """How many verdicts are as expected, or the verdicts on your own data."""
+        """The number of verdicts as expected, or the verdicts on your own data."""
         if self.on is not None:
-            return ", ".join(f"{each.check.id} {each.check.verdict}" for each in self.checks)
-        good = sum(each.good for each in self.checks)
+            return ", ".join(f"{entry.check.id} {entry.check.verdict}" for entry in self.checks)
+        good = sum(entry.good for entry in self.checks)
         return f"{good} of {len(self.checks)} verdicts as expected"
 
     def records(self) -> list[dict[str, Any]]:
         """Return a row per check."""
         names = ("id", "instance", "verdict", "expected", "slack")
-        return [{name: each.fields()[name] for name in names} for each in self.checks]
+        return [{name: entry.fields()[name] for name in names} for entry in self.checks]
 
     def fields(self) -> dict[str, Any]:
         """Return the fields of the JSON object."""
-        return {"checks": [each.fields() for each in self.checks]}
+        return {"checks": [entry.fields() for entry in self.checks]}
 
     def table(self) -> Page:
         """Return what `hardmax verify` prints: a table, or for your own data a paragraph per statement."""
         if self.on is not None:
-            return "\n\n".join(each.paragraph() for each in self.checks)
+            return "\n\n".join(entry.paragraph() for entry in self.checks)
         rows = []
-        for each in self.checks:
-            check = each.check
+        for entry in self.checks:
+            check = entry.check
             unmet = [h.id for h in check.hypotheses if not h.holds]
-            where = [check.instance, *([f"not met: {', '.join(unmet)}"] if unmet else [])]
+            instance = check.instance + (f"\nnot met: {', '.join(unmet)}" if unmet else "")
             slack = "" if check.slack is None else f"{check.slack:.3g}"
-            rows.append((check.id, "\n".join(where), check.verdict, each.expected or "", slack))
-        styles = ["" if each.good else "bold red" for each in self.checks]
+            rows.append((check.id, instance, check.verdict, entry.expected or "", slack))
+        styles = ["" if entry.good else "bold red" for entry in self.checks]
         names = ("id", "on", "verdict", "expected", "slack")
         return [grid(names, rows, styles, wrapped=["on"]), self.headline]
 
@@ -165,35 +160,37 @@ def verify(
     >>> import hardmax as hm
     >>> hm.verify("B-THM-L9").exit_code
     0
-    >>> [each.check.verdict for each in hm.verify("B-ASM-B", on=hm.data.example("B-FIG-1b")).checks]
+    >>> [entry.check.verdict for entry in hm.verify("B-ASM-B", on=hm.data.example("B-FIG-1b")).checks]
     ['fails']
     """
     from hardmax.papers.checking.instances import instances, own_instances
 
-    wanted = [ids] if isinstance(ids, str) else ids
+    ids = [ids] if isinstance(ids, str) else ids
     if on is None and (given or reading == "paper"):
         raise ValueError(f"`{'given' if given else 'reading'}` requires `on`")
-    asked = instances(wanted) if on is None else own_instances(wanted or (), on)
-    if on is not None:
-        asked = [replace(each, reading=reading, options=given or {}) for each in asked]
-    own = None if on is None else os.fspath(on) if isinstance(on, str | os.PathLike) else "own data"
-    done: list[StatementVerdict] = []
-    with session().progress("verifying", len(asked), progress) as bar:
+    name: str | None = None
+    if on is None:
+        tests = instances(ids)
+    else:
+        tests = [replace(t, reading=reading, options=given or {}) for t in own_instances(ids or (), on)]
+        name = os.fspath(on) if isinstance(on, str | os.PathLike) else "own data"
+    verdicts: list[StatementVerdict] = []
+    with session().progress("verifying", len(tests), progress) as bar:
         try:
-            for each in asked:
+            for test in tests:
                 with session().none_lost():
-                    check = each.run()
-                    advice = None if own is None else _advice(each, check, on)
-                    done.append(StatementVerdict(check, each.expected, advice))
-                if each.expected not in (None, check.verdict):
-                    session().say(f"{each.id} on {each.name}: {check.verdict}, expected {each.expected}")
+                    check = test.run()
+                    advice = None if on is None else _advice(test, check, on)
+                    verdicts.append(StatementVerdict(check, test.expected, advice))
+                if test.expected not in (None, check.verdict):
+                    session().say(f"{test.id} on {test.name}: {check.verdict}, expected {test.expected}")
                 bar.advance()
         except KeyboardInterrupt:
-            if not done:
+            if not verdicts:
                 raise
             session().keep("stopping; the results so far follow")
-    rest = dict.fromkeys(each.id for each in asked[len(done) :])
-    return VerifyResult(tuple(done), own, tuple(rest))
+    remaining = dict.fromkeys(test.id for test in tests[len(verdicts) :])
+    return VerifyResult(tuple(verdicts), name, tuple(remaining))
 
 
 def separating(problem: Problem, seconds: float = 2.0) -> tuple[int, ...] | None:
@@ -206,22 +203,20 @@ def separating(problem: Problem, seconds: float = 2.0) -> tuple[int, ...] | None
     """
     from hardmax.directions.enumerate import attractors, selections
 
-    for search in (attractors, selections):
-        for found in search(problem, seconds=seconds):
-            return found.selection
-    return None
+    searches = (search(problem, seconds=seconds) for search in (attractors, selections))
+    return next((entry.selection for entry in chain.from_iterable(searches)), None)
 
 
-def _advice(each: Instance, found: Check, on: Any) -> str | None:
-    """Suggest a selection that separates, where the one that was tested does not, and how to pass it."""
+def _advice(test: Instance, check: Check, on: Any) -> str | None:
+    """Suggest a selection that separates, where the tested one does not, and how to pass it."""
     from hardmax.papers.checking.check import statement_of
 
-    unmet = {h.id for h in found.hypotheses if h.holds is False}
-    takes = "selection" in signature(statement_of(each.id).test).parameters
+    unmet = {h.id for h in check.hypotheses if h.holds is False}
+    takes = "selection" in signature(statement_of(test.id).test).parameters
     if not ("best tokens separable" in unmet or ("selection separable" in unmet and takes)):
         return None
-    tested = "the given tokens" if "selection" in each.options else "the best tokens"
-    tokens = separating(each.subject())
+    tested = "the given tokens" if "selection" in test.options else "the best tokens"
+    tokens = separating(test.subject())
     if tokens is None:
         return f"{tested} cannot be separated, and no selection was found that can."
     if isinstance(on, str | os.PathLike):
@@ -233,4 +228,4 @@ def _advice(each: Instance, found: Check, on: Any) -> str | None:
     advice = f"{tested} cannot be separated; tokens {list(tokens)} can."
     if takes:
         return f"{advice} To test the statement there, add {option}"
-    return f"{advice} {each.id} is about the best tokens; for a selection, run: {other}"
+    return f"{advice} {test.id} is about the best tokens; for a selection, run: {other}"

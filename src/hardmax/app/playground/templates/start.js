@@ -1,0 +1,2 @@
+import { mount, pageTransport } from "./front.js";
+mount(document.getElementById("playground"), pageTransport());

@@ -1,0 +1,6 @@
+
+export default {
+  render({ model, el }) {
+    return mount(el, widgetTransport(model));
+  },
+};
