@@ -247,9 +247,7 @@ def _next_token() -> None:
 
 
 def _trainer() -> None:
-    _use(
-        "embeddings.one_layer", *(f"embeddings.minibatch.{module}" for module in ("kernels", "train"))
-    )
+    _use("embeddings.one_layer", "embeddings.minibatch.kernels")
 
 
 def _text() -> None:
