@@ -105,3 +105,9 @@ def test_real_text(shared_data):
     mended = realizable_part(analysis.trie, repair=True)
     assert part.samples < mended.samples < 0.1 * mended.of_samples
     assert analyze(mended.sentences, repair=True).realizable
+
+
+@pytest.mark.parametrize("repair", [False, True])
+def test_one_token_sentences_leave_nothing(repair):
+    part = realizable_part([["a"], ["b"]], repair=repair)
+    assert (part.whole, part.samples, part.sentences) == (0, 0, None)

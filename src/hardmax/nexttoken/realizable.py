@@ -143,7 +143,7 @@ def heaviest(x: Ints, y: Ints, count: Ints, repair: bool) -> Ints:
         idle_column = len(images) + idle_row
         shape = len(sources), len(images) + len(sources)
     else:
-        size = int(max(x.max(initial=-1), y.max(initial=-1))) + 1
+        size = int(max(x.max(initial=0), y.max(initial=0))) + 1
         graph = coo_array((np.ones(len(x)), (x, y)), shape=(size, size)).tocsr()
         _, component = connected_components(graph, directed=True, connection="strong")
         inside = np.flatnonzero(component[x] == component[y])  # an edge lies on a cycle iff it stays inside

@@ -241,7 +241,7 @@ def _official() -> None:
         official_end([_problem()], arithmetic, steps=1)
 
 
-TRAINER = ("one_layer", "minibatch.kernels", "minibatch.train")
+TRAINER = ("one_layer", "minibatch.kernels")
 PARTS = {
     "training": Part(_core, (), 17),
     "optimizers": Part(

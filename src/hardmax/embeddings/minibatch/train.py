@@ -307,12 +307,10 @@ class Epochs(NamedTuple):
         end, (E, p, v) = self.snapshots[-1], model
         source = two_layers if layers == 2 else partial(end.corpus.problem, E, v, **scales)
         times, observed = np.arange(1, len(self.losses) + 1), {"losses": self.losses}
-        measures = {"loss": loss, "mass": mass, "snapshots": self.snapshots, "batch": batch, "layers": layers}
         run: dict[str, Any] = {"event": self.event, "method": method, "observed": observed, "end": p}
-        observables = end.corpus, end.epochs, end.a, end.c
-        return EmbeddingTraining(
-            *observables, source, "step", times, None, **run, E=E, v=v, **measures, **scales
-        )
+        run |= {"loss": loss, "mass": mass, "snapshots": self.snapshots, "batch": batch, "layers": layers}
+        run |= {"E": E, "v": v, **scales}
+        return EmbeddingTraining(end.corpus, end.epochs, end.a, end.c, source, "step", times, None, **run)
 
 
 def run(
