@@ -23,8 +23,8 @@ from hardmax.data.sentences.sentences import LARGEST_VOCABULARY, Sentences
 from hardmax.data.sentences.streaming import (
     LONG_WORD,
     LONGEST_WORD,
-    ODD_SPACES,
     FileBlock,
+    count_odd_spaces,
     file_texts,
     is_packed,
     notes_of,
@@ -66,8 +66,9 @@ def read_sentences(
             if not isinstance(text, FileBlock):
                 sentences, odd, marked = text
                 break
-            odd, marked = odd + len(ODD_SPACES.findall(text.text())), marked + text.marked
-            for words, ended in _lines(text):
+            content = text.text()
+            odd, marked = odd + count_odd_spaces(content), marked + text.marked
+            for words, ended in _lines(text, content):
                 room = len(words) if max_length is None else max_length - (len(tokens) - ends[-1])
                 excess += max(len(words) - room, 0)
                 tokens.extend([number.setdefault(word, len(number)) for word in words[:room]])
@@ -93,14 +94,16 @@ def read_sentences(
     return replace(sentences, notes=notes_of(sentences, marked, odd, single))
 
 
-def _lines(text: FileBlock) -> Iterator[tuple[list[str], bool]]:
-    """Yield the words of each line of a block, and whether the line ends in it."""
-    lines = text.text().replace("\r", "\n").split("\n")
+def _lines(block: FileBlock, content: str) -> Iterator[tuple[list[str], bool]]:
+    """Yield the words of each line of a block with this content, and whether the line ends in it."""
+    lines = content.replace("\r", "\n").split("\n")
     for number, line in enumerate(lines, 1):
         words = line.split()
         if len(line) > LONGEST_WORD and max(map(len, words), default=0) > LONGEST_WORD:
             raise ValueError(LONG_WORD)
-        yield apart(words, text.punctuation), number < len(lines) or not text.goes_on
+        if block.punctuation != KEEP:
+            words = apart(words, block.punctuation)
+        yield words, number < len(lines) or not block.goes_on
 
 
 def look_at(paths: Iterable[str | PathLike[str]]) -> None:
@@ -130,7 +133,7 @@ def raw_sentences(path: str | PathLike[str], max_length: int, punctuation: str =
         if not isinstance(text, FileBlock):
             yield from map(text.sentences.words, range(text.sentences.n))
             return
-        for words, ended in _lines(text):
+        for words, ended in _lines(text, text.text()):
             sentence += words[: max_length - len(sentence)]
             if ended:
                 if sentence:

@@ -40,9 +40,14 @@ _MARK = codecs.BOM_UTF8
 _UNPACK: dict[str, Callable[[Path, str], Any]] = {".xz": lzma.open, ".gz": gzip.open, ".bz2": bz2.open}
 _INVISIBLE = re.compile("[\xad\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufeff]")
 # Spaces that look like one or like none; they separate tokens too, which is noted.
-ODD_SPACES = re.compile("[\x1c-\x1f\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]")
+_ODD_SPACES = re.compile("[\x1c-\x1f\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]")
 LONGEST_WORD = 2**20  # characters
 LONG_WORD = f"words must have at most {LONGEST_WORD:,} characters, got a longer one"
+
+
+def count_odd_spaces(text: str) -> int:
+    """Count the white space that looks like a space or like nothing."""
+    return len(_ODD_SPACES.findall(text))
 
 
 @dataclass(frozen=True)
@@ -316,7 +321,7 @@ def file_texts(
             if punctuation != KEEP:
                 lists = [apart(map(str, words), punctuation) for words in lists]
             sentences = Sentences.from_lists(lists, max_length=max_length)
-            odd = len(ODD_SPACES.findall(read.decode()))
+            odd = count_odd_spaces(read.decode())
             yield ListedText(sentences, odd, read.startswith(_MARK))
             return
         if is_packed_file:
