@@ -39,6 +39,16 @@ def test_near_names_are_suggested():
         hm.data.example("two-input")
 
 
+def test_a_name_that_is_neither_example_nor_file_is_refused_with_the_examples(capsys):
+    assert run(["solve", "two"]) == 2
+    message = capsys.readouterr().err
+    assert "no example and no file is called 'two'" in message
+    assert "Did you mean 'two-inputs' or 'two-scc'?" in message
+    assert "files of problems end in .json, .npz or .csv" in message
+    with pytest.raises(FileNotFoundError, match="three-inputs"):
+        hm.solve("nothing-of-this-kind")
+
+
 def test_solve_takes_the_name_of_an_example(capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert run(["solve", "three-inputs", "--json"]) == 0

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import hardmax as hm
 from hardmax.data import sphere
 from hardmax.directions.enumerate import attractors, selections
 from hardmax.directions.neighbors import attracts
@@ -350,3 +351,13 @@ def test_a_rounded_gram_matrix_agrees_with_its_tokens() -> None:
             assert here.p_norm == pytest.approx(there.p_norm, rel=1e-6)
             assert here.p is None or here.p.shape == (known.d,)
         assert {f.selection for f in selections(known)} == {f.selection for f in selections(dense)}
+
+
+def test_rows_become_a_frame_and_a_latex_table() -> None:
+    pandas = pytest.importorskip("pandas")
+    attracting = hm.attractors(hm.data.example("three-inputs"))
+    frame = attracting.to_frame()
+    assert isinstance(frame, pandas.DataFrame)
+    assert frame["selection"].tolist() == [row.selection for row in attracting]
+    assert frame["margin"].max() == attracting[-1].margin
+    assert r"2 2 3 & 0.717805 & yes & True & -0.110432 -0.993884 \\" in attracting.to_latex()

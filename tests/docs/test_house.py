@@ -8,20 +8,16 @@ ROOT = Path(__file__).parents[2]
 
 # Variables named by a participle, such as found, in each package; lower a number when names become nouns.
 PARTICIPLES = {
-    "_lib": 62,
-    "app": 207,
-    "data": 19,
-    "directions": 54,
-    "dynamics": 114,
-    "embeddings": 32,
-    "limits": 32,
-    "margin": 110,
-    "nexttoken": 34,
-    "papers": 492,
-    "problem": 47,
-    "text": 23,
+    "app": 7,
+    "data": 1,
+    "directions": 2,
+    "dynamics": 8,
+    "embeddings": 1,
+    "margin": 17,
+    "nexttoken": 2,
+    "papers": 24,
+    "problem": 10,
     "torch": 2,
-    "trials": 46,
 }
 
 

@@ -141,3 +141,8 @@ def test_row_of_zeros_next_to_an_equality(norm: str) -> None:
     best = hm.max_margin(rows, norm=norm)
     assert best.is_certified
     assert hm.certify(best.to_dict()).valid
+
+
+def test_a_word_other_than_best_is_not_a_selection() -> None:
+    with pytest.raises(ValueError, match=r"selection must be a token number per input.*got 'foo'"):
+        hm.max_margin(hm.data.example("three-inputs"), "foo")

@@ -40,7 +40,40 @@ class Shown(ABC):
         return html(self.table())
 
 
-class Result(Shown):
+class Tabular(ABC):
+    """Base of objects with rows that become a data frame or a LaTeX table."""
+
+    @abstractmethod
+    def records(self) -> Sequence[Mapping[str, Any]]:
+        """Return the rows, each with the same columns."""
+
+    def to_frame(self) -> DataFrame:
+        """Return `records` as a pandas DataFrame.
+
+        Raises:
+            ImportError: If pandas is not installed.
+        """
+        try:
+            import pandas
+        except ImportError as error:
+            raise ImportError("to_frame needs pandas: pip install pandas") from error
+        return pandas.DataFrame([*self.records()])
+
+    def to_latex(self) -> str:
+        r"""Return `records` as a LaTeX tabular.
+
+        >>> import hardmax as hm
+        >>> print(hm.verify("B-ASM-B").to_latex().splitlines()[0])
+        \begin{tabular}{lllll}
+        """
+        rows = [*self.records()]
+        names = [*rows[0]] if rows else []
+        lines = [" & ".join(map(_latex, cells)) for cells in (names, *(row.values() for row in rows))]
+        begin = rf"\begin{{tabular}}{{{'l' * len(names)}}}"
+        return "\n".join([begin, *(rf"{line} \\" for line in lines), r"\end{tabular}"])
+
+
+class Result(Shown, Tabular):
     """Base of the results of commands; the classes that inherit from it are frozen dataclasses.
 
     A notebook shows the table with its picture, if there is one.
@@ -80,31 +113,6 @@ class Result(Shown):
             return rows
         simple = {name: x for name, x in self.json().items() if not isinstance(x, dict | list)}
         return [{name: x for name, x in simple.items() if name not in ("schema", "version")}]
-
-    def to_frame(self) -> DataFrame:
-        """Return `records` as a pandas DataFrame.
-
-        Raises:
-            ImportError: If pandas is not installed.
-        """
-        try:
-            import pandas
-        except ImportError as error:
-            raise ImportError("to_frame needs pandas: pip install pandas") from error
-        return pandas.DataFrame([*self.records()])
-
-    def to_latex(self) -> str:
-        r"""Return `records` as a LaTeX tabular.
-
-        >>> import hardmax as hm
-        >>> print(hm.verify("B-ASM-B").to_latex().splitlines()[0])
-        \begin{tabular}{lllll}
-        """
-        rows = [*self.records()]
-        names = [*rows[0]] if rows else []
-        lines = [" & ".join(map(_latex, cells)) for cells in (names, *(row.values() for row in rows))]
-        begin = rf"\begin{{tabular}}{{{'l' * len(names)}}}"
-        return "\n".join([begin, *(rf"{line} \\" for line in lines), r"\end{tabular}"])
 
     def _picture(self) -> Figure | None:
         """Return what a notebook shows below the table."""

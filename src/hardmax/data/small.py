@@ -100,9 +100,7 @@ def example(name: str, loss: str | None = None) -> Problem:
     """
     key = _OLDER.get(name, name)
     if key not in _EXAMPLES:
-        near = difflib.get_close_matches(name, [*_EXAMPLES, *_OLDER], 1)
-        hint = f" Did you mean {near[0]!r}?" if near else ""
-        raise ValueError(f"unknown example {name!r}.{hint} hm.data.examples() lists all names")
+        raise ValueError(f"unknown example {name!r}.{_hint(name)} hm.data.examples() lists all names")
     content = json.loads((FILES / f"{key}.json").read_text())
     content["loss"] = loss or content.get("loss", "logistic")
     if "readout" in content:
@@ -110,6 +108,21 @@ def example(name: str, loss: str | None = None) -> Problem:
     return Problem.from_queries(**content) if "queries" in content else Problem(**content)
 
 
+def _hint(name: str) -> str:
+    """Return a question about the examples whose names begin with or resemble this one; it may be empty."""
+    near = [key for key in _EXAMPLES if key.startswith(name)] if name else []
+    near = near or difflib.get_close_matches(name, [*_EXAMPLES, *_OLDER], 1)
+    return f" Did you mean {' or '.join(map(repr, near[:3]))}?" if near else ""
+
+
 def load_problem(file: str | PathLike[str]) -> Problem:
     """Make the example of this name, or read a problem from a file: files have endings, and names do not."""
-    return example(str(file)) if str(file) in _EXAMPLES else Problem.load(Path(file))
+    name = str(file)
+    if name in _EXAMPLES:
+        return example(name)
+    if not Path(name).suffix and not Path(name).exists():
+        raise FileNotFoundError(
+            f"no example and no file is called {name!r}.{_hint(name)} The examples are "
+            f"{', '.join(_EXAMPLES)}; files of problems end in .json, .npz or .csv"
+        )
+    return Problem.load(Path(name))

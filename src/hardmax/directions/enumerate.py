@@ -19,6 +19,7 @@ from hardmax._lib.arguments import check_arguments
 from hardmax._lib.notebook import table
 from hardmax._lib.plotting import axes_of, draw_directions
 from hardmax._lib.progress import Progress, by_share
+from hardmax._lib.result import Tabular
 from hardmax.directions.neighbors import Attraction, known_gap, row_gaps
 from hardmax.directions.search import Leaf, NodeBlock, Tree
 from hardmax.margin.att_svm import best_max_margins
@@ -168,7 +169,7 @@ SHOWN = 50  # rows of a printed table
 MOMENT = 2.0  # seconds of search to show a list without a limit of time
 
 
-class SelectionList(Sequence[FeasibleSelection]):
+class SelectionList(Sequence[FeasibleSelection], Tabular):
     """Selections as a list that fills while it is iterated.
 
     ``limit``, ``seconds``, ``min_margin`` and ``top`` are those of `selections`. ``len`` and indices from the
@@ -305,6 +306,24 @@ class SelectionList(Sequence[FeasibleSelection]):
             tokens, best = " ".join(map(str, row.selection)), "yes" if row.is_best else "no"
             rows.append((str(k), tokens, f"{row.margin:.6g}", row._word, best, along))
         return rows
+
+    def records(self) -> list[dict[str, Any]]:
+        """Return a row per selection; this completes the search.
+
+        >>> import hardmax as hm
+        >>> [row["selection"] for row in hm.attractors(hm.data.example("two-inputs")).records()]
+        [(0, 1), (0, 0)]
+        """
+        return [
+            {
+                "selection": row.selection,
+                "margin": row.margin,
+                "attracts": row._word,
+                "best": row.is_best,
+                "direction": None if row.direction is None else row.direction.tolist(),
+            }
+            for row in self
+        ]
 
     def __str__(self) -> str:
         shown = self._to_show()

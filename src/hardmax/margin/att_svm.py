@@ -97,7 +97,12 @@ def max_margin(
         if selection is not None:
             raise ValueError("selection must be None with Constraints, whose rows say what is selected")
         return norm_of(norm).solve(problem, exact)
-    if isinstance(selection, str) and selection == "best":
+    if isinstance(selection, str):
+        if selection != "best":
+            raise ValueError(
+                f'selection must be a token number per input, a result with a selection, or "best", got '
+                f"{selection!r}"
+            )
         solutions = (best for _, best in best_max_margins(problem, exact=exact, norm=norm))
         # an undecided solution counts with the margin that is proved
         return max(solutions, key=lambda best: best.margin_interval[0] if best.p_norm != 0 else math.inf)

@@ -34,7 +34,9 @@ from hardmax.problem.problem import slots_of
 from hardmax.problem.readouts import OutputValue, best_loss, star_norm
 
 # Of the paper's experiment, which has |V| = 20: eta0 = 0.2/sqrt|V|, eta = 0.05/sqrt|V|, 900 steps each.
-STEPS, FIRST_RATE, RATE = 900, 0.2, 0.05
+STEPS = 900
+FIRST_RATE = 0.2
+RATE = 0.05
 
 # Token entries between two calls of `progress`: some hundredths of a second.
 REPORT = 2_000_000

@@ -173,6 +173,13 @@ def test_an_unknown_way_with_punctuation_is_refused(ntp, file, tmp_path):
         assert "'drop' is not one of 'keep', 'split', 'strip'" in err
 
 
+def test_a_sentence_in_place_of_a_file_is_told_where_sentences_go(ntp):
+    code, _, err = ntp("check", "S V O P")
+    assert code == 2
+    assert "no file is called 'S V O P'" in err
+    assert "one per line" in err
+
+
 def test_the_realizable_part_is_measured_saved_and_realizable(answer, ntp, file, tmp_path):
     raw, out = file("a b b\na b c\nb a\nc c\n"), tmp_path / "part.txt"
     code, found = answer("check", raw, "--save-realizable", out)

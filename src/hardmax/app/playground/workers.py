@@ -21,6 +21,7 @@ from typing import Any
 
 from hardmax._lib.pool import READY, Child, command, serve
 from hardmax.app.playground import protocol
+from hardmax.app.playground.page import template
 from hardmax.app.playground.preparation import COMPILER, Preparation
 from hardmax.app.playground.protocol import pack_refusal
 
@@ -341,7 +342,6 @@ def _prepared(plain: bool, folder: str | None) -> Callable[[bytes], bytes]:
     elif folder:
         os.environ["NUMBA_CACHE_DIR"] = numba.config.CACHE_DIR = folder
     from hardmax.app.playground.engine import reply
-    from hardmax.app.playground.page import template
 
     # questions that it answers before it reports that it is ready
     questions = json.loads(template("first_questions.json"))

@@ -30,8 +30,15 @@ from hardmax._lib.kernels import Kernel
 from hardmax._lib.parallel import cores
 from hardmax._lib.pool import Pool, WorkerDied, command, serve
 from hardmax.app.results.next_token_check import check
+from hardmax.data.sentences import counting
 from hardmax.margin.batch import solve_batch
+from hardmax.margin.engines import part
+from hardmax.nexttoken.relations import collocation
+from hardmax.nexttoken.stages import stage_1
+from hardmax.nexttoken.training import train
+from hardmax.papers.max_margin.figures.official import OFFICIAL, official_end
 from hardmax.problem.losses import LOG, LOSSES, CompiledSlope
+from hardmax.torch.probing.inputs import Inputs, rows_of
 
 MOST = 8  # processes, each of some 300 MB
 ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
@@ -197,8 +204,6 @@ def _batch(**options: Any) -> None:
 
 
 def _sentences() -> None:
-    from hardmax.data.sentences import counting
-
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "sentences.txt"
         file.write_text("A B A\nB C\nC A\n")
@@ -207,10 +212,6 @@ def _sentences() -> None:
 
 
 def _next_token() -> None:
-    from hardmax.nexttoken.relations import collocation
-    from hardmax.nexttoken.stages import stage_1
-    from hardmax.nexttoken.training import train
-
     for name in ("C-EX-1", "C-EXT-3"):  # the second needs signed steps too
         hm.nexttoken.analyze(hm.nexttoken.named_sentences(name))
         samples = hm.nexttoken.Samples.from_sentences(hm.nexttoken.named_sentences(name))
@@ -227,16 +228,11 @@ def _text() -> None:
 
 
 def _probe() -> None:
-    from hardmax.margin.engines import part
-    from hardmax.torch.probing.inputs import Inputs, rows_of
-
     texts = Inputs(np.eye(3)[None], np.eye(3)[None], np.ones((1, 3, 3), dtype=bool))
     part(rows_of(texts, np.arange(3), np.arange(3)).gram(), np.arange(2))
 
 
 def _official() -> None:
-    from hardmax.papers.max_margin.figures.official import OFFICIAL, official_end
-
     for arithmetic in OFFICIAL:
         official_end([_problem()], arithmetic, steps=1)
 

@@ -409,6 +409,11 @@ def check(
             raise ValueError(
                 "data must be the name of a file, got an empty one; is a shell variable not set?"
             )
+        if " " in files[0] and not os.path.exists(files[0]):
+            raise FileNotFoundError(
+                f"no file is called {files[0]!r}; write the sentences to a file, one per line, or give a "
+                "list of sentences in Python"
+            )
     if save_realizable is not None:
         writable("save_realizable", save_realizable, *files)
         refuse_pipes(files)

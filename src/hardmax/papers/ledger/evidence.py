@@ -25,15 +25,15 @@ class Stored(NamedTuple):
         same = [run for other, run in self.runs.items() if _EPOCHS.sub("", other) == kind]
         return max(same, key=lambda run: run["epochs_done"], default=None)
 
-    def finding(self, status: Status, text: str, differs: str = "") -> Finding:
+    def finding(self, status: Status, text: str, differs: str = "") -> EvidenceResult:
         """Return a finding in the results of the commands."""
-        return Finding(status, text, differs, (self.results["version"], self.results["date"]))
+        return EvidenceResult(status, text, differs, (self.results["version"], self.results["date"]))
 
 
 _EPOCHS = re.compile(r"-\d+-epochs")
 
 
-class Finding(NamedTuple):
+class EvidenceResult(NamedTuple):
     """The finding of a piece of evidence; ``origin`` is the version and the day."""
 
     status: Status
@@ -52,7 +52,7 @@ class Evidence:
         """The command that makes the stored result."""
         return self.made_by.format(self)
 
-    def finding(self, stored: Stored) -> Finding | None:
+    def finding(self, stored: Stored) -> EvidenceResult | None:
         """Return its finding; None if it has not been run."""
         raise NotImplementedError
 
@@ -71,7 +71,7 @@ class CheckEvidence(Evidence):
 
     made_by = "hardmax verify {0.id}"
 
-    def finding(self, stored: Stored) -> Finding | None:
+    def finding(self, stored: Stored) -> EvidenceResult | None:
         """Return the number of verdicts as expected, and of those on the printed wording."""
         check = stored.results["checks"].get(self.id)
         if check is None:
@@ -107,7 +107,7 @@ class ClaimEvidence(Evidence):
         """The id of the figure."""
         return self.id.partition(".")[0]
 
-    def finding(self, stored: Stored) -> Finding | None:
+    def finding(self, stored: Stored) -> EvidenceResult | None:
         """Return the measured value."""
         figure = stored.results["figures"].get(self.figure, {"claims": {}})
         claim = figure["claims"].get(self.id)
@@ -118,7 +118,7 @@ class ClaimEvidence(Evidence):
 
     def _judged(
         self, stored: Stored, figure: Mapping[str, Any], holds: bool, stand_in: bool, words: str
-    ) -> Finding:
+    ) -> EvidenceResult:
         less = self.quick if figure["scale"] == "quick" else ""  # a size below the paper's is a change
         status: Status = "fails" if not holds else "stand-in" if stand_in else "changed" if less else "holds"
         return stored.finding(status, words, less)
@@ -137,7 +137,7 @@ class FigureEvidence(ClaimEvidence):
         """The command that makes the stored result."""
         return super().command.rstrip()
 
-    def finding(self, stored: Stored) -> Finding | None:
+    def finding(self, stored: Stored) -> EvidenceResult | None:
         """Return how many claims hold, and on which data."""
         figure = stored.results["figures"].get(self.id)
         if figure is None:
@@ -157,7 +157,7 @@ class Fact(Evidence):
 
     made_by = "python benchmarks/ledger_results.py --data DIR"
 
-    def finding(self, stored: Stored) -> Finding | None:
+    def finding(self, stored: Stored) -> EvidenceResult | None:
         """Return the number."""
         fact = stored.results["facts"].get(self.name)
         return None if fact is None else stored.finding("holds" if fact["holds"] else "fails", fact["text"])
@@ -182,7 +182,7 @@ class TrainedEvidence(Evidence):
         """The command that makes the stored result."""
         return f"python benchmarks/paper_a_runs.py DATA {' '.join(self.names)} --keep DIR"
 
-    def finding(self, stored: Stored) -> Finding | None:
+    def finding(self, stored: Stored) -> EvidenceResult | None:
         """Return loss, mass, r_v, r_p and sign accuracy of each stored seed."""
         runs = [run for run in map(stored.run, self.names) if run is not None]
         if not runs:
@@ -207,7 +207,7 @@ class Contrast(Evidence):
 
     made_by = "python benchmarks/paper_a_runs.py DATA {0.two} {0.one} --keep DIR"
 
-    def finding(self, stored: Stored) -> Finding | None:
+    def finding(self, stored: Stored) -> EvidenceResult | None:
         """Return both losses; None unless both trainings are stored."""
         two, one = stored.run(self.two), stored.run(self.one)
         if two is None or one is None:
@@ -222,7 +222,7 @@ class Contrast(Evidence):
 SATURATED = 0.9  # mass of the attention on single tokens
 
 
-def _trained(runs: list[Mapping[str, Any]], holds: bool, words: str) -> Finding:
+def _trained(runs: list[Mapping[str, Any]], holds: bool, words: str) -> EvidenceResult:
     """Return the finding of trainings; an early stop or saturated attention counts as a change."""
     changes = [
         f"The training of {('one layer', 'two layers')[run['layers'] - 1]} from seed {run['seed']} was "
@@ -237,7 +237,7 @@ def _trained(runs: list[Mapping[str, Any]], holds: bool, words: str) -> Finding:
     ]
     status: Status = "fails" if not holds else "changed" if changes else "holds"
     last = max(runs, key=lambda run: run["date"])
-    return Finding(status, words, " ".join(changes), (last["version"], last["date"]))
+    return EvidenceResult(status, words, " ".join(changes), (last["version"], last["date"]))
 
 
 def of_order(power: int) -> Test:

@@ -11,9 +11,9 @@ from hardmax.papers.ledger.evidence import (
     CheckEvidence,
     ClaimEvidence,
     Evidence,
+    EvidenceResult,
     Fact,
     FigureEvidence,
-    Finding,
     Stored,
 )
 
@@ -104,7 +104,7 @@ def _evidence(id: str, marks: dict[str, str]) -> Evidence:
     return FigureEvidence(id, quick, options=marks.get("options", ""))
 
 
-def _verdict(findings: list[Finding], changed: bool) -> Verdict:
+def _verdict(findings: list[EvidenceResult], changed: bool) -> Verdict:
     statuses = {finding.status for finding in findings}
     if not findings:
         return "not run"
