@@ -111,10 +111,9 @@ def test_other_events():
 
 
 @pytest.mark.slow
-def test_pulls_that_cancel_beyond_float64_are_an_event(monkeypatch):
+def test_pulls_that_cancel_beyond_float64_are_an_event():
     """Two copies of an input with opposite labels: the pulls cancel, and rounding takes over."""
     problem = hm.Problem.from_tokens([[[1.0, 1.0], [0.0, 0.0]]] * 2, [1, -1], [1.0, 0.0])
-    monkeypatch.setattr("hardmax.dynamics.fields.LOG_TIME.patience", 500)
     path = hm.flow(problem)
     assert path.event == "precision exhausted"
     assert 10 < path.p_norm < 60

@@ -249,7 +249,7 @@ def trained(rule, **options):
         (lambda: optim.Adam(0.1, (0.9, 1.0)), "betas must be from 0 to below 1, got 1"),
         (lambda: optim.RMSprop(0.1, 2.0), "beta must be from 0 to below 1, got 2"),
         (lambda: optim.Muon(0.1, newton_schulz=-1), "newton_schulz must be an integer of at least 0"),
-        (lambda: optim.Sign(0.1, decay="fast"), "decay must be real numbers of shape"),
+        (lambda: optim.Sign(0.1, decay="fast"), "decay must be numbers of shape"),
         (lambda: optim.GD("1/L_p", norm="l3"), 'lr must be a number in l3, got "1/L_p"'),
         (lambda: trained(optim.Spectral(0.1)), r"norm of vectors for a p of shape \(2,\), got Spectral"),
         (lambda: trained(optim.Muon(0.1)), "another norm, or make the problem with Problem.from_queries"),

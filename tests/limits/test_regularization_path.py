@@ -174,6 +174,15 @@ def test_the_point_of_least_risk_is_below_every_sampled_one() -> None:
     assert path.log_excess[0] <= landscape.excess(p @ landscape.basis)[1].min()
 
 
+@pytest.mark.parametrize("name", ["two-inputs", "three-inputs", "space-a"])
+def test_in_a_tiny_ball_the_gradient_at_zero_decides(name: str) -> None:
+    problem = hm.data.example(name)
+    radii = [5e-324, 1e-300, 1e-160, 1e-20, 1e-15, 1e-13, 1e-8]
+    path = regularization_path(problem, radii)
+    descent = hm.gradient(problem, np.zeros(problem.d)).direction
+    assert path.cosine_distances(descent)[1:] == pytest.approx(0.0, abs=1e-14)
+
+
 def test_order_of_radii_and_repetition_do_not_matter() -> None:
     problem = hm.data.example("B-FIG-8")
     path = regularization_path(problem, [100, 3, 100])

@@ -29,7 +29,7 @@ SCORES = [[1.0, 0.0], [1.0, 0.0, 0.5]]
             {"keys": [KEYS[0], [[1.0], [2.0], [3.0]]]},
             r"keys\[1\] must have 2 numbers per token as keys\[0\], got 1",
         ),
-        ({"keys": [[[1.0, 0.0], [0.0]], KEYS[1]]}, r"keys\[0\] must be real numbers of shape"),
+        ({"keys": [[[1.0, 0.0], [0.0]], KEYS[1]]}, r"keys\[0\] must be numbers of shape"),
         ({"scores": [[1.0, 0.0]]}, "scores must have 2 inputs as keys, got 1"),
         ({"scores": [[1.0, 0.0], [1.0, 0.0]]}, r"scores\[1\] must have 3 tokens as keys\[1\], got 2"),
         ({"scores": [["a", "b"], [1, 2, 3]]}, r"scores\[0\] must be numbers"),

@@ -249,14 +249,8 @@ def test_bad_input():
         (lambda: made(tokens, [[np.nan], [1.0]], scores), "queries must be finite, got nan at"),
         (lambda: made(tokens, "first"), "scores, or labels and readout, must be given, got none"),
         (lambda: made(tokens, "first", scores, labels=[1, 1]), "labels and readout, must be given, got both"),
-        (
-            lambda: made(tokens, "first", labels=[1, 1]),
-            r"readout must be real numbers of shape \(2,\), got None",
-        ),
-        (
-            lambda: made(tokens, "first", readout=[1, 1]),
-            r"labels must be real numbers of shape \(2,\), got None",
-        ),
+        (lambda: made(tokens, "first", labels=[1, 1]), r"readout must be numbers of shape \(2,\), got None"),
+        (lambda: made(tokens, "first", readout=[1, 1]), r"labels must be numbers of shape \(2,\), got None"),
         (lambda: made(tokens, "first", scores[:1]), "scores must have 2 inputs as tokens, got 1"),
         (lambda: hm.max_margin(plain).W, "W must be that of a problem with queries"),
         (

@@ -17,7 +17,7 @@ def finite_array(name: str, x: Any, shape: tuple[int | None, ...]) -> np.ndarray
     except OverflowError:
         raise ValueError(f"{name} must be finite, got a number too large to convert to a float") from None
     except (TypeError, ValueError):
-        raise ValueError(f"{name} must be real numbers of shape {_shape(shape)}, got {_short(x)}") from None
+        raise ValueError(f"{name} must be numbers of shape {_shape(shape)}, got {_short(x)}") from None
     fits = array.ndim == len(shape) and all(
         s is None or s == a for s, a in zip(shape, array.shape, strict=True)
     )

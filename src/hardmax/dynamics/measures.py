@@ -123,11 +123,6 @@ class SignedLog:
     def __float__(self) -> float:
         return self.sign * math.exp(self.log) if self.sign else 0.0
 
-    @classmethod
-    def of(cls, x: float, log_scale: float) -> SignedLog:
-        """Return x exp(log_scale)."""
-        return cls(0, -math.inf) if x == 0.0 else cls(1 if x > 0 else -1, log_scale + math.log(abs(x)))
-
     @staticmethod
     def sum(terms: Iterable[SignedLog]) -> SignedLog:
         """Signed log-sum-exp."""
@@ -135,7 +130,14 @@ class SignedLog:
         if not nonzero:
             return SignedLog(0, -math.inf)
         top = max(t.log for t in nonzero)
-        return SignedLog.of(math.fsum(t.sign * math.exp(t.log - top) for t in nonzero), top)
+        return _signed_log(math.fsum(t.sign * math.exp(t.log - top) for t in nonzero), top)
+
+
+def _signed_log(x: float, log_scale: float) -> SignedLog:
+    """Return x exp(log_scale)."""
+    if x == 0.0:
+        return SignedLog(0, -math.inf)
+    return SignedLog(1 if x > 0 else -1, log_scale + math.log(abs(x)))
 
 
 @check_arguments
@@ -187,8 +189,8 @@ def _label_excess(problem: Problem, settled: Settled, chosen: np.ndarray) -> Sig
 def _fall(settled: Settled, i: int, score: float) -> SignedLog:
     """score - u_i; in the log domain when the score is the top token's, since then it is tiny."""
     if score == settled.scores[settled.tops[i]]:
-        return SignedLog.of(-float(settled.lean[i]), float(settled.depth[i]))
-    return SignedLog.of(float(score - settled.u[i]), 0.0)
+        return _signed_log(-float(settled.lean[i]), float(settled.depth[i]))
+    return _signed_log(float(score - settled.u[i]), 0.0)
 
 
 def _moving_falls(problem: Problem, settled: Settled, chosen: np.ndarray) -> list[SignedLog]:
@@ -211,7 +213,7 @@ def _moving_falls(problem: Problem, settled: Settled, chosen: np.ndarray) -> lis
     for x, weight in zip(0.5 * (nodes + 1.0), 0.5 * weights, strict=True):
         h, _ = problem.readout.attend(replace(at, shares=ends + x * (at.shares - ends)))
         total += weight * settled.per_input(parts * (h - settled.per_slot(h[start])))
-    return [SignedLog.of(-fall, log) for fall, log in zip(total.tolist(), top.tolist(), strict=True)]
+    return [_signed_log(-fall, log) for fall, log in zip(total.tolist(), top.tolist(), strict=True)]
 
 
 @dataclass(frozen=True)

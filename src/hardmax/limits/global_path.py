@@ -41,6 +41,10 @@ AGREE = 1e-6
 # As good as the winner and this far from it, over R: another minimizer, not the same one less well resolved.
 APART = 1e-3
 
+# At a smaller radius, with keys of size one, the first order decides to the last digit. Newton's method would
+# compare risks that differ by less than rounding.
+TINY = 1e-14
+
 # Radii of the continuation grow by this factor.
 STRIDE = 1.5
 
@@ -184,6 +188,22 @@ class _PathSearch:
         self.finite: list[Minimum] = []
 
     def run(self, radii: np.ndarray) -> dict[float, _Winner]:
+        direction = self._descent_at_zero()
+        tiny = radii[radii < TINY] if direction is not None else radii[:0]
+        winners = {R: self._first_order(R * direction) for R in tiny.tolist()}
+        return winners | (self._run(radii[len(tiny) :]) if len(tiny) < len(radii) else {})
+
+    def _descent_at_zero(self) -> np.ndarray | None:
+        """Return the unit vector along which the risk falls fastest at zero; None if it is stationary."""
+        zero = np.zeros(self.landscape.d)
+        descent = -self.landscape.excess(zero[None])[0][0] * self.landscape.expanded(zero).gradient
+        length = float(np.linalg.norm(descent))
+        return descent / length if length > 0.0 else None
+
+    def _first_order(self, p: np.ndarray) -> _Winner:
+        return _Winner(p, self.landscape.log_excess(p), False, 0.0, 1, ())
+
+    def _run(self, radii: np.ndarray) -> dict[float, _Winner]:
         ends = self._forward(radii)
         for R, larger in zip(radii[-2::-1].tolist(), radii[:0:-1].tolist(), strict=True):  # and back
             q = min(ends[larger], key=lambda end: end.value).p

@@ -34,7 +34,7 @@ class Paper:
 
     >>> from hardmax.papers.registry import PAPERS
     >>> PAPERS["B"].about, PAPERS["B"].figures["B-FIG-RHO"]
-    ('max-margin selection', 'figures.rho')
+    ('max-margin selection', 'figures.trained_head')
     """
 
     letter: str

@@ -18,7 +18,7 @@ from hardmax._lib.plotting import axes_of, draw_tokens, plane_of
 from hardmax.problem.files import read_problem, write_problem
 from hardmax.problem.keys import Dense, Gram, Keys, outer_products
 from hardmax.problem.losses import LOSSES, LossFunction, as_loss
-from hardmax.problem.readouts import LinearReadout, NonlinearReadout, Readout, scored
+from hardmax.problem.readouts import NonlinearReadout, Readout, linear_readout, matching, scored_readout
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -139,7 +139,7 @@ class Problem:
 
     def __init__(self, keys: Any, scores: Any, loss: str | LossFunction = "logistic") -> None:
         table, offsets = expect.ragged("keys", keys, width=True)
-        self._fill(Dense(table), all_slots(offsets), offsets, _scored(scores, offsets, loss))
+        self._fill(Dense(table), all_slots(offsets), offsets, scored_readout(scores, offsets, loss))
 
     def _fill(self, *values: Any) -> None:
         for field, value in zip(fields(self), values, strict=False):
@@ -177,7 +177,7 @@ class Problem:
         array([-3., -2.])
         """
         table, offsets = expect.ragged("keys", keys, width=True)
-        linear = _linear(_matching("values", values, offsets), offsets, labels, readout, loss)
+        linear = linear_readout(matching("values", values, offsets), offsets, labels, readout, loss)
         return cls._flat(Dense(table), all_slots(offsets), offsets, linear)
 
     @classmethod
@@ -192,7 +192,7 @@ class Problem:
         [[2.0, 1.0], [1.0, 0.0]]
         """
         table, offsets = expect.ragged("tokens", tokens, width=True)
-        linear = _linear(table, offsets, labels, readout, loss)
+        linear = linear_readout(table, offsets, labels, readout, loss)
         return cls._flat(Dense(table), all_slots(offsets), offsets, linear)._tied(W)
 
     @classmethod
@@ -233,8 +233,10 @@ class Problem:
             got = "none" if scores is None else "both"
             raise ValueError(f"scores, or labels and readout, must be given, got {got}; give one of the two")
         if scores is None:
-            return cls._flat(table, all_slots(offsets), offsets, _linear(x, offsets, labels, readout, loss))
-        return cls._flat(table, all_slots(offsets), offsets, _scored(scores, offsets, loss, "tokens"))
+            kind: Readout = linear_readout(x, offsets, labels, readout, loss)
+        else:
+            kind = scored_readout(scores, offsets, loss, "tokens")
+        return cls._flat(table, all_slots(offsets), offsets, kind)
 
     @classmethod
     def from_classes(cls, X: Any, y: Any) -> Problem:
@@ -287,7 +289,7 @@ class Problem:
         0.6326
         """
         table, offsets = expect.ragged("keys", keys, width=True)
-        value_table = _matching("values", values, offsets)
+        value_table = matching("values", values, offsets)
         for name, function in (("psi", psi), ("psi_gradient", psi_gradient)):
             if not callable(function):
                 raise ValueError(f"{name} must be a function of an (n, e) array, got {function!r}")
@@ -319,7 +321,7 @@ class Problem:
         tokens = flat.astype(np.intp)
         if (tokens != flat).any() or (tokens < 0).any() or (tokens >= N).any():
             raise ValueError(f"inputs must hold token numbers from 0 to {N - 1} (the size of gram)")
-        return cls._flat(table, tokens, offsets, _scored(scores, offsets, loss))
+        return cls._flat(table, tokens, offsets, scored_readout(scores, offsets, loss))
 
     @classmethod
     def from_readout(cls, keys: Any, readout: Readout) -> Problem:
@@ -626,22 +628,6 @@ class Problem:
         if self.W is None and isinstance(self.table, Dense) and self.table.table is self.readout.values:
             return np.eye(self.d)
         return self.W
-
-
-def _matching(name: str, x: Any, offsets: np.ndarray, width: bool = True, other: str = "keys") -> np.ndarray:
-    """Return a flat array with a row for each token of the argument that is called ``other``."""
-    flat, sizes = expect.ragged(name, x, width)
-    expect.same_tokens(name, sizes, offsets, other)
-    return flat
-
-
-def _scored(scores: Any, offsets: np.ndarray, loss: str | LossFunction, other: str = "keys") -> Readout:
-    return scored(_matching("scores", scores, offsets, False, other), offsets, loss)
-
-
-def _linear(values: np.ndarray, offsets: np.ndarray, labels: Any, v: Any, loss: Any) -> LinearReadout:
-    signs = expect.signs("labels", labels, len(offsets) - 1)
-    return LinearReadout(values, signs, expect.finite_array("readout", v, (values.shape[1],)), as_loss(loss))
 
 
 def need_problem(problem: Any) -> None:

@@ -451,6 +451,26 @@ def scored(scores: np.ndarray, offsets: np.ndarray, loss: str | LossFunction) ->
     return Labels(scores)
 
 
+def matching(name: str, x: Any, offsets: np.ndarray, width: bool = True, other: str = "keys") -> np.ndarray:
+    """Return a flat array with a row for each token of the argument that is called ``other``."""
+    flat, sizes = expect.ragged(name, x, width)
+    expect.same_tokens(name, sizes, offsets, other)
+    return flat
+
+
+def scored_readout(
+    scores: Any, offsets: np.ndarray, loss: str | LossFunction, other: str = "keys"
+) -> Readout:
+    """Return the readout of a score for each token of the argument that is called ``other``."""
+    return scored(matching("scores", scores, offsets, False, other), offsets, loss)
+
+
+def linear_readout(values: np.ndarray, offsets: np.ndarray, labels: Any, v: Any, loss: Any) -> LinearReadout:
+    """Return the readout of values, labels of -1 and 1 and a vector v."""
+    signs = expect.signs("labels", labels, len(offsets) - 1)
+    return LinearReadout(values, signs, expect.finite_array("readout", v, (values.shape[1],)), as_loss(loss))
+
+
 def has_one_label(problem: Problem) -> bool:
     """Whether the log loss is convex: no input has label tokens with different keys."""
     if problem.readout.in_log is None:

@@ -99,7 +99,7 @@ def test_a_folder_that_lacks_the_data_is_told_what_it_lacks(reproduce, tmp_path,
     yelp, imdb = (reviews_of(source, setting).notes for source in ("Yelp", "IMDB"))
     for id, notes in (("A-FIG-91", yelp), ("A-FIG-92", (*yelp, *imdb))):
         recipe(id, "stands in", draw=draw)(lambda setting, notes=notes: Findings(TABLES, (), notes))
-    torch = figures._surrogate_note("it needs PyTorch: pip install it.")
+    torch = figures.surrogate_note("it needs PyTorch: pip install it.")
     recipe("B-FIG-95", "no torch", draw=draw)(lambda setting: Findings(TABLES, (), (torch,)))
     monkeypatch.setenv("COLUMNS", "2000")
     code, out, _ = reproduce("A-FIG-91", "A-FIG-92", "B-FIG-95", "B-FIG-90", "--data", str(empty))

@@ -24,7 +24,7 @@ STEPS = 100  # of the progress, for each figure
 CLAIM = ("id", "text", "expected", "measured", "holds")
 HEAD = ("", "claim", "expected", "measured")
 NO_DATA = "--data DIR"  # in the note of a figure that real data would change
-STAND_IN = re.compile(r"\.? Drawn (is the|are) surrogate")  # after the reason for it, in such a note
+STAND_IN = re.compile(r"\.? Drawn (?:is a|is the|are) surrogate")  # after the reason for it, in such a note
 ELSEWHERE = "; or name another folder by --data DIR"
 LONGEST = 80  # characters of a value on the terminal if the claim holds; the page shows all of them
 

@@ -236,7 +236,8 @@ class Source:
     def key(self) -> str:
         """Return a digest of what the chunks depend on, without the location of the files."""
         signs = None if self.signs is None else sorted(map(repr, self.signs.items()))
-        settings = vars(self) | {"paths": [*map(digest_of_path, self.paths)], "signs": signs, "chunk": CHUNK}
+        settings = {**vars(self), "files": [*map(digest_of_path, self.paths)], "signs": signs, "chunk": CHUNK}
+        del settings["paths"]
         return digest_of(settings)
 
 

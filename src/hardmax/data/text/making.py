@@ -271,7 +271,9 @@ class WordRecipe:
         if self.function is not None:
             return None
         pieces = None if self.pieces is None else list(self.pieces.items())
-        return digest_of(vars(self) | {"stopped": sorted(self.stopped), "pieces": pieces, "source": source})
+        settings = {**vars(self), "stopped": sorted(self.stopped), "pieces": pieces, "source": source}
+        del settings["function"]
+        return digest_of(settings)
 
     def spell(self, text: str, pool: TextWorkers) -> list[str]:
         """Return the tokens of one text."""

@@ -177,6 +177,15 @@ class Trainings(NamedTuple):
     surrogate: Pictures | None  # the test images that replace CIFAR-10
 
 
+def surrogate_note(why: str) -> str:
+    """Return the note on a figure without images, which begins with the reason."""
+    return (
+        f"{why} Drawn are surrogate images, {TRAIN:,} of 64 patches with one salient patch and "
+        "four distractors, and a layer of four heads in numpy: they show the shapes, and are not evidence "
+        "about photographs."
+    )
+
+
 def trainings(setting: Setting, kinds: Sequence[str]) -> Trainings:
     """Train on CIFAR-10 of the folder of real data; else on surrogate images, without PyTorch."""
     images, why = source_of(setting)
@@ -187,12 +196,8 @@ def trainings(setting: Setting, kinds: Sequence[str]) -> Trainings:
         deviation = (0.3 if kind == NORMAL else 1.0) / D**0.5
         course, test = train_surrogate(deviation, kind, epochs, SEED, setting.progress)
         courses.append(course)
-    note = (
-        f"{why} Drawn are surrogate images, {TRAIN:,} of 64 patches with one salient patch and "
-        "four distractors, and a layer of four heads in numpy: they show the shapes, and are not evidence "
-        "about photographs."
-    )
-    return Trainings(courses, (DEFINITION, note), [f"class {c}" for c in test.classes[shown(test)]], test)
+    notes = DEFINITION, surrogate_note(why)
+    return Trainings(courses, notes, [f"class {c}" for c in test.classes[shown(test)]], test)
 
 
 def _on_images(setting: Setting, images: Images, kinds: Sequence[str]) -> Trainings:
