@@ -98,6 +98,22 @@ def test_stanford_folder_and_archive(tmp_path: Path) -> None:
     assert reader.share == 1.0
 
 
+def test_files_of_a_folder_that_hold_no_reviews_are_not_opened(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(tmp_path / "aclImdb/train/pos/0_9.txt", b"a good film")
+    write(tmp_path / "aclImdb/secret.bin", b"")
+    opened = Path.open
+
+    def refusing(path: Path, *arguments: object, **options: object) -> object:
+        if path.name == "secret.bin":
+            raise PermissionError(13, "Permission denied", str(path))
+        return opened(path, *arguments, **options)  # type: ignore[call-overload]
+
+    monkeypatch.setattr(Path, "open", refusing)
+    assert read(tmp_path / "aclImdb") == [("a good film", 1)]
+
+
 def test_parquet(tmp_path: Path) -> None:
     pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
     folder = tmp_path / "plain_text"

@@ -198,6 +198,15 @@ def test_files_that_are_no_stores(tmp_path):
         hm.Sweep.open(made)
 
 
+def test_more_trials_than_sqlite_counts_are_damage(tmp_path):
+    path = tmp_path / "s.db"
+    hm.sweep(f"{TASKS}:rows", {"a": 1}, 1, store=path, workers=0)
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("UPDATE meta SET value = ? WHERE key = 'trials'", (str(10**30),))
+    with pytest.raises(ValueError, match="is damaged: trials is int and not what a sweep writes there"):
+        hm.Sweep.open(path)
+
+
 def test_a_store_that_was_deleted_stops_the_sweep(tmp_path):
     store = tmp_path / "s.db"
     with pytest.raises(OSError, match="deleted or moved while the sweep was writing"):

@@ -132,9 +132,9 @@ class Opened:
             files = sorted(path for path in self.path.rglob("*") if path.is_file())
             self._size = len(files)
             for file in files:
-                with ExitStack() as stack, file.open("rb") as stream:
+                with ExitStack() as stack:
                     name = file.relative_to(self.path.parent).as_posix()
-                    yield Member(unpacked_name(name), partial(_unpacked, stream, stack))
+                    yield Member(unpacked_name(name), partial(_open_file, file, stack))
                 self._done += 1
             return
         with ExitStack() as stack:
@@ -142,6 +142,10 @@ class Opened:
             self._file = stack.enter_context(self.path.open("rb"))
             yield from _inside(self.path, self._file, stack)
         self._done = self._size
+
+
+def _open_file(file: Path, stack: ExitStack) -> io.BufferedReader:
+    return _unpacked(stack.enter_context(file.open("rb")), stack)
 
 
 def unpacked_name(name: str) -> str:

@@ -283,8 +283,10 @@ class Store:
                     values[key] = parse_json(text)
                 except (NotJson, TypeError) as error:
                     raise DamagedStore(f"{key} is not JSON: {error}") from None
-                value, least = values[key], 1 if key == "trials" else 0
-                if key in META and (type(value) not in META[key] or (type(value) is int and value < least)):
+                value = values[key]
+                is_wrong = key in META and type(value) not in META[key]
+                is_wrong |= key == "trials" and not _is_count(value, 1)
+                if is_wrong or (key == "seed" and value < 0):
                     kind = type(value).__name__
                     raise DamagedStore(f"{key} is {kind} and not what a sweep writes there")
             absent = META.keys() - values.keys()

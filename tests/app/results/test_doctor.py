@@ -192,3 +192,13 @@ def test_text_and_exit_code(monkeypatch, capsys):
     monkeypatch.setattr(diagnosis, "doctor", lambda: found)
     assert cli.run(["doctor"]) == found.exit_code == 1
     assert capsys.readouterr().out == "ok   good       1.0\nFAIL bad [one]  fix it\n"
+
+
+def test_a_package_that_is_missing_is_a_finding_and_not_the_end(monkeypatch, tmp_path):
+    """Compilation imports all kernels, so it fails as a whole where one of their packages is absent."""
+    monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path))
+    monkeypatch.setitem(sys.modules, "hardmax.app.results.compilation", None)
+    monkeypatch.delattr("hardmax.app.results.compilation")
+    finding = diagnosis.kernels()
+    assert not finding.ok
+    assert finding.detail.startswith("not compiled: ")

@@ -45,9 +45,9 @@ def complain(message: str, code: int, *, as_json: bool = False, names: Iterable[
 
 def explain(error: OSError) -> str:
     """Describe the system's error, and a remedy."""
-    if error.strerror is None:  # the library's own message, with its remedy
+    if error.strerror is None and ";" in str(error):  # the library's own message, with its remedy
         return str(error)
-    reason = error.strerror
+    reason = error.strerror or str(error)
     if error.filename is not None:
         full, other = "free some space or choose another place", "check the path and its permissions"
         reason = f"{os.fsdecode(error.filename)}: {reason}"

@@ -138,7 +138,10 @@ class Command:
     instead: Mapping[str, Any] = field(default_factory=dict)  # flag -> `Instead`, or its fields
 
     def __post_init__(self) -> None:
-        flags = {flag: Instead(**entry) for flag, entry in self.instead.items()}
+        flags = {
+            flag: entry if isinstance(entry, Instead) else Instead(**entry)
+            for flag, entry in self.instead.items()
+        }
         object.__setattr__(self, "instead", flags)
 
     @property

@@ -137,16 +137,17 @@ def prepare(report: Callable[..., None]) -> bool:
     import numba
 
     from hardmax._lib import caching
-    from hardmax.app.results.compilation import compile_parts, remaining
 
     try:
+        from hardmax.app.results.compilation import compile_parts, remaining
+
         chosen = caching.place()
         missing = [] if numba.config.DISABLE_JIT else [part for part in remaining() if part not in UNUSED]
         if missing and chosen.lasts and (why := caching.unwritable(chosen.folder)):
             chosen = caching.lend(why)
         if missing and chosen.refused:
             caching.warn("; ".join(chosen.refused))
-    except ValueError as error:
+    except (ImportError, ValueError) as error:
         report(failed=str(error))
         return False
     outcome = compile_parts(missing, report=lambda done, total: report(done=done, total=total))

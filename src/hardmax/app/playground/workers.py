@@ -254,7 +254,8 @@ class Workers:
                 self._why = why
                 self._failed_at = time.monotonic() if why else -math.inf
                 # the spare, or a compiled engine if the kernels were compiled meanwhile
-                if not why and (len(self._all) < 2 or self._line or plain == self._preparation.ready):
+                is_short = not self._ready or len(self._all) < 2 or bool(self._line)
+                if not why and (is_short or plain == self._preparation.ready):
                     self._grow()
                 self._change.notify_all()
                 return

@@ -216,10 +216,13 @@ def kernels() -> Finding:
     import numba
 
     from hardmax._lib import caching
-    from hardmax.app.results import compilation
 
     if numba.config.DISABLE_JIT or not caching.place().lasts:
         return Finding(name, True, "not compiled beforehand: nothing would keep them")
+    try:
+        from hardmax.app.results import compilation
+    except (ImportError, OSError) as error:
+        return Finding(name, False, f"not compiled: {_line(error)}")
 
     def announce(done: int, total: int) -> None:
         if done == 0 and Compiled.may_say:

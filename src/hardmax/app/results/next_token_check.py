@@ -404,7 +404,8 @@ def check(
     checked(punctuation)
     files: tuple[str, ...] = ()
     if isinstance(data, str | os.PathLike):
-        files = tuple(os.fspath("/dev/stdin" if file == "-" else file) for file in (data, *more))
+        names = [os.fspath(file) for file in (data, *more)]
+        files = tuple("/dev/stdin" if name == "-" else name for name in names)
         if not all(files):
             raise ValueError(
                 "data must be the name of a file, got an empty one; is a shell variable not set?"

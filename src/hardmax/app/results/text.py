@@ -224,14 +224,18 @@ def _read(data: Any, text: str | None, label: str | None) -> tuple[list[str], np
     from hardmax.data.reviews import read_labelled
 
     rows = read_labelled(data, text=text, label=label) if isinstance(data, str | os.PathLike) else data
-    pairs = [*rows]
-    texts = [content for content, value in pairs if value is not None]
-    labels = [value for _, value in pairs if value is not None]
+    texts, labels, unlabelled = [], [], 0
+    for content, value in rows:
+        if value is None:
+            unlabelled += 1
+        else:
+            texts.append(content)
+            labels.append(value)
     if not texts:
         raise ValueError("data must hold texts with labels, got none; is the column of labels empty?")
     if len({*map(type, labels)}) > 1:  # 1, 2 and "n/a" in one column
         labels = [*map(str, labels)]
-    return texts, np.array(labels), len(pairs) - len(texts)
+    return texts, np.array(labels), unlabelled
 
 
 @dataclass(frozen=True, eq=False, repr=False)

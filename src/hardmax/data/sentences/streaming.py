@@ -316,7 +316,7 @@ def file_texts(
             ):
                 break
         read = bytes(start)
-        lists = _lists(read.removeprefix(_MARK), is_json) if has_bracket else None
+        lists = _lists(read, is_json) if has_bracket else None
         if lists is not None:
             if punctuation != KEEP:
                 lists = [apart(map(str, words), punctuation) for words in lists]
@@ -333,14 +333,14 @@ def file_texts(
 def _lists(content: bytes, is_json: bool) -> list[Any] | None:
     """Return the lists of a JSON file; None for a text that only begins with a bracket."""
     if len(content) > reading.LARGEST_JSON:
-        if not is_json and re.match(rb"\s*\[\s*\[", content) is None:
+        if not is_json and re.match(rb"(?:\xef\xbb\xbf)?\s*\[\s*\[", content) is None:
             return None
         largest = reading.size_of(reading.LARGEST_JSON)
         raise ValueError(
             f"the JSON must be at most {largest}, got more; write it as text, one sentence a line"
         )
     try:
-        data = reading.parse_json(FileBlock(content).text())
+        data = reading.parse_json(FileBlock(content).text().removeprefix("\ufeff"))
     except reading.NotJson as error:
         if not is_json:
             return None
