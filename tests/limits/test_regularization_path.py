@@ -181,6 +181,7 @@ def test_in_a_tiny_ball_the_gradient_at_zero_decides(name: str) -> None:
     path = regularization_path(problem, radii)
     descent = hm.gradient(problem, np.zeros(problem.d)).direction
     assert path.cosine_distances(descent)[1:] == pytest.approx(0.0, abs=1e-14)
+    assert path.is_reliable.all()
 
 
 def test_order_of_radii_and_repetition_do_not_matter() -> None:

@@ -146,3 +146,31 @@ def test_row_of_zeros_next_to_an_equality(norm: str) -> None:
 def test_a_word_other_than_best_is_not_a_selection() -> None:
     with pytest.raises(ValueError, match=r"selection must be a token number per input.*got 'foo'"):
         hm.max_margin(hm.data.example("three-inputs"), "foo")
+
+
+class IntegerNorm(hm.margin.Norm):
+    """A custom norm whose value of a zero row is an integer."""
+
+    name = "integer"
+    dual = "integer"
+
+    def value(self, x):
+        return float(np.abs(x).sum()) if np.any(x) else 0
+
+    def step(self, x):
+        raise AssertionError
+
+    def solve(self, constraints, exact=False):
+        raise AssertionError
+
+
+def test_norms_of_rows_are_floats_whatever_the_first_one_is() -> None:
+    rows = np.array([[0.0, 0.0], [0.5, 0.25]])
+    assert IntegerNorm().of_rows(rows).tolist() == [0.0, 0.75]
+    assert IntegerNorm().of_rows(rows[None]).tolist() == [[0.0, 0.75]]
+    assert hm.margin.norm("nuclear").of_rows(np.zeros((0, 4))).shape == (0,)
+
+
+def test_a_word_in_a_list_of_selections_is_refused_like_one() -> None:
+    with pytest.raises(ValueError, match="got 'bset'"):
+        hm.max_margin([hm.data.example("three-inputs")], ["bset"])

@@ -4,6 +4,7 @@ import json
 import resource
 import shutil
 import socket
+import struct
 
 import numpy as np
 import pytest
@@ -301,6 +302,13 @@ def test_damaged_gguf_files(tmp_path):
         ),
         (
             (b"embedding_length\x04\x00\x00\x00\x08", b"embedding_length\x04\x00\x00\x00\x09"),
+            "= 8, as its tensors",
+        ),
+        (  # a float in place of the integer
+            (
+                b"embedding_length\x04\x00\x00\x00\x08\x00\x00\x00",
+                b"embedding_length\x06\x00\x00\x00" + struct.pack("<f", 999.5),
+            ),
             "= 8, as its tensors",
         ),
         ((b"llama", b"gemma"), "architecture llama, got 'gemma'"),

@@ -224,6 +224,7 @@ def test_refusals():
         (Fused(), x, "a fused kernel hides them; switch it off"),
         (Silent(), x, "model must show its attention weights"),
         (encoder(), torch.randn(4, 1, 24), "texts must have two tokens or more"),
+        (encoder(), torch.zeros(0, 5, 24), "texts must have two tokens or more"),
         (encoder(), ["a text"], "tokenizer must be given with texts"),
         (torch.nn.TransformerEncoderLayer(8, 2, 8), x, "make it with batch_first=True"),
         (encoder(), 3, "texts must be sentences or a batch of tensors"),

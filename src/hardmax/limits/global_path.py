@@ -201,7 +201,8 @@ class _PathSearch:
         return descent / length if length > 0.0 else None
 
     def _first_order(self, p: np.ndarray) -> _Winner:
-        return _Winner(p, self.landscape.log_excess(p), False, 0.0, 1, ())
+        starts = max(2, len(self.random) + len(self.goals))  # all of them end there
+        return _Winner(p, self.landscape.log_excess(p), False, 0.0, starts, ())
 
     def _run(self, radii: np.ndarray) -> dict[float, _Winner]:
         ends = self._forward(radii)

@@ -132,7 +132,7 @@ def _solve_list(
         )
     wanted = list(selections) if listed else [selections] * len(problems)
     pairs = list(zip(problems, wanted, strict=True))
-    if exact or any(isinstance(selection, str) and selection == "best" for selection in wanted):
+    if exact or any(isinstance(selection, str) for selection in wanted):
         return [max_margin(problem, selection, exact=exact, norm=norm) for problem, selection in pairs]
     chosen = [leaders(p, best_tokens(p) if s is None else chosen_tokens(s)) for p, s in pairs]
     rows = [AttentionRows(problem) for problem in problems]

@@ -86,7 +86,9 @@ class Norm(ABC):
         >>> hm.margin.norm("l1").of_rows([[1.0, -2.0], [0.0, 3.0]]).tolist()
         [3.0, 3.0]
         """
-        return np.apply_along_axis(self.value, -1, np.asarray(rows, dtype=np.float64))
+        table = np.asarray(rows, dtype=np.float64)
+        norms = [self.value(row) for row in table.reshape(-1, table.shape[-1])]
+        return np.array(norms, dtype=np.float64).reshape(table.shape[:-1])
 
     def above_rows(self, rows: Floats, shape: tuple[int, ...]) -> Floats:
         """N of every row, or more than that, where p has this shape; rounding is allowed for."""

@@ -120,6 +120,8 @@ ONE_TOKEN = "texts must have two tokens or more, got one each: there is nothing 
 
 def _records(layers: list[AttentionLayer], sights: list[list[Sight | None]], causal: bool | None) -> Records:
     """The layers that were called, with a sight for each text."""
+    if not sights:
+        raise ValueError(ONE_TOKEN)
     records: Records = []
     for layer, of_texts in zip(layers, zip(*sights, strict=True), strict=True):
         complete = [sight for sight in of_texts if sight is not None]

@@ -9,12 +9,14 @@ that no count in it leads beyond the end of the file.
 from __future__ import annotations
 
 import math
+import operator
 import os
 import re
 import struct
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -154,7 +156,7 @@ def _llama_config(place: Path, settings: dict[str, Any], weights: dict[str, torc
     key_heads = whole("attention.head_count_kv", heads, heads)
     layers = whole("block_count", len(weights))
     for name, size in (("embedding_length", width), ("feed_forward_length", inner_width)):
-        number(name, f"= {size}, as its tensors", size.__eq__)
+        number(name, f"= {size}, as its tensors", partial(operator.eq, size))
     if len(words) != len(embeddings):
         raise Unfit(
             f"{place} must have a token for each of its {len(embeddings)} embeddings, got {len(words)}; "

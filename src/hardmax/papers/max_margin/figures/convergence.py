@@ -106,9 +106,11 @@ def fig_1a(setting: Setting) -> Findings:
         "dip-plain": 1 - hm.cosine_distance(plain.p[:2], best),
     }
     tables = plane.plane_tables(problem, paths, ends, {"p_mm": best.need()})
+    directions = tables.pop("directions")
     tables["cosines"] = stacked(
         {"run": run, "step": np.arange(len(cosine)), "cosine": cosine} for run, cosine in by_run.items()
     )
+    tables["directions"] = directions
     notes = (
         "From (0, 1) and (0, 0.5) the cosine first falls, then rises for good (B-ERR-12).",
         "Keys and p are drawn in one plane; the first 200 of 1,000 steps, with an arrow every 10.",

@@ -209,6 +209,10 @@ class TrialTally:
         return _mean(self.gaps < gap)
 
 
+def _median(values: np.ndarray) -> float:
+    return float(np.median(values)) if len(values) else np.nan
+
+
 def _mean(values: np.ndarray) -> float:
     return float(values.mean()) if len(values) else float("nan")
 
@@ -264,7 +268,7 @@ def rates_claims(tables: Tables) -> tuple[Claim, ...]:
             "strongly-damped": kinds[STRONGLY_DAMPED].correlation,
             "undamped": [tally.correlation for d, tally in undamped if d >= 100],
             "single": kinds[SINGLE].correlation,
-            "exact-is-closer": float(np.median(damped)) / float(np.median(exact)),
+            "exact-is-closer": _median(damped) / _median(exact),
         }
     )
 
