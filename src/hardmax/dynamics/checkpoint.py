@@ -47,7 +47,7 @@ def digest(*arrays: np.ndarray) -> str:
 def save(path: Path, arrays: Mapping[str, np.ndarray], identity: dict[str, Any]) -> None:
     """Write the checkpoint; at any moment the path holds the old one or the new one, whole.
 
-    Two trainings with one checkpoint never share a partial file: each writes a temporary file of its own.
+    Two trainings with one checkpoint never share a partial file: each writes a separate temporary file.
     """
     files.sweep(path.parent)
     archive.write_arrays(path, {"identity": json.dumps(identity, sort_keys=True), **arrays})

@@ -359,7 +359,7 @@ class _Way:
             self._keep()
             self.kept[-1][1][-1] = resting
             return False, "stationary point"
-        # a step that was cut short to end at a target is no guide for the next one
+        # a step that was cut short to end at a target does not predict the next one
         is_cut = length < self.sigma and (length == longest or field.is_bold)
         self.sigma = (self.sigma if is_cut and growth > 1.0 else length) * min(growth, GROWTH)
         return False, None

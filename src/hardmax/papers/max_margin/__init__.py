@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hardmax.papers.paper import Entry, Paper, located
 
-# What is wrong in the paper, or new here, in a sentence each; docs/research/errata.md tells it in full.
+# One sentence about each error of the paper, or new result; docs/research/errata.md has them in full.
 ERRATA = {
     "B-ERR-01": "The max-margin direction of the best-scoring tokens need not exist: they must be separable.",
     "B-ERR-02": "Theorem 6 does not say how |v| and |p| grow together, and the limit of p depends on it.",

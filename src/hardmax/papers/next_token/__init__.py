@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hardmax.papers.paper import Entry, Paper, located
 
-# The errors of the paper, in a sentence each; docs/research/errata.md has them in full.
+# One sentence about each error of the paper; docs/research/errata.md has them in full.
 ERRATA = {
     "C-ERR-01": "The collocation is not shown to be injective, and it must be.",
     "C-ERR-02": "Assumption 1 does not ask that a sentence reaches its next token, and it must.",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hardmax.papers.paper import Entry, Paper, located
 
-# The errors of the paper, in a sentence each; docs/research/errata.md has them in full.
+# One sentence about each error of the paper; docs/research/errata.md has them in full.
 ERRATA = {
     "A-ERR-1": "The printed sizes of the synthetic vocabulary give 1538 tokens, not 2048; 4 + 2^k does.",
     "A-ERR-2": "The third case of equation (34) needs delta-tilde, or the probabilities do not add up.",
