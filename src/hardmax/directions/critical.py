@@ -213,14 +213,14 @@ class Geometry:
         gaps = logits[best[self.input[rivals]]] - logits[rivals] - one
         if (best[self.input[tops]] != tops).any() or (gaps < 0).any():
             return None
-        multipliers = [Fraction(w, one) * Fraction(2) ** (-2 * self.power) for w in numerators]
-        q = np.array(multipliers, dtype=object) @ (self.differences[tops] - self.differences[others])
+        unit = Fraction(2) ** -self.power  # of one over a key
+        q = np.array(numerators, dtype=object) @ (self.differences[tops] - self.differences[others])
         return Corner(
             tuple(self.tokens[s][1] for s in best),
             tuple(self.tokens[s] for s in others),
             tuple(self.tokens[s] for s in rivals[gaps == 0].tolist() if s not in others),
-            tuple(multipliers),
-            np.array([float(x * Fraction(2) ** self.power) for x in q]),
+            tuple(Fraction(w, one) * unit**2 for w in numerators),
+            np.array([float(Fraction(x, one) * unit) for x in q]),
             Fraction(gaps[gaps > 0].min(), one) if (gaps > 0).any() else None,
         )
 
