@@ -9,6 +9,7 @@ import gzip
 import io
 import lzma
 import os
+import pickle
 import re
 import unicodedata
 import zlib
@@ -24,8 +25,7 @@ from typing import IO, Any, NamedTuple
 
 import numpy as np
 
-from hardmax._lib import archive, reading
-from hardmax._lib.json import attributes
+from hardmax._lib import reading
 from hardmax._lib.parallel import cores, in_order
 from hardmax._lib.terminal import shown
 from hardmax.data.sentences import counting
@@ -422,8 +422,6 @@ PART = 2**25  # bytes of a file
 WHOLE = -1  # the end of a part that is all of a file, however long
 HERE = -2  # the same of a pipe, which has one reader and no second time: the process that asks
 TASK = "hardmax.data.sentences.streaming:count_part"
-_ARRAYS = ("rows", "starts", "counts", "firsts")
-_NUMBERS = ("n", "max_length", "cut", "cut_tokens", "odd", "marked")
 
 
 def parts_of(
@@ -489,18 +487,10 @@ def count_part(parameters: Mapping[str, Any], seed: int = 0) -> dict[str, str]:
         with path.open("rb") as stream:
             texts = blocks(_span(stream, start, stop), str(path), begins=start == 0, punctuation=punctuation)
             text = gather_distinct(texts, max_length, workers=1).distinct()
-    words = np.array([len(word) for word in text.encoded], dtype=np.int64)
-    numbers = np.array([*attributes(text, *_NUMBERS).values()], dtype=np.int64)
-    letters = np.frombuffer(b"".join(text.encoded), dtype=np.uint8)
-    arrays = {**attributes(text, *_ARRAYS), "numbers": numbers, "words": words, "letters": letters}
-    return {"part": base64.b64encode(archive.npz_bytes(arrays)).decode()}
+    return {"part": base64.b64encode(pickle.dumps(text)).decode()}
 
 
 def unpacked(packed: str) -> Distinct:
-    """Read the distinct sentences that a worker sent."""
-    arrays = archive.arrays_in(io.BytesIO(base64.b64decode(packed)), "a part")
-    ends, letters = np.cumsum(arrays["words"]).tolist(), arrays["letters"].tobytes()
-    words = tuple(letters[low:high] for low, high in pairwise([0, *ends]))
-    numbers = dict(zip(_NUMBERS, arrays["numbers"].tolist(), strict=True))
-    rows, starts, counts, firsts = (arrays[name] for name in _ARRAYS)
-    return Distinct(words, rows, starts, counts, firsts, **numbers)
+    """Read the distinct sentences that a worker sent, whose messages are pickles anyway."""
+    text: Distinct = pickle.loads(base64.b64decode(packed))
+    return text
