@@ -18,6 +18,7 @@ from hardmax._lib.extras import install
 from hardmax._lib.files import whole, whole_text
 from hardmax._lib.notebook import Pictured, picture
 from hardmax._lib.result import Shown
+from hardmax._lib.style import style
 from hardmax.trials.grid import Parameters, cell_key, seeds
 from hardmax.trials.provenance import Function, identity, named
 from hardmax.trials.store import Store
@@ -325,14 +326,6 @@ def _cell_text(value: Any) -> Any:
 
 
 PANEL, AROUND = (1.75, 1.25), (1.5, 0.75)  # inches of a panel, and of the space around all panels
-TEXT: dict[Any, Any] = {
-    "font.size": 8,
-    "axes.labelsize": 8,
-    "axes.titlesize": 8,
-    "axes.titlelocation": "left",
-    "xtick.labelsize": 7,
-    "ytick.labelsize": 7,
-}
 
 
 @dataclass(frozen=True, eq=False)
@@ -377,12 +370,10 @@ class PhaseDisplay(Pictured):
 
     def plot(self) -> Figure:
         """Draw the matplotlib figure; its first axes are the panels, row by row."""
-        from matplotlib import rc_context
-
         rows, columns = self.shares.shape[:2]
         ticks = self.values[self.x], self.values[self.y]
         edges = [np.arange(len(values) + 1) - 0.5 for values in ticks]
-        with rc_context(TEXT):
+        with style():
             figure = picture((PANEL[0] * columns + AROUND[0], PANEL[1] * rows + AROUND[1]))
             panels = figure.subplots(rows, columns, squeeze=False, sharex=True, sharey=True)
             for at, name in enumerate(self.results):

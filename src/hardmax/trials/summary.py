@@ -132,20 +132,16 @@ class _Column:
         """Count more values, and return their kinds; an integer beyond 64 bits has the kind object."""
         kinds = set(map(type, values))
         if bool in kinds:
-            flags = [value for value in values if value is True or value is False]
+            flags = [value for value in values if type(value) is bool]
             self.true += sum(flags)
             self.flags += len(flags)
         if kinds & {int, float}:
-            plain = kinds <= {int, float}
-            numbers = np.array(
-                values if plain else [value for value in values if type(value) in (int, float)], np.float64
+            self.numbers.append(
+                np.array([value for value in values if type(value) in (int, float)], np.float64)
             )
-            self.numbers.append(numbers)
-            if int in kinds and np.nanmax(np.abs(numbers)) > NARROW:
-                kinds = set(map(kind_of, values))
         if str in kinds:
             self.texts.update(value for value in values if type(value) is str)
-        return kinds
+        return set(map(kind_of, values)) if int in kinds else kinds
 
     def summary(self, name: str) -> dict[str, Proportion | Spread]:
         """Return the summary of the values, each part under its name."""
@@ -158,9 +154,6 @@ class _Column:
         for text in sorted(self.texts):
             of[f"{name} = {text}"] = Proportion(self.texts[text], self.texts.total())
         return of
-
-
-NARROW = 2.0**62  # numbers up to this size are 64-bit integers for certain, if they are integers
 
 
 def kind_of(value: Any) -> type:
