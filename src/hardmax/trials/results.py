@@ -16,21 +16,14 @@ import numpy as np
 from hardmax._lib.arguments import check_arguments
 from hardmax._lib.extras import install
 from hardmax._lib.files import whole, whole_text
+from hardmax._lib.json import attributes
 from hardmax._lib.notebook import Pictured, picture
 from hardmax._lib.result import Shown
 from hardmax._lib.style import style
 from hardmax.trials.grid import Parameters, cell_key, seeds
 from hardmax.trials.provenance import Function, identity, named
 from hardmax.trials.store import Store
-from hardmax.trials.summary import (
-    CellSummary,
-    Collected,
-    Proportion,
-    failures_of,
-    kind_of,
-    summary_lines,
-    summary_of,
-)
+from hardmax.trials.summary import CellSummary, Collected, Proportion, kind_of, summary_lines, summary_of
 from hardmax.trials.work import DONE, FAILED, call, checked
 
 if TYPE_CHECKING:
@@ -97,7 +90,7 @@ class Sweep(Shown):
         5       3  1 of 3 (1-91%)
         6 done, 0 failed, 0 remaining
         """
-        lines = summary_lines(summary_of(self), failures_of(self), self.parameters)
+        lines = summary_lines(summary_of(self.store), failures_of(self), self.parameters)
         counts = f"{self.done} done, {self.failed} failed, {self.remaining} remaining"
         return "\n".join([*lines, counts])
 
@@ -253,6 +246,17 @@ class Sweep(Shown):
         name = None if self.function is None else named(self.function)[1]
         words = json.dumps([str(self.store.path), cell, trial, name or UNKNOWN])[1:-1]
         return f"python -c {shlex.quote(f'import hardmax as hm; print(hm.trials.run_one({words}))')}"
+
+
+def failures_of(sweep: Sweep, command: str | None = None) -> list[dict[str, Any]]:
+    """Return the failed trials, each with the command that runs it alone."""
+    return [
+        {
+            **attributes(row, "cell", "trial", "seed", "parameters", "error"),
+            "command": row.command if command is None else f"{command} --trial {row.cell}:{row.trial}",
+        }
+        for row in sweep.failures()
+    ]
 
 
 @check_arguments

@@ -6,7 +6,7 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -14,10 +14,6 @@ from hardmax._lib.json import attributes
 from hardmax._lib.terminal import columns
 from hardmax.trials.grid import Parameters, cell_key
 from hardmax.trials.store import Store
-
-if TYPE_CHECKING:
-    from hardmax.trials.results import Sweep
-
 
 CONFIDENCE = 0.95
 QUANTILES = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)
@@ -206,21 +202,11 @@ CELLS = 60  # lines of the table
 FAILURES = 5  # failed trials that are shown
 
 
-def failures_of(sweep: Sweep, command: str | None = None) -> list[dict[str, Any]]:
-    """Return the failed trials, each with the command that runs it alone."""
-    return [
-        {
-            **attributes(row, "cell", "trial", "seed", "parameters", "error"),
-            "command": row.command if command is None else f"{command} --trial {row.cell}:{row.trial}",
-        }
-        for row in sweep.failures()
-    ]
-
-
-def summary_of(sweep: Sweep, of: Sequence[str] | None = None) -> list[dict[str, Any]]:
+def summary_of(store: Store, of: Sequence[str] | None = None) -> list[dict[str, Any]]:
     """Return every cell with its results: those named, or all that are not texts."""
-    collected = Collected(sweep.store)
-    results = {name: kinds for name, kinds in collected.kinds.items() if name not in sweep.parameters}
+    collected = Collected(store)
+    parameters = {name for _, cell in store.cells() for name in cell}
+    results = {name: kinds for name, kinds in collected.kinds.items() if name not in parameters}
     for name in of or ():
         if results and name not in results:
             raise ValueError(f"of must be a result of the trials ({', '.join(results)}), got {name!r}")
