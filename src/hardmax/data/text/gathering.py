@@ -320,8 +320,8 @@ def _passing(source: Source, passage: Passage, progress: Callable[[float], None]
         return
     # Each draws a number and the smallest win, which needs no more memory than the sample itself.
     draw = np.random.default_rng(source.rng).random
-    drawn = ((float(draw()), review) for review in _labelled(source, passage, progress))
-    sample = heapq.nsmallest(source.sample, drawn)
+    draws = ((float(draw()), review) for review in _labelled(source, passage, progress))
+    sample = heapq.nsmallest(source.sample, draws)
     passage["unsampled"] = passage["read"] - sum(passage[fate] for fate in FATES[1:]) - len(sample)
     yield from sorted(review for _, review in sample)
 
