@@ -24,8 +24,7 @@ NAMES = {"locally_optimal": "P(LMM)", "globally_optimal": "P(GMM)"}
 
 def draw(found: hm.Sweep, file: Path) -> None:
     phases = hm.trials.PhaseDisplay.of(found, list(NAMES), x="d", y="n", across="T")
-    with style():
-        figure = phases.plot()
+    figure = phases.plot()
     dimensions, inputs, tokens = (np.array(phases.values[name]) for name in ("d", "n", "T"))
     panels = np.reshape(figure.axes[: 2 * len(tokens)], (2, -1))
     edges = np.arange(len(dimensions) + 1) - 0.5
@@ -48,7 +47,7 @@ if __name__ == "__main__":
     OUT.mkdir(exist_ok=True)
     store = Path(sys.argv[1]) if len(sys.argv) > 1 else OUT / "phase-diagram.sqlite"
     plan = read_plan(HERE / "phase-diagram.toml")
-    options = {"seed": plan.seed, "batched": plan.batched, **plan.options}
+    options = {"rng": plan.seed, "batched": plan.batched, **plan.options}
     found = hm.sweep(plan.function, plan.grid, plan.trials, store=store, **options)
     draw(found, OUT / "phase-diagram.png")
     print(f"{found.done} trials in {store}; picture in {OUT / 'phase-diagram.png'}")

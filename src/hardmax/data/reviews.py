@@ -16,11 +16,11 @@ import threading
 import zipfile
 import zlib
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing
 from functools import partial
 from os import PathLike
 from pathlib import Path, PurePosixPath
-from typing import IO, Any, BinaryIO, NamedTuple, cast
+from typing import IO, Any, BinaryIO, Generic, NamedTuple, TypeVar, cast
 
 from hardmax._lib import reading
 from hardmax._lib.archive import LARGEST_UNPACKED
@@ -112,38 +112,6 @@ class Member(NamedTuple):
     alone: bool = False  # all there is behind the path
 
 
-class Opened:
-    """The members of a path, in the order of their names (of an archive, in its own order)."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self._done, self._size = 0, 0
-        self._file: io.BufferedReader | None = None
-
-    @property
-    def share(self) -> float:
-        """Share of the path that has been read, from 0 to 1: bytes of a file, files of a folder."""
-        done = self._done if self._file is None or self._file.closed else self._file.tell()
-        return min(1.0, done / self._size) if self._size else 0.0
-
-    def members(self) -> Generator[Member]:
-        """Yield the members one after the other."""
-        if self.path.is_dir():
-            files = sorted(path for path in self.path.rglob("*") if path.is_file())
-            self._size = len(files)
-            for file in files:
-                with ExitStack() as stack:
-                    name = file.relative_to(self.path.parent).as_posix()
-                    yield Member(unpacked_name(name), partial(_open_file, file, stack))
-                self._done += 1
-            return
-        with ExitStack() as stack:
-            self._size = self.path.stat().st_size
-            self._file = stack.enter_context(self.path.open("rb"))
-            yield from _inside(self.path, self._file, stack)
-        self._done = self._size
-
-
 def _open_file(file: Path, stack: ExitStack) -> io.BufferedReader:
     return _unpacked(stack.enter_context(file.open("rb")), stack)
 
@@ -154,6 +122,7 @@ def unpacked_name(name: str) -> str:
 
 
 def _inside(path: Path, file: io.BufferedReader, stack: ExitStack) -> Iterator[Member]:
+    """Yield the members of an archive, or the file itself."""
     # A zip archive has its table of contents at the end: it is opened as a file, not as a stream.
     if file.peek(4).startswith(b"PK\x03\x04"):
         archive = stack.enter_context(zipfile.ZipFile(file))
@@ -302,7 +271,7 @@ def _csv(stream: io.BufferedReader, wanted: Wanted) -> Table:
         raise ValueError("the file must be a table with a column of texts and one of labels, got nothing")
     comma = max(",\t;", key=first.count)
     table = itertools.chain(["\n"] * blank, [first], lines)  # a message counts the blank lines too
-    parsed = _blocks(csv.reader(table, delimiter=comma, strict=True), lines)
+    parsed = _rows(csv.reader(table, delimiter=comma, strict=True), lines)
     line, head = next(parsed)
     if len(head) == 2 and re.fullmatch("[0-9]", head[0].strip()) and wanted == (None, None):
         everything = itertools.chain([(line, head)], parsed)
@@ -332,34 +301,26 @@ class _Lines(Iterator[str]):
 _LIMIT = threading.Lock()
 
 
-@contextmanager
-def _wide_fields() -> Iterator[None]:
+def _next_row(reader: Any) -> list[str] | None:
+    """Return the next row, with fields of any length that a line may have; None at the end."""
     with _LIMIT:
         before = csv.field_size_limit(LONGEST)
         try:
-            yield
+            return next(reader, None)
+        except csv.Error as error:
+            raise ValueError(
+                f"line {reader.line_num}: not a row of CSV ({error}); is a quote left open before it?"
+            ) from None
         finally:
             csv.field_size_limit(before)
 
 
-def _blocks(reader: Any, lines: _Lines) -> Iterator[tuple[int, list[str]]]:
-    """Rows that are not blank, with the line on which they end; what precedes a broken one comes first."""
-    broken: csv.Error | None = None
-    while broken is None:
-        block, size = [], 0
-        with _wide_fields():
-            try:
-                for row in itertools.islice(reader, BLOCK):
-                    block.append((reader.line_num, row))
-                    size, lines.taken = size + lines.taken, 0
-                    if size > LONGEST_ROW:
-                        break
-            except csv.Error as error:
-                broken = error
-        yield from ((line, row) for line, row in block if row)
-        if not block and broken is None:
-            return
-    raise ValueError(f"line {reader.line_num}: not a row of CSV ({broken}); is a quote left open before it?")
+def _rows(reader: Any, lines: _Lines) -> Iterator[tuple[int, list[str]]]:
+    """Yield rows that are not blank, with the line on which they end."""
+    while (row := _next_row(reader)) is not None:
+        lines.taken = 0
+        if row:
+            yield reader.line_num, row
 
 
 def _cells(
@@ -551,48 +512,72 @@ class Labelled(NamedTuple):
     label: Any
 
 
-class ReviewReader(Iterator[Review]):
-    """The reviews of a path one after the other, and how much of it has been read so far."""
+Row = TypeVar("Row")
 
-    def __init__(self, path: Path, text: str | None, label: str | None, scale: Scale | None) -> None:
-        self._opened = Opened(path)
-        self._reviews = _rows_of(path, self._opened, (text, label), lambda table: _signed(table, scale))
 
-    def __next__(self) -> Review:
-        return next(self._reviews)
+class ReviewReader(Iterator[Row], Generic[Row]):
+    """The rows of a path one after the other, and how much of it has been read so far.
+
+    Members of a folder come in the order of their names, those of an archive in its own order. ``read_table``
+    makes the rows of a member of what was read of it.
+    """
+
+    def __init__(
+        self, path: str | PathLike[str], wanted: Wanted, read_table: Callable[[Table], Iterator[Row]]
+    ) -> None:
+        self.path = Path(path)
+        if not self.path.exists():
+            raise FileNotFoundError(2, "No such file or directory", str(path))
+        self._done, self._size = 0, 0
+        self._file: io.BufferedReader | None = None
+        self._rows = self._read(wanted, read_table)
+
+    def __next__(self) -> Row:
+        return next(self._rows)
 
     @property
     def share(self) -> float:
-        """Share of the path that has been read, from 0 to 1."""
-        return self._opened.share
+        """Share of the path that has been read, from 0 to 1: bytes of a file, files of a folder."""
+        done = self._done if self._file is None or self._file.closed else self._file.tell()
+        return min(1.0, done / self._size) if self._size else 0.0
 
+    def _read(self, wanted: Wanted, read_table: Callable[[Table], Iterator[Row]]) -> Iterator[Row]:
+        any_table = False
+        try:
+            with closing(self._members()) as members:
+                for member in members:
+                    read = reader_of(member.name, alone=member.alone)
+                    if read is None:
+                        continue
+                    any_table = True
+                    try:
+                        yield from read_table(read(member.open(), wanted))
+                    except ValueError as error:
+                        where = self.path if member.alone else f"{self.path}: {member.name}"
+                        raise ValueError(f"{where}: {error}") from None
+        except DAMAGE as error:
+            raise ValueError(f"{self.path} is damaged or cut short ({error}); fetch it again") from error
+        if not any_table:
+            raise ValueError(
+                f"{self.path} must hold reviews with labels, got none; give CSV, JSON lines or Parquet "
+                "files, or folders train/pos, train/neg, test/pos, test/neg of text files"
+            )
 
-def _rows_of(
-    path: Path,
-    opened: Opened,
-    wanted: tuple[str | None, str | None],
-    read_table: Callable[[Table], Iterator[Any]],
-) -> Iterator[Any]:
-    any_table = False
-    try:
-        with closing(opened.members()) as members:
-            for member in members:
-                read = reader_of(member.name, alone=member.alone)
-                if read is None:
-                    continue
-                any_table = True
-                try:
-                    yield from read_table(read(member.open(), wanted))
-                except ValueError as error:
-                    where = path if member.alone else f"{path}: {member.name}"
-                    raise ValueError(f"{where}: {error}") from None
-    except DAMAGE as error:
-        raise ValueError(f"{path} is damaged or cut short ({error}); fetch it again") from error
-    if not any_table:
-        raise ValueError(
-            f"{path} must hold reviews with labels, got none; give CSV, JSON lines or Parquet files, or "
-            "folders train/pos, train/neg, test/pos, test/neg of text files"
-        )
+    def _members(self) -> Generator[Member]:
+        if self.path.is_dir():
+            files = sorted(path for path in self.path.rglob("*") if path.is_file())
+            self._size = len(files)
+            for file in files:
+                with ExitStack() as stack:
+                    name = file.relative_to(self.path.parent).as_posix()
+                    yield Member(unpacked_name(name), partial(_open_file, file, stack))
+                self._done += 1
+            return
+        with ExitStack() as stack:
+            self._size = self.path.stat().st_size
+            self._file = stack.enter_context(self.path.open("rb"))
+            yield from _inside(self.path, self._file, stack)
+        self._done = self._size
 
 
 @check_arguments
@@ -612,14 +597,11 @@ def read_labelled(
     ...     print([row.label for row in hm.data.read_labelled(file)])
     ['sport', 'news']
     """
-    path = Path(path)
-    if not path.exists():
-        raise FileNotFoundError(2, "No such file or directory", str(path))
 
     def written(table: Table) -> Iterator[Labelled]:
         return (Labelled(row.text, plain(row.label)) for row in table.rows)
 
-    return _rows_of(path, Opened(path), (text, label), written)
+    return ReviewReader(path, (text, label), written)
 
 
 def _signed(table: Table, scale: Scale | None) -> Iterator[Review]:
@@ -645,7 +627,7 @@ def read_reviews(
     text: str | None = None,
     label: str | None = None,
     label_map: Mapping[Any, int | None] | None = None,
-) -> ReviewReader:
+) -> ReviewReader[Review]:
     r"""Read the reviews of a file, a folder or an archive, one at a time.
 
     CSV, JSON lines, Parquet and the Stanford folders are recognized by content and names, also inside tar
@@ -666,9 +648,6 @@ def read_reviews(
     None So so
     -1 Bad
     """
-    path = Path(path)
-    if not path.exists():
-        raise FileNotFoundError(2, "No such file or directory", str(path))
     scale: Scale | None = None  # a sign for each label, None for a label that is left out
     if label_map is not None:
         if not label_map or not set(label_map.values()) <= {1, -1, 0, None}:
@@ -676,4 +655,4 @@ def read_reviews(
                 f"label_map must map labels to 1, -1 or None, such as {{'good': 1}}, got {label_map!r:.60}"
             )
         scale = {plain(name): sign or None for name, sign in label_map.items()}
-    return ReviewReader(path, text, label, scale)
+    return ReviewReader(path, (text, label), partial(_signed, scale=scale))

@@ -10,8 +10,7 @@ import math
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
-from functools import cached_property
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
@@ -100,29 +99,20 @@ def compare(
     >>> [name for name in ("normalized", "sign", "adam", "sign_parts", "adam_parts") if row[name]]
     ['normalized', 'sign', 'adam', 'sign_parts', 'adam_parts']
     """
-    rows: list[dict[str, bool]] = [{} for _ in problems]
-    chosen: dict[str, list[str]] = {}
+    ends: dict[str, list[dict[str, Any]]] = {}
     for name, rule in BY_OPTIMIZER.items():
-        step = rule(rate, decay)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # rates beyond a threshold are part of the question
-            runs = train(problems, step, steps=steps, workers=1)
-        chosen[name] = [str(run.selection) for run in runs]
-        best = _directions(runs, [run.selection.sets for run in runs], 1, step.norm)
-        for row, run, direction in zip(rows, runs, best, strict=True):
-            row[name] = direction is not None and bool(direction.margin_gap(run.p) <= REACHED)
-    for at, row in enumerate(rows):
-        selected = {name: chosen[name][at] for name in BY_OPTIMIZER}
-        row |= {f"{name}_parts": selected[name] != selected[BASE] for name in BY_OPTIMIZER if name != BASE}
+            columns = ("selection", "deficit")
+            ends[name] = outcomes(problems, rule(rate, decay), steps=steps, measure=columns, workers=1)
+    rows = []
+    for at in range(len(problems)):
+        selected = {name: column[at]["selection"] for name, column in ends.items()}
+        row = {name: bool(column[at]["deficit"] <= REACHED) for name, column in ends.items()}
+        row |= {f"{name}_parts": selected[name] != selected[BASE] for name in selected if name != BASE}
         row["any_parts"] = len(set(selected.values())) > 1
+        rows.append(row)
     return rows
-
-
-def trials(parameters: Mapping[str, Any], seeds: Sequence[int]) -> list[dict[str, bool]]:
-    """Return one row of `compare` per seed, on problems of `hm.data.gaussian`."""
-    sizes = {name: parameters[name] for name in ("n", "T", "d", "loss") if name in parameters}
-    options = {name: parameters[name] for name in COMPARED if name in parameters}
-    return compare([gaussian(**sizes, rng=np.random.default_rng(seed)) for seed in seeds], **options)
 
 
 SIZE = 128  # problems of a block: two threads' worth of certified directions
@@ -130,104 +120,48 @@ NUMBERS = 4_000_000  # of the keys of a block: large problems go one by one
 NEAR = 1e-8  # ten times the tolerance of a tie: beyond it there is none
 
 
-@dataclass(frozen=True, eq=False)
-class PointBlock:
-    """The last points of trajectories whose problems have the same inputs' sizes and dimension."""
-
-    members: list[int]
-    paths: list[Run]
-
-    @cached_property
-    def points(self) -> np.ndarray:
-        """Last point p of every run, (B, d)."""
-        return np.stack([path.p for path in self.paths])
-
-    @cached_property
-    def keys(self) -> np.ndarray:
-        """The key at every slot, (B, L, d)."""
-        return np.stack([path.problem.keys[path.problem.tokens] for path in self.paths])
-
-    @cached_property
-    def tops(self) -> np.ndarray:
-        """The token with the largest logit of every input, (B, n)."""
-        logits = _times(self.keys, self.points)
-        parts = np.split(logits, self._offsets[1:-1], axis=1)
-        return np.stack([part.argmax(axis=1) for part in parts], axis=1)
-
-    @cached_property
-    def differences(self) -> np.ndarray:
-        """Key of the top token minus key, at every slot: the rows of ATT-SVM, and zero at the top."""
-        slots = self.tops + self._offsets[:-1]
-        chosen = np.take_along_axis(self.keys, slots[:, :, None], axis=1)
-        return np.repeat(chosen, self._sizes, axis=1) - self.keys
-
-    @cached_property
-    def leads(self) -> np.ndarray:
-        """Logit of the top token minus logit, at every slot."""
-        return _times(self.differences, self.points)
-
-    @property
-    def defects(self) -> np.ndarray:
-        """Mean attention off the top token."""
-        groups = np.stack([path.problem.groups for path in self.paths])
-        tops = np.take_along_axis(groups, self.tops + self._offsets[:-1], axis=1)
-        copies = groups == np.repeat(
-            tops, self._sizes, axis=1
-        )  # the slots of the top token and of its copies
-        shares = np.exp(-self.leads)
-        shares[copies] = 0.0
-        others = np.add.reduceat(shares, self._offsets[:-1], axis=1)
-        selected = np.add.reduceat(copies, self._offsets[:-1], axis=1, dtype=float)
-        return (others / (selected + others)).mean(axis=1)
-
-    @property
-    def selections(self) -> list[tuple[tuple[int, ...], ...]]:
-        """The selection of every path with its ties, which are looked for only where one is possible."""
-        distances = np.sqrt(np.einsum("bld,bld->bl", self.differences, self.differences))
-        longest = np.maximum.reduceat(distances, self._offsets[:-1], axis=1)
-        reach = NEAR * lengths(self.points)[:, None] * longest
-        near = self.leads <= np.repeat(reach, self._sizes, axis=1)
-        clear = near.sum(axis=1) == len(self._sizes)
-        return [
-            tuple((t,) for t in tops) if alone else path.selection.sets
-            for path, tops, alone in zip(self.paths, self.tops.tolist(), clear.tolist(), strict=True)
-        ]
-
-    def score_gaps(self, best: Sequence[MaxMargin | None]) -> np.ndarray:
-        """Least score by which a selected token beats its neighbors; nan without p_mm, or in doubt."""
-        enclose_many([direction for direction in best if direction is not None])
-        gaps = [
-            math.nan if direction is None else known_gap(direction, row_gaps(path.problem, direction))
-            for path, direction in zip(self.paths, best, strict=True)
-        ]
-        return np.array(gaps)
-
-    @property
-    def are_best(self) -> np.ndarray:
-        """Whether no token scores above the selected one of its input."""
-        pairs = zip(self.paths, self.tops, strict=True)
-        return np.array([slot_gaps(path.problem, top).min() >= 0.0 for path, top in pairs])
-
-    @property
-    def _offsets(self) -> np.ndarray:
-        return self.paths[0].problem.offsets
-
-    @property
-    def _sizes(self) -> np.ndarray:
-        return self.paths[0].problem.sizes
-
-
-def blocks(paths: Sequence[Run]) -> Iterator[PointBlock]:
-    """Group trajectories by the layout of their problems, in blocks of limited size."""
+def _blocks(problems: Sequence[Problem]) -> Iterator[list[int]]:
+    """Group problems by their layout, in blocks of limited size."""
     groups: dict[tuple[bytes, int], list[int]] = {}
-    for i, path in enumerate(paths):
-        groups.setdefault((path.problem.offsets.tobytes(), path.problem.d), []).append(i)
+    for i, problem in enumerate(problems):
+        groups.setdefault((problem.offsets.tobytes(), problem.d), []).append(i)
     for members in groups.values():
-        problem = paths[members[0]].problem
+        problem = problems[members[0]]
         size = max(1, min(SIZE, NUMBERS // (len(problem.tokens) * problem.d)))
         for first in range(0, len(members), size):
-            chosen = members[first : first + size]
-            yield PointBlock(chosen, [paths[i] for i in chosen])
+            yield members[first : first + size]
+
+
+Sets = tuple[tuple[int, ...], ...]  # the tokens of every input that tie
+
+
+def _ends(runs: Sequence[Run]) -> tuple[np.ndarray, list[Sets], np.ndarray]:
+    """Return where runs end whose problems have one layout.
+
+    The token with the largest logit of every input, (B, n); the selections, whose ties are looked for only
+    where one is possible; and the mean attention off the top tokens.
+    """
+    starts, sizes = runs[0].problem.offsets[:-1], runs[0].problem.sizes
+    points = np.stack([run.p for run in runs])
+    keys = np.stack([run.problem.keys[run.problem.tokens] for run in runs])  # at every slot, (B, L, d)
+    parts = np.split(_times(keys, points), starts[1:], axis=1)
+    tops = np.stack([part.argmax(axis=1) for part in parts], axis=1)
+    slots = tops + starts
+    # The rows of ATT-SVM, and zero at the top token; a lead is its logit minus that of the slot.
+    differences = np.repeat(np.take_along_axis(keys, slots[:, :, None], axis=1), sizes, axis=1) - keys
+    leads = _times(differences, points)
+    groups = np.stack([run.problem.groups for run in runs])
+    copies = groups == np.repeat(np.take_along_axis(groups, slots, axis=1), sizes, axis=1)
+    others = np.add.reduceat(np.where(copies, 0.0, np.exp(-leads)), starts, axis=1)
+    selected = np.add.reduceat(copies, starts, axis=1, dtype=float)
+    distances = np.sqrt(np.einsum("bld,bld->bl", differences, differences))
+    reach = NEAR * lengths(points)[:, None] * np.maximum.reduceat(distances, starts, axis=1)
+    has_tie = (leads <= np.repeat(reach, sizes, axis=1)).sum(axis=1) != len(sizes)
+    selections: list[Sets] = [
+        run.selection.sets if tied else tuple((t,) for t in row)
+        for run, row, tied in zip(runs, tops.tolist(), has_tie.tolist(), strict=True)
+    ]
+    return tops, selections, (others / (selected + others)).mean(axis=1)
 
 
 def _times(rows: np.ndarray, vectors: np.ndarray) -> np.ndarray:
@@ -290,15 +224,15 @@ def outcomes(
     rows: list[dict[str, Any]] = [{} for _ in problems]
     with serial_blas():  # sums must not depend on how many threads a process has
         if starts is None:
-            paths = train(problems, step, steps=steps, workers=workers)
+            runs = train(problems, step, steps=steps, workers=workers)
         else:
             pairs = zip(problems, starts, strict=True)
-            paths = [
+            runs = [
                 train_quietly(problem, step, steps=steps, start=start, record=()) for problem, start in pairs
             ]
-        for block in blocks(paths):
-            columns = _columns(block, measure, step, workers)
-            for at, i in enumerate(block.members):
+        for members in _blocks(problems):
+            columns = _columns([runs[i] for i in members], measure, step, workers)
+            for at, i in enumerate(members):
                 rows[i] = {name: columns[name][at] for name in measure}
     return rows
 
@@ -311,59 +245,63 @@ def check_columns(measure: Sequence[str]) -> None:
 
 
 def _columns(
-    block: PointBlock, measure: Sequence[str], step: Optimizer, workers: int | None
+    runs: Sequence[Run], measure: Sequence[str], step: Optimizer, workers: int | None
 ) -> dict[str, list[Any]]:
-    """Return the columns of a block, at least the measured ones."""
-    selections, points = block.selections, block.points
-    defects = block.defects
+    """Return the columns of runs whose problems have one layout, at least the measured ones."""
+    tops, selections, defects = _ends(runs)
     saturated = defects <= SATURATED
     columns: dict[str, list[Any]] = {
         "saturated": saturated.tolist(),
         "defect": defects.tolist(),
-        "selection": [" ".join("=".join(map(str, tied)) for tied in chosen) for chosen in selections],
-        "norm": [path.p_norm for path in block.paths],
-        "event": [path.event for path in block.paths],
+        "selection": [" ".join("=".join(map(str, tied)) for tied in sets) for sets in selections],
+        "norm": [run.p_norm for run in runs],
+        "event": [run.event for run in runs],
     }
     if "deficit" in measure:
-        best = _directions(block.paths, selections, workers, step.norm)
+        best = _directions(runs, selections, workers, step.norm)
         columns["deficit"] = [
-            math.nan if direction is None or not p.any() else direction.margin_gap(p)
-            for p, direction in zip(points, best, strict=True)
+            math.nan if direction is None or not run.p.any() else direction.margin_gap(run.p)
+            for run, direction in zip(runs, best, strict=True)
         ]
     if set(measure) <= columns.keys():
         return columns
-    best = _directions(block.paths, selections, workers)
-    gaps = block.score_gaps(best)
-    locally = saturated & (gaps > 0.0)
+    best = _directions(runs, selections, workers)
+    pairs = list(zip(runs, best, strict=True))
+    enclose_many([direction for direction in best if direction is not None])
+    gaps = [
+        math.nan if direction is None else known_gap(direction, row_gaps(run.problem, direction))
+        for run, direction in pairs
+    ]
+    locally = [bool(end and gap > 0.0) for end, gap in zip(saturated, gaps, strict=True)]
     columns |= {
         "certified": [direction is not None and direction.is_certified for direction in best],
-        "locally_optimal": locally.tolist(),
-        "globally_optimal": (locally & block.are_best).tolist(),
-        "score_gap": gaps.tolist(),
+        "locally_optimal": locally,
+        "globally_optimal": [
+            is_optimal and bool(slot_gaps(run.problem, top).min() >= 0.0)
+            for run, top, is_optimal in zip(runs, tops, locally, strict=True)
+        ],
+        "score_gap": gaps,
         "margin": [math.nan if direction is None else direction.margin for direction in best],
         "misalignment": [
             math.nan
-            if direction is None or direction.direction is None or not p.any()
-            else cosine_distance(p, direction)
-            for p, direction in zip(points, best, strict=True)
+            if direction is None or direction.direction is None or not run.p.any()
+            else cosine_distance(run.p, direction)
+            for run, direction in pairs
         ],
     }
     if "eta_ratio" in measure:
         rate = step.constant_rate if isinstance(step, Normalized) and step.norm == "l2" else math.nan
         columns["eta_ratio"] = [
-            rate / late_residual(path.problem, direction).eta_c
+            rate / late_residual(run.problem, direction).eta_c
             if is_optimal and direction and direction.p_norm
             else math.nan
-            for path, direction, is_optimal in zip(block.paths, best, locally.tolist(), strict=True)
+            for (run, direction), is_optimal in zip(pairs, locally, strict=True)
         ]
     return columns
 
 
 def _directions(
-    runs: Sequence[Run],
-    selections: Sequence[tuple[tuple[int, ...], ...]],
-    workers: int | None,
-    norm: str = "l2",
+    runs: Sequence[Run], selections: Sequence[Sets], workers: int | None, norm: str = "l2"
 ) -> list[MaxMargin | None]:
     """Return p_mm of every selection in a norm; None where tokens tie or it is not certified."""
     unique = [at for at, sets in enumerate(selections) if all(len(tied) == 1 for tied in sets)]
@@ -383,7 +321,13 @@ RANDOM = {"sphere": sphere, "gaussian": gaussian}
 STREAM = "fig9-oracle"
 FIGURES = ("B-FIG-1a", "B-FIG-1b", "B-FIG-1c", "B-FIG-3a", "B-FIG-3b", "B-FIG-8")
 OPTIMIZERS = "optimizers"
-EXPERIMENTS = (*RANDOM, STREAM, *FIGURES, OPTIMIZERS)
+RANDOM_PARAMETERS = ("n", "T", "d", "loss")
+EXPERIMENTS: dict[str, tuple[str, ...]] = {  # with the parameters of their problems
+    **dict.fromkeys(RANDOM, RANDOM_PARAMETERS),
+    STREAM: ("d", "number"),
+    **dict.fromkeys(FIGURES, ("loss",)),
+    OPTIMIZERS: RANDOM_PARAMETERS,
+}
 SHARED = ("steps", "start", "measure", "rule")
 COMPARED = ("rate", "decay", "steps")
 LEAST = {"n": 1, "T": 1, "d": 1, "number": 0, "steps": 0}
@@ -408,11 +352,12 @@ def built_in(parameters: Mapping[str, Any], seeds: Sequence[int]) -> list[dict[s
     [{'selection': '1 2', 'saturated': True}, {'selection': '0 2', 'saturated': True}]
     """
     experiment = check_parameters(parameters)
-    if experiment == OPTIMIZERS:
-        return trials(parameters, seeds)
-    options = {name: parameters[name] for name in _parameters_of(experiment) if name in parameters}
+    options = {name: parameters[name] for name in EXPERIMENTS[experiment] if name in parameters}
     chance = [np.random.default_rng(seed) for seed in seeds]
     problems: list[Problem]
+    if experiment == OPTIMIZERS:
+        settings = {name: parameters[name] for name in COMPARED if name in parameters}
+        return compare([gaussian(**options, rng=rng) for rng in chance], **settings)
     if experiment in RANDOM:
         problems = [RANDOM[experiment](**options, rng=rng) for rng in chance]
     else:
@@ -443,7 +388,7 @@ def check_parameters(parameters: Mapping[str, Any]) -> str:
         raise ValueError(f"experiment must be one of {', '.join(EXPERIMENTS)}, got {experiment!r}")
     compares = experiment == OPTIMIZERS
     rule = parameters.get("rule", "Normalized")
-    names = (*_parameters_of(experiment), *(COMPARED if compares else SHARED))
+    names = (*EXPERIMENTS[experiment], *(COMPARED if compares else SHARED))
     of_rule = {} if compares else rule_parameters(rule)
     for name, value in parameters.items():
         if name not in (*names, *of_rule, "experiment"):
@@ -461,12 +406,6 @@ def check_parameters(parameters: Mapping[str, Any]) -> str:
     start = parameters.get("start", 0)
     _numbers(start) if isinstance(start, str) else expect.finite_array("start", start, ())
     return experiment
-
-
-def _parameters_of(experiment: str) -> tuple[str, ...]:
-    if experiment in RANDOM or experiment == OPTIMIZERS:
-        return "n", "T", "d", "loss"
-    return ("d", "number") if experiment == STREAM else ("loss",)
 
 
 def _measured(parameters: Mapping[str, Any]) -> Sequence[str]:

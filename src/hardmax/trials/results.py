@@ -16,20 +16,14 @@ import numpy as np
 from hardmax._lib.arguments import check_arguments
 from hardmax._lib.extras import install
 from hardmax._lib.files import whole, whole_text
+from hardmax._lib.json import attributes
 from hardmax._lib.notebook import Pictured, picture
 from hardmax._lib.result import Shown
+from hardmax._lib.style import style
 from hardmax.trials.grid import Parameters, cell_key, seeds
 from hardmax.trials.provenance import Function, identity, named
 from hardmax.trials.store import Store
-from hardmax.trials.summary import (
-    CellSummary,
-    Collected,
-    Proportion,
-    failures_of,
-    kind_of,
-    summary_lines,
-    summary_of,
-)
+from hardmax.trials.summary import CellSummary, Collected, Proportion, kind_of, summary_lines, summary_of
 from hardmax.trials.work import DONE, FAILED, call, checked
 
 if TYPE_CHECKING:
@@ -96,7 +90,7 @@ class Sweep(Shown):
         5       3  1 of 3 (1-91%)
         6 done, 0 failed, 0 remaining
         """
-        lines = summary_lines(summary_of(self), failures_of(self), self.parameters)
+        lines = summary_lines(summary_of(self.store), failures_of(self), self.parameters)
         counts = f"{self.done} done, {self.failed} failed, {self.remaining} remaining"
         return "\n".join([*lines, counts])
 
@@ -254,6 +248,17 @@ class Sweep(Shown):
         return f"python -c {shlex.quote(f'import hardmax as hm; print(hm.trials.run_one({words}))')}"
 
 
+def failures_of(sweep: Sweep, command: str | None = None) -> list[dict[str, Any]]:
+    """Return the failed trials, each with the command that runs it alone."""
+    return [
+        {
+            **attributes(row, "cell", "trial", "seed", "parameters", "error"),
+            "command": row.command if command is None else f"{command} --trial {row.cell}:{row.trial}",
+        }
+        for row in sweep.failures()
+    ]
+
+
 @check_arguments
 def run_one(
     sweep: Sweep | str | os.PathLike[str], cell: int, trial: int, function: Function | str | None = None
@@ -325,14 +330,6 @@ def _cell_text(value: Any) -> Any:
 
 
 PANEL, AROUND = (1.75, 1.25), (1.5, 0.75)  # inches of a panel, and of the space around all panels
-TEXT: dict[Any, Any] = {
-    "font.size": 8,
-    "axes.labelsize": 8,
-    "axes.titlesize": 8,
-    "axes.titlelocation": "left",
-    "xtick.labelsize": 7,
-    "ytick.labelsize": 7,
-}
 
 
 @dataclass(frozen=True, eq=False)
@@ -377,12 +374,10 @@ class PhaseDisplay(Pictured):
 
     def plot(self) -> Figure:
         """Draw the matplotlib figure; its first axes are the panels, row by row."""
-        from matplotlib import rc_context
-
         rows, columns = self.shares.shape[:2]
         ticks = self.values[self.x], self.values[self.y]
         edges = [np.arange(len(values) + 1) - 0.5 for values in ticks]
-        with rc_context(TEXT):
+        with style():
             figure = picture((PANEL[0] * columns + AROUND[0], PANEL[1] * rows + AROUND[1]))
             panels = figure.subplots(rows, columns, squeeze=False, sharex=True, sharey=True)
             for at, name in enumerate(self.results):

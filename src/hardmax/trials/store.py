@@ -12,7 +12,7 @@ import os
 import sqlite3
 import sys
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import chain, groupby, islice
 from operator import itemgetter
@@ -105,8 +105,14 @@ def _is_count(value: Any, least: int = 0) -> bool:
     return type(value) is int and least <= value <= MOST
 
 
-# The types of what a sweep writes about itself.
-META = {"function": (str,), "load": (str, type(None)), "seed": (int,), "batched": (bool,), "trials": (int,)}
+# What a sweep writes about itself, and what it may be.
+META: dict[str, Callable[[Any], bool]] = {
+    "function": lambda value: isinstance(value, str),
+    "load": lambda value: value is None or isinstance(value, str),
+    "seed": lambda value: type(value) is int and value >= 0,
+    "batched": lambda value: isinstance(value, bool),
+    "trials": lambda value: _is_count(value, 1),
+}
 
 
 def read_value(column: str, value: Any) -> Any:
@@ -280,13 +286,10 @@ class Store:
             values: dict[str, Any] = {}
             for key, text in self.connection.execute("SELECT key, value FROM meta"):
                 try:
-                    values[key] = parse_json(text)
+                    value = values[key] = parse_json(text)
                 except (NotJson, TypeError) as error:
                     raise DamagedStore(f"{key} is not JSON: {error}") from None
-                value = values[key]
-                is_wrong = key in META and type(value) not in META[key]
-                is_wrong |= key == "trials" and not _is_count(value, 1)
-                if is_wrong or (key == "seed" and value < 0):
+                if key in META and not META[key](value):
                     kind = type(value).__name__
                     raise DamagedStore(f"{key} is {kind} and not what a sweep writes there")
             absent = META.keys() - values.keys()
@@ -304,15 +307,9 @@ class Store:
     @contextmanager
     def transaction(self) -> Iterator[None]:
         """Commit everything inside the block, or nothing."""
-        with sqlite_errors(self.path):
+        with sqlite_errors(self.path), self.connection:
             self.connection.execute("BEGIN IMMEDIATE")
-            try:
-                yield
-                self.connection.execute("COMMIT")
-            except BaseException:
-                if self.connection.in_transaction:  # a full disk has ended it already
-                    self.connection.execute("ROLLBACK")
-                raise
+            yield
 
     def begin(
         self, plan: dict[str, Any], grid: Grid, trials: int, record: dict[str, Any], allow_changes: bool

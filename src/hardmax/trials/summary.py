@@ -6,7 +6,7 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -14,10 +14,6 @@ from hardmax._lib.json import attributes
 from hardmax._lib.terminal import columns
 from hardmax.trials.grid import Parameters, cell_key
 from hardmax.trials.store import Store
-
-if TYPE_CHECKING:
-    from hardmax.trials.results import Sweep
-
 
 CONFIDENCE = 0.95
 QUANTILES = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)
@@ -132,20 +128,16 @@ class _Column:
         """Count more values, and return their kinds; an integer beyond 64 bits has the kind object."""
         kinds = set(map(type, values))
         if bool in kinds:
-            flags = [value for value in values if value is True or value is False]
+            flags = [value for value in values if type(value) is bool]
             self.true += sum(flags)
             self.flags += len(flags)
         if kinds & {int, float}:
-            plain = kinds <= {int, float}
-            numbers = np.array(
-                values if plain else [value for value in values if type(value) in (int, float)], np.float64
+            self.numbers.append(
+                np.array([value for value in values if type(value) in (int, float)], np.float64)
             )
-            self.numbers.append(numbers)
-            if int in kinds and np.nanmax(np.abs(numbers)) > NARROW:
-                kinds = set(map(kind_of, values))
         if str in kinds:
             self.texts.update(value for value in values if type(value) is str)
-        return kinds
+        return set(map(kind_of, values)) if int in kinds else kinds
 
     def summary(self, name: str) -> dict[str, Proportion | Spread]:
         """Return the summary of the values, each part under its name."""
@@ -158,9 +150,6 @@ class _Column:
         for text in sorted(self.texts):
             of[f"{name} = {text}"] = Proportion(self.texts[text], self.texts.total())
         return of
-
-
-NARROW = 2.0**62  # numbers up to this size are 64-bit integers for certain, if they are integers
 
 
 def kind_of(value: Any) -> type:
@@ -213,21 +202,11 @@ CELLS = 60  # lines of the table
 FAILURES = 5  # failed trials that are shown
 
 
-def failures_of(sweep: Sweep, command: str | None = None) -> list[dict[str, Any]]:
-    """Return the failed trials, each with the command that runs it alone."""
-    return [
-        {
-            **attributes(row, "cell", "trial", "seed", "parameters", "error"),
-            "command": row.command if command is None else f"{command} --trial {row.cell}:{row.trial}",
-        }
-        for row in sweep.failures()
-    ]
-
-
-def summary_of(sweep: Sweep, of: Sequence[str] | None = None) -> list[dict[str, Any]]:
+def summary_of(store: Store, of: Sequence[str] | None = None) -> list[dict[str, Any]]:
     """Return every cell with its results: those named, or all that are not texts."""
-    collected = Collected(sweep.store)
-    results = {name: kinds for name, kinds in collected.kinds.items() if name not in sweep.parameters}
+    collected = Collected(store)
+    parameters = {name for _, cell in store.cells() for name in cell}
+    results = {name: kinds for name, kinds in collected.kinds.items() if name not in parameters}
     for name in of or ():
         if results and name not in results:
             raise ValueError(f"of must be a result of the trials ({', '.join(results)}), got {name!r}")

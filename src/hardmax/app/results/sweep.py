@@ -97,7 +97,8 @@ class SweepResult(Result):
         resume_command: str | None = None,
     ) -> SweepResult:
         """Return the result of a sweep; ``command`` runs it again, or one of its trials alone."""
-        from hardmax.trials.summary import failures_of, summary_of
+        from hardmax.trials.results import failures_of
+        from hardmax.trials.summary import summary_of
 
         return cls(
             sweep.store.meta["seed"],
@@ -107,7 +108,7 @@ class SweepResult(Result):
             sweep.remaining,
             seconds,
             tuple(failures_of(sweep, command)),
-            tuple(summary_of(sweep, of)),
+            tuple(summary_of(sweep.store, of)),
             tuple(sweep.parameters if varying is None else varying),
             None if of is None else tuple(of),
             interrupted,

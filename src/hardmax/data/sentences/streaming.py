@@ -9,6 +9,7 @@ import gzip
 import io
 import lzma
 import os
+import pickle
 import re
 import unicodedata
 import zlib
@@ -24,8 +25,7 @@ from typing import IO, Any, NamedTuple
 
 import numpy as np
 
-from hardmax._lib import archive, reading
-from hardmax._lib.json import attributes
+from hardmax._lib import reading
 from hardmax._lib.parallel import cores, in_order
 from hardmax._lib.terminal import shown
 from hardmax.data.sentences import counting
@@ -104,45 +104,37 @@ def blocks(
     name: str = "text",
     largest: int | None = None,
     *,
-    begins: bool = True,
+    marked: bool = False,
     punctuation: str = KEEP,
 ) -> Iterator[FileBlock]:
     """Yield the lines of a file in blocks about as large as its pieces; cut a longer line between words.
 
-    A byte order mark may occur only where a file ``begins``; ``largest`` is the most that is read.
+    ``largest`` is the most that is read. A byte order mark in front of the pieces is an empty block.
     """
     lines = place = 0
-    rest, goes_on, started = b"", False, not begins
-    returned = False
+    rest, goes_on, returned = b"", False, False
+    if marked:
+        place = len(_MARK)
+        yield FileBlock(b"", name, 0, place, marked=True)
     for piece in chain(pieces, [b""]):
         ended = not piece
         buffer = rest + piece
-        marked = False
-        if not started and (ended or len(buffer) >= len(_MARK)):
-            started, marked = True, buffer.startswith(_MARK)
-            if marked:
-                buffer, place = buffer[len(_MARK) :], len(_MARK)
-                if not buffer:
-                    yield FileBlock(b"", name, 0, place, marked=True)
-                    marked = False
         start = 0
         for stop, more in _cuts(buffer, goes_on, ended):
             content = buffer[start:stop]
             if returned and content.startswith(b"\n"):  # one line end, cut in two
                 lines -= 1
             returned = content.endswith(b"\r")
-            yield FileBlock(content, name, lines, place, more, marked, punctuation)
+            yield FileBlock(content, name, lines, place, more, punctuation=punctuation)
             lines += line_ends(content)
             place += len(content)
-            start, goes_on, marked = stop, more, False
+            start, goes_on = stop, more
             if largest is not None and place > largest:
                 most = reading.size_of(largest)
                 raise ValueError(f"text must be at most {most} once unpacked, got more; split it")
         if ended and goes_on:  # the file ends with the space behind a word
             yield FileBlock(b"", name, lines, place)
         rest = buffer[start:]
-        if marked:  # it stands before a line that is not whole yet
-            rest, place, started = _MARK + rest, 0, False
         if len(rest) > 4 * LONGEST_WORD + BLOCK:
             raise ValueError(LONG_WORD)
 
@@ -315,19 +307,19 @@ def file_texts(
                 has_bracket or not letter or _MARK.startswith(start)
             ):
                 break
-        read = bytes(start)
+        read, marked = bytes(start), start.startswith(_MARK)
         lists = _lists(read, is_json) if has_bracket else None
         if lists is not None:
             if punctuation != KEEP:
                 lists = [apart(map(str, words), punctuation) for words in lists]
             sentences = Sentences.from_lists(lists, max_length=max_length)
             odd = count_odd_spaces(read.decode())
-            yield ListedText(sentences, odd, read.startswith(_MARK))
+            yield ListedText(sentences, odd, marked)
             return
         if is_packed_file:
             largest = reading.LARGEST_TEXT
-        first = (read[at : at + size] for at in range(0, len(read), size))
-        yield from blocks(chain(first, pieces), str(path), largest, punctuation=punctuation)
+        first = (read[at : at + size] for at in range(len(_MARK) * marked, len(read), size))
+        yield from blocks(chain(first, pieces), str(path), largest, marked=marked, punctuation=punctuation)
 
 
 def _lists(content: bytes, is_json: bool) -> list[Any] | None:
@@ -422,8 +414,6 @@ PART = 2**25  # bytes of a file
 WHOLE = -1  # the end of a part that is all of a file, however long
 HERE = -2  # the same of a pipe, which has one reader and no second time: the process that asks
 TASK = "hardmax.data.sentences.streaming:count_part"
-_ARRAYS = ("rows", "starts", "counts", "firsts")
-_NUMBERS = ("n", "max_length", "cut", "cut_tokens", "odd", "marked")
 
 
 def parts_of(
@@ -487,20 +477,14 @@ def count_part(parameters: Mapping[str, Any], seed: int = 0) -> dict[str, str]:
         ).distinct()
     else:
         with path.open("rb") as stream:
-            texts = blocks(_span(stream, start, stop), str(path), begins=start == 0, punctuation=punctuation)
+            marked = start == 0 and stream.read(len(_MARK)) == _MARK
+            pieces = _span(stream, len(_MARK) if marked else start, stop)
+            texts = blocks(pieces, str(path), marked=marked, punctuation=punctuation)
             text = gather_distinct(texts, max_length, workers=1).distinct()
-    words = np.array([len(word) for word in text.encoded], dtype=np.int64)
-    numbers = np.array([*attributes(text, *_NUMBERS).values()], dtype=np.int64)
-    letters = np.frombuffer(b"".join(text.encoded), dtype=np.uint8)
-    arrays = {**attributes(text, *_ARRAYS), "numbers": numbers, "words": words, "letters": letters}
-    return {"part": base64.b64encode(archive.npz_bytes(arrays)).decode()}
+    return {"part": base64.b64encode(pickle.dumps(text)).decode()}
 
 
 def unpacked(packed: str) -> Distinct:
-    """Read the distinct sentences that a worker sent."""
-    arrays = archive.arrays_in(io.BytesIO(base64.b64decode(packed)), "a part")
-    ends, letters = np.cumsum(arrays["words"]).tolist(), arrays["letters"].tobytes()
-    words = tuple(letters[low:high] for low, high in pairwise([0, *ends]))
-    numbers = dict(zip(_NUMBERS, arrays["numbers"].tolist(), strict=True))
-    rows, starts, counts, firsts = (arrays[name] for name in _ARRAYS)
-    return Distinct(words, rows, starts, counts, firsts, **numbers)
+    """Read the distinct sentences that a worker sent, whose messages are pickles anyway."""
+    text: Distinct = pickle.loads(base64.b64decode(packed))
+    return text

@@ -320,14 +320,9 @@ def _passing(source: Source, passage: Passage, progress: Callable[[float], None]
         return
     # Each draws a number and the smallest win, which needs no more memory than the sample itself.
     draw = np.random.default_rng(source.rng).random
-    sample: list[tuple[float, PlacedReview]] = []
-    for review in _labelled(source, passage, progress):
-        entry = (-float(draw()), review)
-        if len(sample) < source.sample:
-            heapq.heappush(sample, entry)
-        else:
-            heapq.heappushpop(sample, entry)
-            passage["unsampled"] += 1
+    draws = ((float(draw()), review) for review in _labelled(source, passage, progress))
+    sample = heapq.nsmallest(source.sample, draws)
+    passage["unsampled"] = passage["read"] - sum(passage[fate] for fate in FATES[1:]) - len(sample)
     yield from sorted(review for _, review in sample)
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy.sparse import csr_array
+from scipy.sparse import csr_array, vstack
 
 from hardmax._lib import expect
 from hardmax._lib.arguments import check_arguments
@@ -171,21 +171,22 @@ def count(
     the text, and a token is rare or not in what is left to learn from. ``vocabulary`` may grow while the
     tokens are read.
     """
-    everything, cut, sizes, slots = 0, 0, [], []
+    everything, cut, parts = 0, 0, []
     for tokens, lengths in spelled:
         everything += len(tokens)
-        review = np.repeat(np.arange(len(lengths)), lengths)
         if most is not None:
             first = np.arange(len(tokens)) - np.repeat(np.cumsum(lengths) - lengths, lengths) < most
-            tokens, review = tokens[first], review[first]
+            tokens, lengths = tokens[first], np.minimum(lengths, most)
             cut += len(first) - len(tokens)
-        width = int(tokens.max(initial=0)) + 1
-        places, counts = np.unique(review * width + tokens, return_counts=True)
-        sizes.append(np.bincount(places // width, minlength=len(lengths)))
-        slots.append((places % width, counts))
+        offsets = np.concatenate([[0], np.cumsum(lengths)])
+        shape = (len(lengths), int(tokens.max(initial=0)) + 1)
+        parts.append(csr_array((np.ones(len(tokens), np.int64), tokens, offsets), shape=shape))
+        parts[-1].sum_duplicates()
     words = list(vocabulary)
-    tokens, counts = map(np.concatenate, zip(*slots, strict=True))
-    total = np.bincount(tokens, weights=counts, minlength=len(words)).astype(np.int64)
+    for part in parts:
+        part.resize(part.shape[0], len(words))
+    matrix = vstack(parts, format="csr")
+    total = matrix.sum(axis=0)
     if not total.any():
         raise ValueError(f"no token is left in {len(labels):,} reviews: their texts are blank, or stop words")
     common = total >= least
@@ -194,17 +195,12 @@ def count(
             f"min_count: no token occurs at least {least} times among {int(total.sum()):,}, the most "
             f"frequent occurs {int(total.max(initial=0))} times; lower min_count or read more reviews"
         )
-    is_common = common[tokens]
-    review = np.repeat(np.arange(len(labels)), np.concatenate(sizes))[is_common]
-    remaining, lengths = np.unique(review, return_counts=True)
-    renumbered = (np.cumsum(common) - 1)[tokens[is_common]]
-    offsets = np.concatenate([[0], np.cumsum(lengths)])
-    shape = (len(remaining), int(common.sum()))
-    matrix = csr_array((counts[is_common], renumbered, offsets), shape=shape)
+    matrix = matrix[:, common]
+    remaining = np.flatnonzero(np.diff(matrix.indptr))
     names = [word for word, is_frequent in zip(words, common, strict=True) if is_frequent]
     purged, distinct = int(total[~common].sum()), int((total > 0).sum())
     report = {"tokens": everything, "cut": cut, "purged": purged, "distinct_tokens": distinct}
-    return Corpus.from_counts(matrix, labels[remaining], names), remaining, report
+    return Corpus.from_counts(matrix[remaining], labels[remaining], names), remaining, report
 
 
 LEAST = 50  # occurrences of a token that is kept
