@@ -21,6 +21,9 @@ matter := tests/problem tests/dynamics tests/margin tests/directions tests/embed
 # The doctor compiles what numba's cache lacks; what it finds amiss is for those who ask it.
 compile := $(venv)/bin/hardmax doctor >/dev/null || true
 
+# Every process of the tests would compile the same sources again where a variable forbids to keep the bytecode.
+export PYTHONDONTWRITEBYTECODE :=
+
 # A stamp carries the checksum of what decides the installation, so a checkout that only touches
 # the files' dates installs nothing.
 key := $(shell cat pyproject.toml constraints.txt | cksum | cut -d ' ' -f 1)

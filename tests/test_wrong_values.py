@@ -366,7 +366,7 @@ def valid(name: str, folder: pathlib.Path) -> dict:
             "epochs": 1,
             "workers": 1,
         },
-        "figure": lambda: {"id": "B-FIG-1b"},
+        "figure": lambda: {"id": "B-FIG-3a"},
         "plot_basins": lambda: {"problem": plane, "cells": 3},
         "flow": lambda: {"model": plane, "until_norm": 3.0},
         "hunt": lambda: {"claim": lambda problem: True, "tries": 1, "seconds": 1.0, "workers": 0},
@@ -426,7 +426,7 @@ def valid(name: str, folder: pathlib.Path) -> dict:
             "message": {"ask": "solve", "problem": {"keys": [[[1, 0]]], "scores": [[1]]}}
         },
         "playground.serve": lambda: {"browser": False, "ready": stop},
-        "reproduce": lambda: {"ids": ["B-FIG-1b"], "out": folder / "results"},
+        "reproduce": lambda: {"ids": ["B-FIG-3a"], "out": folder / "results"},
         "solve": lambda: {"flow": False, "start": None},
         "sweep": lambda: {"function": "operator:truediv", "grid": {"d": 2}, "trials": 1, "workers": 0},
         "papers.statement": lambda: {"id": "X-1", "title": "t", "claim": "c", "kind": "finite"},

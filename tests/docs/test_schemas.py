@@ -1,9 +1,11 @@
 """The page of JSON schemas: it is up to date, and the Python attributes that it names exist."""
 
+import json
 import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+import jsonschema
 import pytest
 
 import hardmax as hm
@@ -32,6 +34,13 @@ def test_the_page_is_up_to_date(pages):
     assert {f"{name}.schema.json" for name in pages.SECTIONS} == {p.name for p in pages.FOLDER.glob("*.json")}
     for name, own in pages.ATTRIBUTES.items():
         assert {*own} <= {*pages.fields(name)}, name
+
+
+def test_every_schema_is_one(pages):
+    """Other tests trust the schemas that they hold answers against."""
+    for path in pages.FOLDER.glob("*.schema.json"):
+        schema = json.loads(path.read_text(encoding="utf-8"))
+        jsonschema.validators.validator_for(schema).check_schema(schema)
 
 
 def solved():

@@ -72,16 +72,16 @@ for title, walk in walks.items():
     walk()
     order = found[title] = []
 
-    def note(frame, event, argument, order=order):
+    def note(frame, event, argument, order=order):  # of calls alone, as it returns None
         code = frame.f_code
-        if event == "call" and code.co_filename.startswith(root) and code.co_flags & 1:
+        if code.co_filename.startswith(root) and code.co_flags & 1:
             name = code.co_filename[len(root):].replace(os.sep, "/")
             if name not in order:
                 order.append(name)
 
-    sys.setprofile(note)
+    sys.settrace(note)
     walk()
-    sys.setprofile(None)
+    sys.settrace(None)
 print("TRACE" + json.dumps(found))
 """
 

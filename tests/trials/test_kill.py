@@ -2,7 +2,6 @@
 
 import collections
 import os
-import random
 import signal
 import sqlite3
 import subprocess
@@ -153,33 +152,32 @@ def test_nothing_is_lost_when_driver_and_worker_are_killed(backend, driver, undi
 
 
 @pytest.mark.slow
-def test_25_kills_at_random_moments_change_nothing(tmp_path, monkeypatch):
-    """Each driver is killed somewhere between its start and its end, the last one runs to the end."""
-    trials, moments = 600, random.Random(0)
-    plain, store = tmp_path / "plain.db", tmp_path / "sweep.db"
+def test_kills_at_many_moments_change_nothing(tmp_path, monkeypatch):
+    """Drivers are killed while they start and after so many runs of trials; the last one runs to the end."""
+    trials, starting, at_work = 200, (0.2, 0.5, 0.8), (1, 3, 8, 12, 15, 18, 23, 30, 40, 50)
+    plain, store, log = tmp_path / "plain.db", tmp_path / "sweep.db", tmp_path / "log"
     hm.sweep(f"{TASKS}:rows", GRID, trials, store=plain, workers=0).store.close()
-    for name, value in {
-        "LOG": tmp_path / "log",
-        "STORE": store,
-        "BACKEND": "local",
-        "TRIALS": trials,
-    }.items():
+    for name, value in {"LOG": log, "STORE": store, "BACKEND": "local", "TRIALS": trials}.items():
         monkeypatch.setenv(f"SWEEP_{name}", str(value))
     stages = []
-    for _ in range(25):
+    for moment in (*starting, *at_work):
         process = subprocess.Popen([sys.executable, TASKS], stderr=subprocess.DEVNULL)
-        time.sleep(moments.uniform(0.2, 2.5))
+        if moment in starting:
+            time.sleep(moment)
+        else:
+            before = len(runs(log))
+            wait_until(lambda count=before + moment: len(runs(log)) >= count)
         process.kill()
         process.wait()
-        wait_until(lambda: not any(is_running(pid) for pid, _ in runs(tmp_path / "log")))
+        wait_until(lambda: not any(is_running(pid) for pid, _ in runs(log)))
         stages.append(counted(store))
         assert stages[-1] % BATCH == 0  # each batch is there entirely or not at all
         assert stages == sorted(stages)
     assert len(set(stages)) > 5  # some were killed at work
     assert subprocess.run([sys.executable, TASKS], check=False).returncode == 0
     assert table(store) == table(plain)
-    again = len(runs(tmp_path / "log")) - 2 * trials
-    assert again <= 25 * 2 * BATCH  # what was under way, of two workers
+    again = len(runs(log)) - 2 * trials
+    assert again <= len(stages) * 2 * BATCH  # what was under way, of two workers
 
 
 @pytest.mark.slow

@@ -38,8 +38,13 @@ class Registry(Generic[Thing]):
         """Add a thing by its id, in place of an earlier one: a notebook's cell may be run again."""
         self.entered[id] = thing
 
+    @property
+    def ids(self) -> list[str]:
+        """The ids of everything, without importing it: the papers' in their order, then those of others."""
+        return list(dict.fromkeys([*self.places, *self.entered]))
+
     def __getitem__(self, id: str) -> Thing:
-        ids = list(dict.fromkeys([*self.places, *self.entered]))
+        ids = self.ids
         if id not in ids:  # "9a" is the one id that ends in "-9a"
             similar = [other for other in ids if other.upper().endswith(f"-{id.upper()}")]
             if len(similar) != 1:
@@ -54,7 +59,7 @@ class Registry(Generic[Thing]):
         """Return everything by id: the papers' in their order, then the entries of others."""
         for place in dict.fromkeys(self.places.values()):
             import_module(place)
-        return {id: self.entered[id] for id in dict.fromkeys([*self.places, *self.entered])}
+        return {id: self.entered[id] for id in self.ids}
 
 
 PAPERS: dict[str, Paper] = {}

@@ -16,11 +16,14 @@ SCHEMAS = Path(__file__).parents[3] / "docs" / "reference" / "schemas"
 def validated():
     """Parse what a command printed with --json, and hold it against the schema that it names."""
     schemas = [json.loads(path.read_text()) for path in SCHEMAS.glob("*.schema.json")]
-    by_name = {each["properties"]["schema"]["const"]: each for each in schemas}
+    by_name = {
+        each["properties"]["schema"]["const"]: jsonschema.validators.validator_for(each)(each)
+        for each in schemas
+    }
 
     def parse(text: str) -> dict[str, Any]:
         answer = json.loads(text)
-        jsonschema.validate(answer, by_name[answer["schema"]])
+        by_name[answer["schema"]].validate(answer)
         return answer
 
     return parse

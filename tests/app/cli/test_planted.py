@@ -78,7 +78,7 @@ def test_the_planted_files_would_be_run(folder: Path) -> None:
         ("verify C-LEM-1", 0),
         ("reproduce B-FIG-8 --out figures", 0),
         ("sweep own.toml --store own.sqlite", 0),
-        ("hunt B-THM-1 --reading paper --tries 2 --workers 2", None),
+        ("hunt B-THM-1 --reading paper --tries 1 --workers 1", None),
         ("hunt own.py:f --tries 1 --workers 1", 3),  # it runs the file that is named, and no other
         ("doctor", None),
         ("ntp check svop.txt", 0),

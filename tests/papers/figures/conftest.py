@@ -20,7 +20,7 @@ def _draw(tables, canvas):
     panels = canvas.subplots(1, len(tables), squeeze=False)[0]
     for panel, (name, table) in zip(panels, tables.items(), strict=True):
         panel.plot(table["t"], table["cosine"], label=r"$\cos(p, p^{mm})$")
-        panel.set(xlabel="step $t$", ylabel="cosine", title=name)
+        panel.set(xlabel="step $t$", ylabel="cosine", title=name, xticks=[0, 4], yticks=[])
         panel.legend()
 
 

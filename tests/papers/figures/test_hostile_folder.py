@@ -174,7 +174,7 @@ def test_two_commands_at_once(tmp_path):
         "-c",
         "from hardmax.app.cli import main; main()",
         "reproduce",
-        "B-FIG-1a",
+        "B-FIG-3a",
         "--out",
         "both",
     ]

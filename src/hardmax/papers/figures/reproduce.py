@@ -40,7 +40,7 @@ PIXELS = 120  # of the page for an inch of the picture
 
 def write_report(folder: Path) -> Path:
     """Write index.html for the figures recorded in a folder and return its path."""
-    order = {id: place for place, id in enumerate(figures.recipes())}
+    order = {id: place for place, id in enumerate(figures.RECIPES.ids)}
     records = sorted(read_records(folder), key=lambda record: order.get(record.id, len(order)))
     pictures = {record.id: folder / f"{record.id}.svg" for record in records if record.error is None}
     path = folder / "index.html"
@@ -400,12 +400,13 @@ class FigureJob:
 
     def command(self, recipes: list[Recipe]) -> str:
         """Return the command line that makes these figures."""
-        papers = {recipe.paper for recipe in recipes}
+        every = figures.RECIPES.ids
         which = [recipe.id for recipe in recipes]
-        if recipes == figures.recipes_of():
+        paper = recipes[0].paper
+        if which == every:
             which = []
-        elif len(papers) == 1 and recipes == figures.recipes_of(paper=recipes[0].paper):
-            which = ["--paper", *papers]
+        elif which == [id for id in every if id[0] == paper]:
+            which = ["--paper", paper]
         setting = self.setting
         data = [] if setting.data is None else ["--data", str(setting.data)]
         how = ["--scale", setting.scale, *([] if setting.logits == "printed" else ["--logits", "scaled"])]

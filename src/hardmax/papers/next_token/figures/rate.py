@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,7 @@ LOOKS = {"short": BLUE, "long": ORANGE, "derangement": GREEN, "Example 1": PURPL
 END = 1_000_000
 OTHERS: Mapping[Scale, int] = {"quick": 200_000, "paper": END}
 TIMES = (900, 3_000, 10_000, 30_000, 100_000, 200_000)
-# Every stop is a run of its own from zero: the formulas as printed keep no record.
+# The formulas as printed keep no record: every stop is the start of the next piece.
 STOPS: Mapping[Scale, tuple[int, ...]] = {
     "quick": (1_000, 5_000, 8_000, 10_000, 15_000),
     "paper": (*range(1_000, 8_000, 1_000), *range(8_000, 15_001, 500)),
@@ -179,13 +180,15 @@ def _curves(runs: Mapping[str, Training]) -> Table:
     return stacked(parts)
 
 
-def naive_descent(samples: Samples, B: np.ndarray, rate: float, steps: int) -> np.ndarray:
-    """Return the V x V table A of stage 2 after normalized steps from zero by (6), token by token."""
+def naive_descent(
+    samples: Samples, B: np.ndarray, rate: float, steps: int, start: np.ndarray | None = None
+) -> np.ndarray:
+    """Return the V x V table A of stage 2 after steps by (6), normalized, token by token."""
     N, V = samples.n, samples.V
     row = np.repeat(np.arange(N), np.diff(samples.offsets))
     count = np.zeros((N, V))
     count[row, samples.tokens] = samples.counts
-    A = np.zeros((V, V))
+    A = np.zeros((V, V)) if start is None else start.copy()
     for _ in range(steps):
         logit = A[:, samples.query].T
         mass = count * np.exp(logit - np.where(count > 0, logit, -np.inf).max(axis=1, keepdims=True))
@@ -204,8 +207,9 @@ def _naive_table(run: Training, stops: tuple[int, ...]) -> Table:
     """Follow the printed formulas to each stop: entries, direction and norm against the exact ones."""
     pairs = run.pairs
     rows = []
-    for t in stops:
-        A = naive_descent(run.samples, run.W_ov.table, run.rate, t)
+    A = None
+    for before, t in pairwise((0, *stops)):
+        A = naive_descent(run.samples, run.W_ov.table, run.rate, t - before, A)
         exact = _at(run, t)
         rows.append(
             {
