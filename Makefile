@@ -21,7 +21,7 @@ matter := tests/problem tests/dynamics tests/margin tests/directions tests/embed
 # The doctor compiles what numba's cache lacks; what it finds amiss is for those who ask it.
 compile := $(venv)/bin/hardmax doctor >/dev/null || true
 
-# Every process of the tests would compile the same sources again where a variable forbids to keep the bytecode.
+# Keep bytecode where the environment forbids it: otherwise every process of the tests compiles the same sources.
 export PYTHONDONTWRITEBYTECODE :=
 
 # A stamp carries the checksum of what decides the installation, so a checkout that only touches
