@@ -20,9 +20,19 @@ from hardmax.margin.norms.factored import factored_point
 from hardmax.papers.checking.check import Hypothesis, Outcome, Unmet, need, printed, statement
 from hardmax.papers.checking.common import distinct_scores, fixed_scores
 from hardmax.papers.figures.claims import listed, near
-from hardmax.papers.figures.figure import Canvas, Findings, Setting, recipe
-from hardmax.papers.figures.panels import draw_lines, name_axes, name_lines
-from hardmax.papers.figures.tables import Table, Tables, part, stacked
+from hardmax.papers.figures.figure import (
+    Canvas,
+    Findings,
+    Setting,
+    Table,
+    Tables,
+    draw_lines,
+    name_axes,
+    name_lines,
+    part,
+    recipe,
+    stacked,
+)
 from hardmax.papers.geometry import common
 from hardmax.papers.geometry.common import (
     COLORS,

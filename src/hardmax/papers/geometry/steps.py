@@ -19,14 +19,21 @@ from hardmax._lib.expect import generator
 from hardmax._lib.style import BLUE, INK, PURPLE, RED
 from hardmax.dynamics.train import train_quietly
 from hardmax.limits.late import period
-from hardmax.papers.checking.balls import BallProblem, has_balls
 from hardmax.papers.checking.check import Hypothesis, Outcome, need, printed, statement
 from hardmax.papers.checking.common import distinct_scores, fixed_scores, unit_length
-from hardmax.papers.checking.proof import at_precision, balls, middle
+from hardmax.papers.checking.proof import BallProblem, at_precision, balls, has_balls, middle
 from hardmax.papers.figures.claims import listed
-from hardmax.papers.figures.figure import Canvas, Findings, Setting, recipe
-from hardmax.papers.figures.panels import draw_lines, name_axes
-from hardmax.papers.figures.tables import Tables, part, stacked
+from hardmax.papers.figures.figure import (
+    Canvas,
+    Findings,
+    Setting,
+    Tables,
+    draw_lines,
+    name_axes,
+    part,
+    recipe,
+    stacked,
+)
 from hardmax.papers.geometry import common
 from hardmax.papers.geometry.common import (
     COLORS,

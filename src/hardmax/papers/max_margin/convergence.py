@@ -18,13 +18,32 @@ from hardmax._lib.expect import generator
 from hardmax._lib.style import BLUE, GRAY, GREEN, INK, ORANGE, PURPLE, RED, TEAL
 from hardmax.directions.position import general_position
 from hardmax.papers.checking import common
-from hardmax.papers.checking.balls import BallProblem, has_balls, stationary_near
 from hardmax.papers.checking.check import Hypothesis, Outcome, printed, statement, unmet, unsaid
 from hardmax.papers.checking.enclosure import PROOF, selected
-from hardmax.papers.checking.proof import at_precision, balls, length, vector
-from hardmax.papers.figures.figure import Axes, Canvas, Findings, Setting, recipe
-from hardmax.papers.figures.panels import DASHED, DOTTED, draw_lines, name_axes
-from hardmax.papers.figures.tables import Table, Tables, part, stacked
+from hardmax.papers.checking.proof import (
+    BallProblem,
+    at_precision,
+    balls,
+    has_balls,
+    length,
+    stationary_near,
+    vector,
+)
+from hardmax.papers.figures.figure import (
+    DASHED,
+    DOTTED,
+    Axes,
+    Canvas,
+    Findings,
+    Setting,
+    Table,
+    Tables,
+    draw_lines,
+    name_axes,
+    part,
+    recipe,
+    stacked,
+)
 from hardmax.papers.max_margin import plane
 from hardmax.papers.max_margin.lemmas import best_direction, equal_losers
 from hardmax.problem import Problem

@@ -19,9 +19,8 @@ from hardmax.margin.att_svm import AttentionRows
 from hardmax.margin.label_svm import label_svm
 from hardmax.margin.solve import solve
 from hardmax.papers.checking import common
-from hardmax.papers.checking.balls import BallProblem, settle
 from hardmax.papers.checking.check import Hypothesis, Outcome, need, statement, unsaid
-from hardmax.papers.checking.proof import balls, largest, least, length
+from hardmax.papers.checking.proof import BallProblem, balls, largest, least, length, settle
 from hardmax.problem import Problem
 
 Sets = Sequence[Sequence[int]]

@@ -18,9 +18,8 @@ from hardmax.directions.position import general_position
 from hardmax.dynamics.loop import step_factor
 from hardmax.margin.att_svm import AttentionRows
 from hardmax.papers.checking import check, common, proof
-from hardmax.papers.checking.balls import BallProblem, settle
 from hardmax.papers.checking.check import Conditions, Hypothesis, Outcome, need, printed, statement, unmet
-from hardmax.papers.checking.proof import RATIONAL, balls, largest, least, length, vector
+from hardmax.papers.checking.proof import RATIONAL, BallProblem, balls, largest, least, length, settle, vector
 from hardmax.problem import Problem
 from hardmax.problem.keys import Dense
 from hardmax.problem.selection import score_gaps

@@ -20,11 +20,9 @@ from hardmax._lib.style import BLUE, INK, RED
 from hardmax.directions.direction import LocalConstants, in_cone, local_constants, slope_range
 from hardmax.directions.position import general_position
 from hardmax.papers.checking import common
-from hardmax.papers.checking.balls import BallProblem, settle
 from hardmax.papers.checking.check import Conditions, Hypothesis, Outcome, need, statement, unmet, unsaid
-from hardmax.papers.checking.proof import balls, least, length
-from hardmax.papers.figures.figure import Axes, Canvas, Findings, Setting, recipe
-from hardmax.papers.figures.tables import Tables, part, stacked
+from hardmax.papers.checking.proof import BallProblem, balls, least, length, settle
+from hardmax.papers.figures.figure import Axes, Canvas, Findings, Setting, Tables, part, recipe, stacked
 from hardmax.papers.max_margin import plane
 from hardmax.papers.max_margin.lemmas import radial_room
 from hardmax.problem import Problem

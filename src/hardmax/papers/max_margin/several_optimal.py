@@ -17,9 +17,8 @@ from hardmax._lib.expect import generator
 from hardmax.directions.assumptions import assumption_d
 from hardmax.margin.att_svm import best_max_margins
 from hardmax.papers.checking import common
-from hardmax.papers.checking.balls import BallProblem, settle
 from hardmax.papers.checking.check import Conditions, Hypothesis, Outcome, need, printed, statement
-from hardmax.papers.checking.proof import RATIONAL, balls, least
+from hardmax.papers.checking.proof import RATIONAL, BallProblem, balls, least, settle
 from hardmax.papers.max_margin.paths import FARTHEST, FLOOR
 from hardmax.problem import Problem
 

@@ -24,9 +24,20 @@ from hardmax.nexttoken.observables import (
 )
 from hardmax.nexttoken.training import FIRST_RATE, Training, train_by_flow
 from hardmax.papers.checking.check import Hypothesis, Outcome, statement
-from hardmax.papers.figures.figure import Axes, Canvas, Findings, Setting, recipe
-from hardmax.papers.figures.panels import DASHED, DOTTED, name_axes
-from hardmax.papers.figures.tables import Table, Tables, part, stacked
+from hardmax.papers.figures.figure import (
+    DASHED,
+    DOTTED,
+    Axes,
+    Canvas,
+    Findings,
+    Setting,
+    Table,
+    Tables,
+    name_axes,
+    part,
+    recipe,
+    stacked,
+)
 from hardmax.papers.next_token import common, printed
 from hardmax.papers.next_token.common import RELATIVE, STEPS, Subject, sizes_of
 from hardmax.papers.next_token.convergence import SLIGHT, late_run

@@ -19,12 +19,19 @@ from hardmax.nexttoken.pairs import Floats, Ints
 from hardmax.nexttoken.relations import MISSING, collocation
 from hardmax.nexttoken.stages import descend_stage_1, gradient_ov, misalignment_constant, stage_1
 from hardmax.nexttoken.training import FIRST_RATE, STEPS
-from hardmax.papers.checking.balls import softmax
 from hardmax.papers.checking.check import Conditions, Hypothesis, Outcome, Unmet, statement
-from hardmax.papers.checking.proof import Settled, balls, length, settle_slack
-from hardmax.papers.figures.figure import Canvas, Findings, Setting, recipe
-from hardmax.papers.figures.panels import DASHED, name_axes
-from hardmax.papers.figures.tables import Tables, part, stacked
+from hardmax.papers.checking.proof import Settled, balls, length, settle_slack, softmax
+from hardmax.papers.figures.figure import (
+    DASHED,
+    Canvas,
+    Findings,
+    Setting,
+    Tables,
+    name_axes,
+    part,
+    recipe,
+    stacked,
+)
 from hardmax.papers.next_token import common, printed
 from hardmax.papers.next_token.common import RELATIVE, SHARP, Subject
 from hardmax.papers.next_token.instances import drawn

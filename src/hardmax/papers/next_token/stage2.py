@@ -20,9 +20,21 @@ from hardmax.nexttoken.pairs import Floats, Ints, Pairs
 from hardmax.nexttoken.training import STEPS, train
 from hardmax.nexttoken.unmerged import TableModel
 from hardmax.papers.checking.check import Hypothesis, Outcome, statement
-from hardmax.papers.figures.figure import Axes, Canvas, Findings, Scale, Setting, recipe
-from hardmax.papers.figures.panels import DASHED, DOTTED, name_axes
-from hardmax.papers.figures.tables import Table, Tables, part, stacked
+from hardmax.papers.figures.figure import (
+    DASHED,
+    DOTTED,
+    Axes,
+    Canvas,
+    Findings,
+    Scale,
+    Setting,
+    Table,
+    Tables,
+    name_axes,
+    part,
+    recipe,
+    stacked,
+)
 from hardmax.papers.next_token import common
 from hardmax.papers.next_token.common import RELATIVE, SHARP, Subject
 from hardmax.papers.next_token.instances import drawn

@@ -23,9 +23,19 @@ from hardmax.embeddings.theorem5 import least_first_step, theorem_5_thresholds
 from hardmax.papers.checking.check import Hypothesis, Outcome, need, statement
 from hardmax.papers.checking.proof import balls, largest, least, length, settle_slack
 from hardmax.papers.figures.claims import Claim, Claims
-from hardmax.papers.figures.figure import Canvas, Findings, Scale, Setting, recipe
-from hardmax.papers.figures.panels import DASHED, DOTTED
-from hardmax.papers.figures.tables import Table, Tables, part, stacked
+from hardmax.papers.figures.figure import (
+    DASHED,
+    DOTTED,
+    Canvas,
+    Findings,
+    Scale,
+    Setting,
+    Table,
+    Tables,
+    part,
+    recipe,
+    stacked,
+)
 from hardmax.papers.trained_embeddings.common import DELTA, Rate, Width, derivatives, draw_first_step, masses
 
 # Lemma 2 holds with these in place of 11, for the errors of the tokens and of p.
