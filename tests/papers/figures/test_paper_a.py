@@ -10,7 +10,7 @@ import hardmax as hm
 from hardmax.embeddings import assumption_4
 from hardmax.embeddings.theorem5 import run_theorem_5
 from hardmax.papers.figures.claims import failed
-from hardmax.papers.figures.figure import part
+from hardmax.papers.figures.tables import part
 from hardmax.papers.trained_embeddings import first_step, theorem5
 from hardmax.papers.trained_embeddings.instances import slack_corpus
 

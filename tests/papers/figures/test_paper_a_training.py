@@ -13,8 +13,9 @@ from hardmax.dynamics.optim import AdamW
 from hardmax.embeddings import KLevel, initial_vectors
 from hardmax.embeddings.two_layer import TwoLayerNetwork
 from hardmax.papers.figures.claims import failed
-from hardmax.papers.figures.figure import Setting, part, recipes_of
+from hardmax.papers.figures.figure import Setting, recipes_of
 from hardmax.papers.figures.reproduce import FigureJob
+from hardmax.papers.figures.tables import part
 from hardmax.papers.trained_embeddings import reviews, training
 from hardmax.papers.trained_embeddings.reviews import ClosedForm, Size, schedule, train_closed_form, trained
 from hardmax.papers.trained_embeddings.training import (

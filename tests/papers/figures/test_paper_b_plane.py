@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import hardmax as hm
-from hardmax.papers.figures.figure import part
+from hardmax.papers.figures.tables import part
 from hardmax.papers.max_margin.plane import vector_of
 
 IDS = (

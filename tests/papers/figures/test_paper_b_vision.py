@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from hardmax._lib.extras import install
-from hardmax.papers.figures.figure import Setting, make, part, recipes
+from hardmax.papers.figures.figure import Setting, make, recipes
 from hardmax.papers.figures.reproduce import load_tables, save
+from hardmax.papers.figures.tables import part
 from hardmax.papers.max_margin import vision, vision_course
 
 IDS = ("B-FIG-6", "B-FIG-7")

@@ -5,7 +5,8 @@ import pytest
 
 from hardmax.nexttoken import generate, named_sentences
 from hardmax.nexttoken.training import train
-from hardmax.papers.figures.figure import Setting, part, recipes
+from hardmax.papers.figures.figure import Setting, recipes
+from hardmax.papers.figures.tables import part
 from hardmax.papers.next_token import columns, convergence, loss, stage1, stage2
 from hardmax.papers.next_token.instances import DRAWN, drawn
 

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 import hardmax as hm
-from hardmax.papers.figures.figure import Setting, part, recipes
+from hardmax.papers.figures.figure import Setting, recipes
+from hardmax.papers.figures.tables import part
 from hardmax.papers.geometry import adam, norms, split, steps
 
 IDS = tuple(

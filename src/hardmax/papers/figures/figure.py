@@ -2,7 +2,7 @@
 
 Computing and drawing are two functions. The first returns `Findings`: tables of numbers, which are named
 columns of equal length as in a CSV file, and claims. The second sees nothing but the tables, so a saved
-figure can be drawn again from its raw numbers. The end of the file has what many pictures share.
+figure can be drawn again from its raw numbers.
 """
 
 from __future__ import annotations
@@ -12,56 +12,14 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol
-
-import numpy as np
+from typing import Any, Literal, Protocol
 
 from hardmax._lib import notebook
 from hardmax._lib.arguments import check_arguments
 from hardmax._lib.style import style
 from hardmax.papers.figures.claims import Claim, Claims, failed, shown
+from hardmax.papers.figures.tables import Canvas, Tables
 from hardmax.papers.registry import Registry, places
-
-Table = Mapping[str, np.ndarray]
-Tables = Mapping[str, Table]
-
-
-def part(table: Table, column: str, value: Any) -> dict[str, np.ndarray]:
-    """Return the rows of a table that have a value in a column.
-
-    >>> import numpy as np
-    >>> from hardmax.papers.figures.figure import part
-    >>> part({"run": np.array([0, 0, 1]), "step": np.array([5, 6, 7])}, "run", 0)["step"].tolist()
-    [5, 6]
-    """
-    rows = np.asarray(table[column]) == value
-    return {name: np.asarray(values)[rows] for name, values in table.items()}
-
-
-def stacked(parts: Iterable[Mapping[str, Any]]) -> dict[str, np.ndarray]:
-    """Stack tables with the same columns; a single value in one of them fills its column.
-
-    >>> from hardmax.papers.figures.figure import stacked
-    >>> stacked([{"run": "a", "step": [5, 6]}, {"run": "b", "step": [7]}])["run"].tolist()
-    ['a', 'a', 'b']
-    """
-    columns: dict[str, list[np.ndarray]] = {}
-    for table in parts:
-        size = next((len(values) for values in table.values() if np.ndim(values)), 1)
-        for name, values in table.items():
-            columns.setdefault(name, []).append(np.broadcast_to(values, size))
-    return {name: np.concatenate(column) for name, column in columns.items()}
-
-
-if TYPE_CHECKING:
-    import matplotlib.axes
-    import matplotlib.figure
-
-    Axes = matplotlib.axes.Axes
-    Canvas = matplotlib.figure.Figure
-    FigureBase = matplotlib.figure.FigureBase
-else:  # matplotlib is imported when a figure is drawn
-    Axes = Canvas = FigureBase = Any
 
 Scale = Literal["quick", "day", "paper"]
 Logits = Literal["printed", "scaled"]
@@ -278,28 +236,3 @@ def make(recipe: Recipe, setting: Setting) -> Figure:
     assert isinstance(findings.claims, tuple)
     parts = (findings.tables, findings.claims, findings.notes, findings.seed)
     return Figure(recipe, setting.scale, *parts, seconds)
-
-
-DASHED, DOTTED = (0, (4, 2)), (0, (1, 1.4))
-
-
-def name_axes(panel: Axes, title: str, x: str, y: str, log: str = "", **others: Any) -> None:
-    """Set the title and the labels of a panel; ``log`` names the logarithmic axes ("x", "y" or "xy")."""
-    scales = {f"{axis}scale": "log" for axis in log}
-    panel.set(**scales, title=title, xlabel=x, ylabel=y, **others)
-
-
-def draw_lines(
-    panel: Axes, table: Table, by: str, x: str, y: str, looks: Mapping[Any, Mapping[str, Any]]
-) -> None:
-    """Draw a line for each value of the column ``by`` that has a look."""
-    for value, look in looks.items():
-        rows = part(table, by, value)
-        panel.plot(rows[x], rows[y], **look)
-
-
-def name_lines(panel: Axes, names: Mapping[str, str], top: float, gap: float) -> None:
-    """Write the names of lines below each other in their colors, in place of a legend."""
-    for height, (text, color) in enumerate(names.items()):
-        place = (0.05, top - gap * height)
-        panel.text(*place, text, transform=panel.transAxes, fontsize=7, va="top", color=color)

@@ -40,7 +40,7 @@ from hardmax.papers.figures.figure import Figure, FigureProgress, Logits, Recipe
 from hardmax.papers.registry import ERRATA, PAPERS
 
 if TYPE_CHECKING:
-    from hardmax.papers.figures.figure import Tables
+    from hardmax.papers.figures.tables import Tables
 
 LARGEST = 2**24  # bytes of a record
 LARGEST_NUMBER = 1e300

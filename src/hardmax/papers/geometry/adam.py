@@ -17,17 +17,8 @@ from hardmax.dynamics.train import train_quietly
 from hardmax.papers.checking.check import Hypothesis, Outcome, need, statement
 from hardmax.papers.checking.common import fixed_scores, late_for
 from hardmax.papers.figures.claims import listed
-from hardmax.papers.figures.figure import (
-    Canvas,
-    Findings,
-    Setting,
-    Tables,
-    draw_lines,
-    name_axes,
-    part,
-    recipe,
-    stacked,
-)
+from hardmax.papers.figures.figure import Findings, Setting, recipe
+from hardmax.papers.figures.tables import Canvas, Tables, draw_lines, name_axes, part, stacked
 from hardmax.papers.geometry import common
 from hardmax.papers.geometry.common import at, deficits, marks, separable, strong, trained
 from hardmax.problem import Problem

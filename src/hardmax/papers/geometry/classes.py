@@ -23,7 +23,8 @@ from hardmax._lib.style import BLUE, GREEN, INK, PURPLE, RED
 from hardmax.dynamics.train import train_quietly
 from hardmax.papers.checking.check import Conditions, Hypothesis, Outcome, need, statement
 from hardmax.papers.figures.claims import Claims, on_stand_in
-from hardmax.papers.figures.figure import Canvas, Findings, Setting, Tables, name_axes, part, recipe, stacked
+from hardmax.papers.figures.figure import Findings, Setting, recipe
+from hardmax.papers.figures.tables import Canvas, Tables, name_axes, part, stacked
 from hardmax.papers.geometry.common import ROUNDING, STEPS, deficits, marks
 from hardmax.papers.geometry.split import LATE, NEAR, decomposed
 from hardmax.problem import Problem

@@ -20,31 +20,19 @@ from hardmax.margin.norms.factored import factored_point
 from hardmax.papers.checking.check import Hypothesis, Outcome, Unmet, need, printed, statement
 from hardmax.papers.checking.common import distinct_scores, fixed_scores
 from hardmax.papers.figures.claims import listed, near
-from hardmax.papers.figures.figure import (
+from hardmax.papers.figures.figure import Findings, Setting, recipe
+from hardmax.papers.figures.tables import (
     Canvas,
-    Findings,
-    Setting,
     Table,
     Tables,
     draw_lines,
     name_axes,
     name_lines,
     part,
-    recipe,
     stacked,
 )
 from hardmax.papers.geometry import common
-from hardmax.papers.geometry.common import (
-    COLORS,
-    NAMES,
-    ROUNDING,
-    STEPS,
-    at,
-    deficits,
-    marks,
-    separable,
-    trained,
-)
+from hardmax.papers.geometry.common import COLORS, NAMES, ROUNDING, STEPS, deficits, marks, separable, trained
 from hardmax.problem import Problem
 from hardmax.trials.summary import Proportion
 
@@ -629,11 +617,11 @@ def fig_factors(setting: Setting) -> Findings:
     long = [key for key in ORACLE if gaps[key][0][-1] >= 10_000]
     selected = {way: list(tokens["w33", way]) for way in ("joint", "block", "W itself", "Muon")}
     claims = {
-        "early": [at(*gaps[key], 1000) for key in ORACLE],
+        "early": [common.at(*gaps[key], 1000) for key in ORACLE],
         "late": near(
             "D-FIG-FACTORS.late",
             "the same after 10,000, where they were taken",
-            [at(*gaps[key], 10_000) for key in long],
+            [common.at(*gaps[key], 10_000) for key in long],
             [ORACLE[key][1] for key in long],
             5e-4,
         ),

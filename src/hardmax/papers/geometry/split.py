@@ -20,18 +20,8 @@ from hardmax.limits.partition import inside_components
 from hardmax.papers.checking.check import Conditions, Hypothesis, Outcome, need, statement
 from hardmax.papers.checking.common import fixed_scores, unit_length
 from hardmax.papers.figures.claims import listed
-from hardmax.papers.figures.figure import (
-    Canvas,
-    Findings,
-    Setting,
-    Tables,
-    draw_lines,
-    name_axes,
-    name_lines,
-    part,
-    recipe,
-    stacked,
-)
+from hardmax.papers.figures.figure import Findings, Setting, recipe
+from hardmax.papers.figures.tables import Canvas, Tables, draw_lines, name_axes, name_lines, part, stacked
 from hardmax.papers.geometry.common import ROUNDING, STEPS, at, deficits, marks, trained
 from hardmax.problem import Problem
 

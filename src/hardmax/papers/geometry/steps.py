@@ -23,30 +23,10 @@ from hardmax.papers.checking.check import Hypothesis, Outcome, need, printed, st
 from hardmax.papers.checking.common import distinct_scores, fixed_scores, unit_length
 from hardmax.papers.checking.proof import BallProblem, at_precision, balls, has_balls, middle
 from hardmax.papers.figures.claims import listed
-from hardmax.papers.figures.figure import (
-    Canvas,
-    Findings,
-    Setting,
-    Tables,
-    draw_lines,
-    name_axes,
-    part,
-    recipe,
-    stacked,
-)
+from hardmax.papers.figures.figure import Findings, Setting, recipe
+from hardmax.papers.figures.tables import Canvas, Tables, draw_lines, name_axes, part, stacked
 from hardmax.papers.geometry import common
-from hardmax.papers.geometry.common import (
-    COLORS,
-    NAMES,
-    ROUNDING,
-    STEPS,
-    at,
-    deficits,
-    marks,
-    separable,
-    strong,
-    trained,
-)
+from hardmax.papers.geometry.common import COLORS, NAMES, STEPS, at, deficits, marks, separable, trained
 from hardmax.problem import Problem
 
 NEAR = 0.02  # how far below and above a threshold the rate is taken
@@ -83,14 +63,14 @@ def certificate_of_a_run(
     rows, y = bounds.constraints.rows(), np.asarray(bounds.multipliers)
     y, size, margins = y / y.sum(), ball.value(run.p), rows @ run.p.ravel()
     low, high = float(margins.min()) / size, ball.dual.value(rows.T @ y)
-    inside = min(best.margin / low - 1 if low > 0 else math.inf, high / best.margin - 1) + ROUNDING
+    inside = min(best.margin / low - 1 if low > 0 else math.inf, high / best.margin - 1) + common.ROUNDING
     gap, predicted = high - low, float(y @ (margins - margins.min())) / size
     measured = {"margin": best.margin, "interval": (low, high), "gap": gap, "mean slack over norm": predicted}
     best_tokens = tuple((t,) for t in one.measured) == hm.best_tokens(problem).sets
     if not (two_tokens(problem).holds and best_tokens):
         # negative weights were left out: only the interval is claimed
         return Outcome((one,), inside, measured, vacuous=low <= 0)
-    exact = 1 - abs(gap - predicted) / (ROUNDING * high)
+    exact = 1 - abs(gap - predicted) / (common.ROUNDING * high)
     return Outcome((one,), min(inside, exact), {**measured, "identity": True})
 
 
@@ -113,7 +93,7 @@ def steepest_threshold(
     smooth = Hypothesis("a norm without corners", ball.strictly_convex and not ball.of_matrix, norm)
     need(smooth)
     best = separable(problem, norm, selection)
-    hypotheses = need(strong(problem, best))
+    hypotheses = need(common.strong(problem, best))
     eta = hm.limits.critical_rate(best)
     hypotheses.need(Hypothesis("regular, with several support rows", bool(math.isfinite(eta)), eta))
     for many in (steps, 10 * steps, 100 * steps):
@@ -169,7 +149,7 @@ def constant_steps(problem: Problem, *, rule: str = "sign", rate: float = 0.1, s
     deficit = best.margin_gap(along) if along.any() else 1.0
     room, behind = _room(problem, run, best, along, moves[-length:])
     hypotheses.need(
-        Hypothesis("their mean is short of the max margin", deficit > ROUNDING, texts),
+        Hypothesis("their mean is short of the max margin", deficit > common.ROUNDING, texts),
         Hypothesis("each move has room", room > behind or None, {"room": room, "others weigh": behind}),
     )
     longer = trained(problem, step, steps=10 * steps)
@@ -192,7 +172,7 @@ def _room(
             room = min(room, float((others[0] - others[1]) / others[0]) if sizes.size > 1 else 1.0)
     rows, p = best.constraints.rows(), run.p
     pace = rows @ along
-    slow = pace <= pace.min() + ROUNDING * abs(pace).max()
+    slow = pace <= pace.min() + common.ROUNDING * abs(pace).max()
     gaps = (rows @ p)[~slow] - (rows @ p)[slow].min()
     return room, float(np.exp(-gaps.min())) * len(rows) * 10 if gaps.size else 0.0
 
@@ -223,7 +203,7 @@ def one_input_at_a_time(
     solution = hm.max_margin(problem, norm=norm)
     if solution.is_certified and run.p.any() and solution.p_norm:
         measured["deficit"] = run.margin_gap(solution)
-    return Outcome((*hypotheses, went), 1 - off / ROUNDING, measured)
+    return Outcome((*hypotheses, went), 1 - off / common.ROUNDING, measured)
 
 
 @printed("D-ERR-2")

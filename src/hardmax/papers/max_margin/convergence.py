@@ -29,19 +29,17 @@ from hardmax.papers.checking.proof import (
     stationary_near,
     vector,
 )
-from hardmax.papers.figures.figure import (
+from hardmax.papers.figures.figure import Findings, Setting, recipe
+from hardmax.papers.figures.tables import (
     DASHED,
     DOTTED,
     Axes,
     Canvas,
-    Findings,
-    Setting,
     Table,
     Tables,
     draw_lines,
     name_axes,
     part,
-    recipe,
     stacked,
 )
 from hardmax.papers.max_margin import plane

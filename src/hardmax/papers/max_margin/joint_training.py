@@ -21,19 +21,8 @@ from hardmax.limits.global_path import LARGEST
 from hardmax.papers.checking import common
 from hardmax.papers.checking.check import Conditions, Hypothesis, Outcome, need, statement, unmet, unsaid
 from hardmax.papers.figures.claims import listed, near
-from hardmax.papers.figures.figure import (
-    DOTTED,
-    Axes,
-    Canvas,
-    Findings,
-    Setting,
-    Table,
-    Tables,
-    name_axes,
-    part,
-    recipe,
-    stacked,
-)
+from hardmax.papers.figures.figure import Findings, Setting, recipe
+from hardmax.papers.figures.tables import DOTTED, Axes, Canvas, Table, Tables, name_axes, part, stacked
 from hardmax.papers.max_margin import plane
 from hardmax.papers.max_margin.instances import switching
 from hardmax.problem import Problem

@@ -22,7 +22,8 @@ from hardmax.directions.position import general_position
 from hardmax.papers.checking import common
 from hardmax.papers.checking.check import Conditions, Hypothesis, Outcome, need, statement, unmet, unsaid
 from hardmax.papers.checking.proof import BallProblem, balls, least, length, settle
-from hardmax.papers.figures.figure import Axes, Canvas, Findings, Setting, Tables, part, recipe, stacked
+from hardmax.papers.figures.figure import Findings, Setting, recipe
+from hardmax.papers.figures.tables import Axes, Canvas, Tables, part, stacked
 from hardmax.papers.max_margin import plane
 from hardmax.papers.max_margin.lemmas import radial_room
 from hardmax.problem import Problem

@@ -22,7 +22,8 @@ from hardmax.limits.stationary import StationaryPoint, stationary_points
 from hardmax.papers.checking import common
 from hardmax.papers.checking.check import Hypothesis, Outcome, need, statement, unmet, unsaid
 from hardmax.papers.figures.claims import listed
-from hardmax.papers.figures.figure import Canvas, Findings, Setting, Tables, part, recipe, stacked
+from hardmax.papers.figures.figure import Findings, Setting, recipe
+from hardmax.papers.figures.tables import Canvas, Tables, part, stacked
 from hardmax.papers.max_margin import plane
 from hardmax.papers.max_margin.lemmas import best_direction
 from hardmax.papers.max_margin.local import local_hypotheses

@@ -12,7 +12,7 @@ import numpy as np
 
 import hardmax as hm
 from hardmax._lib.style import GRAY, GREEN, INK, ORANGE, TEAL
-from hardmax.papers.figures.figure import Axes, Table, Tables, part, stacked
+from hardmax.papers.figures.tables import Axes, Table, Tables, part, stacked
 
 Window = tuple[tuple[float, float], tuple[float, float]]  # limits of both axes
 

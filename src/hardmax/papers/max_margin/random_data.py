@@ -12,7 +12,8 @@ import hardmax as hm
 from hardmax._lib.style import BLUE, GRAY, GREEN, INK, ORANGE, PURPLE, RED
 from hardmax.margin.measure import enclose_many
 from hardmax.papers.figures.claims import Claim, Claims, listed
-from hardmax.papers.figures.figure import Canvas, Findings, Scale, Setting, Table, Tables, name_axes, recipe
+from hardmax.papers.figures.figure import Findings, Scale, Setting, recipe
+from hardmax.papers.figures.tables import Canvas, Table, Tables, name_axes
 from hardmax.problem.losses import as_loss
 from hardmax.trials.summary import Proportion
 

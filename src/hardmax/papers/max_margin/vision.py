@@ -17,7 +17,8 @@ from hardmax._lib.extras import install
 from hardmax._lib.style import BLUE, INK, RED
 from hardmax.data.images import Images, cifar10
 from hardmax.papers.figures.claims import Claims, on_stand_in
-from hardmax.papers.figures.figure import Canvas, Findings, Scale, Setting, Tables, part, recipe
+from hardmax.papers.figures.figure import Findings, Scale, Setting, recipe
+from hardmax.papers.figures.tables import Canvas, Tables, part
 from hardmax.papers.max_margin.vision_course import Course, courses_table, maps_table, measured
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.stats import spearmanr
 
-from hardmax.papers.figures.figure import Table, stacked
+from hardmax.papers.figures.tables import Table, stacked
 
 
 @dataclass(frozen=True, eq=False)

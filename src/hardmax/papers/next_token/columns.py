@@ -34,17 +34,8 @@ from hardmax.papers.checking.check import (
     unmet,
     unsaid,
 )
-from hardmax.papers.figures.figure import (
-    Axes,
-    Canvas,
-    Findings,
-    Setting,
-    Table,
-    Tables,
-    part,
-    recipe,
-    stacked,
-)
+from hardmax.papers.figures.figure import Findings, Setting, recipe
+from hardmax.papers.figures.tables import Axes, Canvas, Table, Tables, part, stacked
 from hardmax.papers.next_token.common import Subject, analysis_of, assumptions, samples_of
 from hardmax.problem.readouts import star_norm
 

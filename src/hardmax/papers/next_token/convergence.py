@@ -22,20 +22,8 @@ from hardmax.nexttoken.observables import log_excess_loss, log_off_masses
 from hardmax.nexttoken.training import Training
 from hardmax.papers.checking.check import Conditions, Hypothesis, Outcome, statement, unmet
 from hardmax.papers.checking.proof import at_precision, balls
-from hardmax.papers.figures.figure import (
-    DASHED,
-    DOTTED,
-    Canvas,
-    Findings,
-    Scale,
-    Setting,
-    Table,
-    Tables,
-    name_axes,
-    part,
-    recipe,
-    stacked,
-)
+from hardmax.papers.figures.figure import Findings, Scale, Setting, recipe
+from hardmax.papers.figures.tables import DASHED, DOTTED, Canvas, Table, Tables, name_axes, part, stacked
 from hardmax.papers.next_token import common, printed
 from hardmax.papers.next_token.columns import FIRST_RATE, RATE, SHORT
 from hardmax.papers.next_token.common import RELATIVE, SHARP, STEPS, Subject

@@ -24,18 +24,16 @@ from hardmax.nexttoken.observables import (
 )
 from hardmax.nexttoken.training import FIRST_RATE, Training, train_by_flow
 from hardmax.papers.checking.check import Hypothesis, Outcome, statement
-from hardmax.papers.figures.figure import (
+from hardmax.papers.figures.figure import Findings, Setting, recipe
+from hardmax.papers.figures.tables import (
     DASHED,
     DOTTED,
     Axes,
     Canvas,
-    Findings,
-    Setting,
     Table,
     Tables,
     name_axes,
     part,
-    recipe,
     stacked,
 )
 from hardmax.papers.next_token import common, printed

@@ -21,17 +21,8 @@ from hardmax.nexttoken.stages import descend_stage_1, gradient_ov, misalignment_
 from hardmax.nexttoken.training import FIRST_RATE, STEPS
 from hardmax.papers.checking.check import Conditions, Hypothesis, Outcome, Unmet, statement
 from hardmax.papers.checking.proof import Settled, balls, length, settle_slack, softmax
-from hardmax.papers.figures.figure import (
-    DASHED,
-    Canvas,
-    Findings,
-    Setting,
-    Tables,
-    name_axes,
-    part,
-    recipe,
-    stacked,
-)
+from hardmax.papers.figures.figure import Findings, Setting, recipe
+from hardmax.papers.figures.tables import DASHED, Canvas, Tables, name_axes, part, stacked
 from hardmax.papers.next_token import common, printed
 from hardmax.papers.next_token.common import RELATIVE, SHARP, Subject
 from hardmax.papers.next_token.instances import drawn

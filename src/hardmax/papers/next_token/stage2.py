@@ -20,19 +20,16 @@ from hardmax.nexttoken.pairs import Floats, Ints, Pairs
 from hardmax.nexttoken.training import STEPS, train
 from hardmax.nexttoken.unmerged import TableModel
 from hardmax.papers.checking.check import Hypothesis, Outcome, statement
-from hardmax.papers.figures.figure import (
+from hardmax.papers.figures.figure import Findings, Scale, Setting, recipe
+from hardmax.papers.figures.tables import (
     DASHED,
     DOTTED,
     Axes,
     Canvas,
-    Findings,
-    Scale,
-    Setting,
     Table,
     Tables,
     name_axes,
     part,
-    recipe,
     stacked,
 )
 from hardmax.papers.next_token import common

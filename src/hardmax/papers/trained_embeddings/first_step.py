@@ -23,19 +23,8 @@ from hardmax.embeddings.theorem5 import least_first_step, theorem_5_thresholds
 from hardmax.papers.checking.check import Hypothesis, Outcome, need, statement
 from hardmax.papers.checking.proof import balls, largest, least, length, settle_slack
 from hardmax.papers.figures.claims import Claim, Claims
-from hardmax.papers.figures.figure import (
-    DASHED,
-    DOTTED,
-    Canvas,
-    Findings,
-    Scale,
-    Setting,
-    Table,
-    Tables,
-    part,
-    recipe,
-    stacked,
-)
+from hardmax.papers.figures.figure import Findings, Scale, Setting, recipe
+from hardmax.papers.figures.tables import DASHED, DOTTED, Canvas, Table, Tables, part, stacked
 from hardmax.papers.trained_embeddings.common import DELTA, Rate, Width, derivatives, draw_first_step, masses
 
 # Lemma 2 holds with these in place of 11, for the errors of the tokens and of p.
@@ -240,7 +229,7 @@ SIZES: dict[Scale, tuple[tuple[str, int, int], ...]] = {
 }
 THEOREM_5 = ((2, 2), (4, 4), (6, 6))  # n and T at Theorem 5's own step and width
 # Constants before eta0 d^(-1/4): the paper's, and those that event (14) gives for err_s and err_p.
-PRINTED, TOKEN, CLS = 11.0, 2.11, 1.13
+PRINTED, (TOKEN, CLS) = 11.0, SHARP
 
 
 @dataclass(frozen=True)

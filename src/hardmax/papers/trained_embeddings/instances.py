@@ -15,30 +15,18 @@ from hardmax.papers.checking.common import identity_embeddings
 from hardmax.papers.checking.instances import Instance
 from hardmax.problem import Problem
 
+PAIR, FOUR = [1, -1], [1, -1, 1, -1]  # labels
 
-def two_by_two() -> Corpus:
-    """Two sequences of an important and one common token: the smallest corpus of Assumption 4."""
-    return Corpus.from_sequences([[0, 2], [1, 2]], [1, -1])
-
-
-def slack_corpus() -> Corpus:
-    """Four sequences on which two constraints of the important-only pattern are not tight (A-ERR-7)."""
-    return Corpus.from_sequences([[0, 4, 5, 6], [1, 4, 5, 6], [2, 6, 6, 6], [3, 6, 6, 6]], [1, -1, 1, -1])
-
-
-def three_tokens() -> Corpus:
-    """Two sequences of an important and the same two other tokens."""
-    return Corpus.from_sequences([[0, 2, 3], [1, 2, 3]], [1, -1])
-
-
-def mixed_corpus() -> Corpus:
-    """A corpus without Assumption 4: tokens of every kind, repeated ones too."""
-    return Corpus.from_sequences([[0, 1, 1], [2, 0, 3], [3, 3, 1], [2, 2, 0]], [1, -1, 1, -1])
-
-
-def lone_tokens() -> Corpus:
-    """Sequences of one token, between which nothing competes."""
-    return Corpus.from_sequences([[0], [1]], [1, -1])
+# Two sequences of an important and one common token: the smallest corpus of Assumption 4.
+two_by_two = partial(Corpus.from_sequences, [[0, 2], [1, 2]], PAIR)
+# Four sequences on which two constraints of the important-only pattern are not tight (A-ERR-7).
+slack_corpus = partial(Corpus.from_sequences, [[0, 4, 5, 6], [1, 4, 5, 6], [2, 6, 6, 6], [3, 6, 6, 6]], FOUR)
+# Two sequences of an important and the same two other tokens.
+three_tokens = partial(Corpus.from_sequences, [[0, 2, 3], [1, 2, 3]], PAIR)
+# A corpus without Assumption 4: tokens of every kind, repeated ones too.
+mixed_corpus = partial(Corpus.from_sequences, [[0, 1, 1], [2, 0, 3], [3, 3, 1], [2, 2, 0]], FOUR)
+# Sequences of one token, between which nothing competes.
+lone_tokens = partial(Corpus.from_sequences, [[0], [1]], PAIR)
 
 
 def generic_embeddings() -> list[list[float]]:
@@ -49,9 +37,8 @@ def generic_embeddings() -> list[list[float]]:
     ]  # fmt: skip
 
 
-def generic_corpus() -> Corpus:
-    """Four sequences over the five tokens of `generic_embeddings`."""
-    return Corpus.from_sequences([[0, 1, 2], [1, 3, 4], [2, 3, 0], [4, 0, 1]], [1, -1, 1, -1])
+# Four sequences over the five tokens of `generic_embeddings`.
+generic_corpus = partial(Corpus.from_sequences, [[0, 1, 2], [1, 3, 4], [2, 3, 0], [4, 0, 1]], FOUR)
 
 
 def trained_problem(corpus: Corpus, first_rate: float) -> Problem:

@@ -29,18 +29,8 @@ from hardmax.embeddings.minibatch import train as minibatch
 from hardmax.embeddings.minibatch.kernels import update_adamw
 from hardmax.embeddings.two_layer import TwoLayerNetwork
 from hardmax.papers.figures.claims import Claim, Claims, at_most, on_stand_in
-from hardmax.papers.figures.figure import (
-    Canvas,
-    FigureBase,
-    Findings,
-    Scale,
-    Setting,
-    Table,
-    Tables,
-    part,
-    recipe,
-    stacked,
-)
+from hardmax.papers.figures.figure import Findings, Scale, Setting, recipe
+from hardmax.papers.figures.tables import Canvas, FigureBase, Table, Tables, part, stacked
 from hardmax.papers.stored import epochs_of, read_runs
 from hardmax.papers.trained_embeddings import training
 

@@ -27,19 +27,8 @@ from hardmax.margin.solution import MaxMargin
 from hardmax.papers.checking.check import Conditions, Hypothesis, Outcome, Unmet, need, statement, unsaid
 from hardmax.papers.checking.common import decreasing_loss, fixed_scores, strict_best
 from hardmax.papers.figures.claims import Claim, Claims
-from hardmax.papers.figures.figure import (
-    DOTTED,
-    Axes,
-    Canvas,
-    Findings,
-    Scale,
-    Setting,
-    Tables,
-    name_axes,
-    part,
-    recipe,
-    stacked,
-)
+from hardmax.papers.figures.figure import Findings, Scale, Setting, recipe
+from hardmax.papers.figures.tables import DOTTED, Axes, Canvas, Tables, name_axes, part, stacked
 from hardmax.papers.trained_embeddings import common, instances
 from hardmax.papers.trained_embeddings.common import DELTA, Rate, Width
 from hardmax.problem import Problem

@@ -20,19 +20,8 @@ from hardmax.dynamics.optim import AdamW
 from hardmax.embeddings import Corpus, KLevel, initial_vectors
 from hardmax.embeddings.minibatch import EmbeddingTraining, train_embeddings
 from hardmax.papers.figures.claims import Claim, Claims, at_least
-from hardmax.papers.figures.figure import (
-    Axes,
-    Canvas,
-    FigureBase,
-    Findings,
-    Scale,
-    Setting,
-    Table,
-    Tables,
-    part,
-    recipe,
-    stacked,
-)
+from hardmax.papers.figures.figure import Findings, Scale, Setting, recipe
+from hardmax.papers.figures.tables import Axes, Canvas, FigureBase, Table, Tables, part, stacked
 
 SEED = 0
 BINS = 20  # of equally many tokens, for the line of medians through real text
