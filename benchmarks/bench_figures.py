@@ -19,7 +19,7 @@ import numpy as np
 import report
 from rich.table import Table
 
-from hardmax.papers.max_margin.figures import random_data
+from hardmax.papers.max_margin import random_data
 
 
 def timed(work: Callable[[], Any]) -> tuple[Any, dict[str, float]]:

@@ -200,7 +200,7 @@ def _():
 @message(26, ValueError, "B-FIG-90.json is not a valid record of a figure .*; delete it")
 def _():
     written("B-FIG-90.json", "{")
-    inside("papers.figures.record:read_records")(Path())
+    inside("papers.figures.reproduce:read_records")(Path())
 
 
 @message(27, ValueError, "^missing argument '.*'; pass it in `given`")

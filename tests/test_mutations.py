@@ -31,12 +31,13 @@ import pytest
 from hardmax.papers.checking.check import PRINTED, Check, statements
 from hardmax.papers.checking.check import STATEMENTS as REGISTRY
 from hardmax.papers.checking.instances import instances
+from hardmax.papers.figures.figure import RECIPES
 
 ROOT = Path(__file__).parents[1]
-B = "papers/max_margin/statements"
-A = "papers/trained_embeddings/statements"
-C = "papers/next_token/statements"
-D = "papers/geometry/statements"
+B = "papers/max_margin"
+A = "papers/trained_embeddings"
+C = "papers/next_token"
+D = "papers/geometry"
 
 
 @dataclass(frozen=True)
@@ -361,20 +362,6 @@ STATEMENTS: dict[str, list[tuple[str, str, Text, Text, str]]] = {
             "fails",
         )
     ],
-    f"{A}/local.py": [
-        ("A-DEF-16", "random keys", "return mu, tight", "return -mu, tight", "undecided"),
-        ("A-LEM-17", "one tie", "- tau1 * R", "- 3 * tau1 * R", "undecided"),
-    ],
-    f"{A}/tied.py": [
-        ("A-ERR-5", "2 x 2", "Fraction(int(N) - 1, int(N)) - value**2", "int(N) - 1 - value**2", "fails"),
-        (
-            "A-LEM-19",
-            "2 x 2 after the first step",
-            "ratio, where = other / norm",
-            "ratio, where = 1.5",
-            "holds",
-        ),
-    ],
     "embeddings/near_identity.py": [
         (
             "A-EVT-14",
@@ -400,7 +387,7 @@ STATEMENTS: dict[str, list[tuple[str, str, Text, Text, str]]] = {
             "fails",
         ),
     ],
-    f"{A}/margins.py": [
+    f"{A}/patterns.py": [
         (
             "A-LEM-3",
             "2 x 2 with a tie",
@@ -411,6 +398,16 @@ STATEMENTS: dict[str, list[tuple[str, str, Text, Text, str]]] = {
         ),
         ("A-LEM-20", "slack constraints", "= 1 + best.slack[", "= best.slack[", "fails"),
         ("A-LEM-21", "2 x 2", "bound = 4.0 * corpus.n", "bound = corpus.n / 4", "fails"),
+        ("A-DEF-16", "random keys", "return mu, tight", "return -mu, tight", "undecided"),
+        ("A-LEM-17", "one tie", "- tau1 * R", "- 3 * tau1 * R", "undecided"),
+        ("A-ERR-5", "2 x 2", "Fraction(int(N) - 1, int(N)) - value**2", "int(N) - 1 - value**2", "fails"),
+        (
+            "A-LEM-19",
+            "2 x 2 after the first step",
+            "ratio, where = other / norm",
+            "ratio, where = 1.5",
+            "holds",
+        ),
     ],
     "margin/closed_forms.py": [
         ("A-LEM-3P", "2 x 2", "return self.witness is None", "return self.witness is not None", "fails"),
@@ -445,6 +442,9 @@ STATEMENTS: dict[str, list[tuple[str, str, Text, Text, str]]] = {
             "q_low - 2 * np.exp(-gap) / T[~top]",
             "fails",
         ),
+        ("A-LEM-9", "slack constraints, M^+ 1", "EPSILON = 1e-3 ", "EPSILON = 0.05 ", "undecided"),
+        ("A-LEM-13", "slack constraints", "(c[star] - c[tokens])", "(c[tokens] - c[star])", "undecided"),
+        ("A-SEC-3", "slack constraints", "abs(ratios[-1] / 2 - 1)", "abs(ratios[-1] / 4 - 1)", "undecided"),
     ],
     "embeddings/one_layer.py": [
         (
@@ -455,15 +455,10 @@ STATEMENTS: dict[str, list[tuple[str, str, Text, Text, str]]] = {
             "undecided",
         )
     ],
-    f"{A}/convergence.py": [
-        ("A-LEM-9", "slack constraints, M^+ 1", "EPSILON = 1e-3 ", "EPSILON = 0.05 ", "undecided"),
-        ("A-LEM-13", "slack constraints", "(c[star] - c[tokens])", "(c[tokens] - c[star])", "undecided"),
-        ("A-SEC-3", "slack constraints", "abs(ratios[-1] / 2 - 1)", "abs(ratios[-1] / 4 - 1)", "undecided"),
-    ],
     "embeddings/first_step.py": [
         ("A-LEM-12", "2 x 2", "0.5 * first_rate * gains - 1.0 /", "0.5 * first_rate * gains + 1.0 /", "fails")
     ],
-    f"{A}/theorem.py": [
+    f"{A}/theorem5.py": [
         (
             "A-LEM-14",
             "slack constraints",
@@ -533,7 +528,7 @@ STATEMENTS: dict[str, list[tuple[str, str, Text, Text, str]]] = {
             "undecided",
         ),
     ],
-    f"{C}/gradients.py": [
+    f"{C}/stage2.py": [
         ("C-LEM-4", "Example 1", "return margin * float(", "return float(", "undecided"),
         (
             "C-LEM-4",
@@ -621,7 +616,7 @@ STATEMENTS: dict[str, list[tuple[str, str, Text, Text, str]]] = {
             "undecided",
         ),
     ],
-    f"{C}/margins.py": [
+    f"{C}/columns.py": [
         *(
             (
                 "C-THM-BLOCK",
@@ -681,42 +676,6 @@ STATEMENTS: dict[str, list[tuple[str, str, Text, Text, str]]] = {
     ],
     f"{D}/steps.py": [
         (
-            "D-CONJ-3",
-            "skew",
-            'run_margin(problem, run, "l2", positive)',
-            'run_margin(problem, run, "linf", positive)',
-            "undecided",
-        ),
-        (
-            "D-THM-7",
-            "skew, l2",
-            "threshold = hm.limits.freezing_rate",
-            "threshold = 0.5 * hm.limits.freezing_rate",
-            "undecided",
-        ),
-        (
-            "D-THM-7",
-            "space-b, linf: Signum",
-            "threshold = hm.limits.freezing_rate",
-            "threshold = 3 * hm.limits.freezing_rate",
-            "undecided",
-        ),
-        ("D-THM-9", "skew", "adam_growth(rate,", "adam_growth(1.05 * rate,", "undecided"),
-        (
-            "D-THM-9b",
-            "skew",
-            "limit = hm.limits.runaway_rate",
-            "limit = 0.97 * hm.limits.runaway_rate",
-            "undecided",
-        ),
-        (
-            "D-THM-9b",
-            "skew",
-            "limit = hm.limits.runaway_rate",
-            "limit = 1.03 * hm.limits.runaway_rate",
-            "undecided",
-        ),
-        (
             "D-THM-3",
             "triple, l2, rate 3",
             "high - low, float(y @",
@@ -745,6 +704,50 @@ STATEMENTS: dict[str, list[tuple[str, str, Text, Text, str]]] = {
             "undecided",
         ),
         ("D-THM-10", "skew, l2", "[ball.step(keys[t]", "[-ball.step(keys[t]", "undecided"),
+    ],
+    f"{D}/adam.py": [
+        (
+            "D-CONJ-3",
+            "skew",
+            'run_margin(problem, run, "l2", positive)',
+            'run_margin(problem, run, "linf", positive)',
+            "undecided",
+        ),
+        (
+            "D-THM-7",
+            "skew, l2",
+            "threshold = hm.limits.freezing_rate",
+            "threshold = 0.5 * hm.limits.freezing_rate",
+            "undecided",
+        ),
+        (
+            "D-THM-7",
+            "space-b, linf: Signum",
+            "threshold = hm.limits.freezing_rate",
+            "threshold = 3 * hm.limits.freezing_rate",
+            "undecided",
+        ),
+        (
+            "D-THM-9",
+            "skew",
+            "law = hm.limits.adam_growth(rate,",
+            "law = hm.limits.adam_growth(1.05 * rate,",
+            "undecided",
+        ),
+        (
+            "D-THM-9b",
+            "skew",
+            "limit = hm.limits.runaway_rate",
+            "limit = 0.97 * hm.limits.runaway_rate",
+            "undecided",
+        ),
+        (
+            "D-THM-9b",
+            "skew",
+            "limit = hm.limits.runaway_rate",
+            "limit = 1.03 * hm.limits.runaway_rate",
+            "undecided",
+        ),
     ],
     f"{D}/split.py": [
         (
@@ -845,9 +848,9 @@ def planted(mutation: Mutation) -> Iterator[None]:
     module = import_module("hardmax." + mutation.file.removesuffix(".py").replace("/", "."))
     text = mutation.mutate(source(mutation).read_text())
     wrong = {"__name__": module.__name__, "__file__": module.__file__, "__package__": module.__package__}
-    entered = [dict(table.entered) for table in (REGISTRY, PRINTED)]
+    entered = [dict(table.entered) for table in (REGISTRY, PRINTED, RECIPES)]
     exec(compile(text, str(module.__file__), "exec"), wrong)
-    REGISTRY.entered, PRINTED.entered = entered
+    REGISTRY.entered, PRINTED.entered, RECIPES.entered = entered
     before: list[tuple[Any, str, Any]] = []
 
     def change(thing: Any, name: str, value: Any) -> None:

@@ -8,9 +8,7 @@ from pathlib import Path
 
 import hardmax as hm
 from hardmax.app.results.ledger import LedgerResult as Ledger
-from hardmax.papers.ledger import Row
-from hardmax.papers.ledger.paper_a import PROTOCOL
-from hardmax.papers.ledger.rows import CONSTRUCTED
+from hardmax.papers.ledger import CONSTRUCTED, PROTOCOL, Row
 from hardmax.papers.registry import PAPERS
 
 PAGE = Path(__file__).parents[1] / "research" / "ledger.md"

@@ -15,11 +15,10 @@ from hardmax.directions.direction import local_constants
 from hardmax.directions.position import general_position
 from hardmax.dynamics.measures import smoothness
 from hardmax.dynamics.train import train
-from hardmax.papers.checking.balls import BallProblem, has_balls
 from hardmax.papers.checking.check import Hypothesis, Outcome
 from hardmax.papers.checking.common import distinct_scores, longest_difference
 from hardmax.papers.checking.enclosure import PROOF, selected
-from hardmax.papers.checking.proof import at_precision, balls, length, settle_slack
+from hardmax.papers.checking.proof import BallProblem, at_precision, balls, has_balls, length, settle_slack
 
 FAR = 1e4  # logits
 STEPS = 20_000

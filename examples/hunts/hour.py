@@ -20,7 +20,7 @@ from hardmax.app.results.hunt import conclude
 from hardmax.papers.checking.check import statements
 from hardmax.papers.checking.instances import instances
 from hardmax.papers.hunting.claims import claim_of
-from hardmax.papers.hunting.driving import Drive
+from hardmax.papers.hunting.search import Drive
 
 TURNS = 4  # all statements have a quarter of their share before one has more
 NOTHING = "nothing found"

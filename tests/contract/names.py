@@ -500,7 +500,7 @@ def read_link(link):
 
 
 def read_figure_records(folder):
-    from hardmax.papers.figures.record import read_records
+    from hardmax.papers.figures.reproduce import read_records
 
     return read_records(folder)
 

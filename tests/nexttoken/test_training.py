@@ -10,7 +10,7 @@ from hardmax.nexttoken.observables import _sentence_losses, accuracy, loss, targ
 from hardmax.nexttoken.pairs import Pairs
 from hardmax.nexttoken.training import train
 from hardmax.nexttoken.unmerged import TableModel
-from hardmax.papers.next_token.figures.rate import naive_descent
+from hardmax.papers.next_token.convergence import naive_descent
 from hardmax.problem.readouts import OutputValue, best_loss
 
 EXAMPLE_1 = ["S V O P", "V O P", "O P P", "P S V"]

@@ -34,7 +34,7 @@ class Paper:
 
     >>> from hardmax.papers.registry import PAPERS
     >>> PAPERS["B"].about, PAPERS["B"].figures["B-FIG-RHO"]
-    ('max-margin selection', 'figures.trained_head')
+    ('max-margin selection', 'joint_training')
     """
 
     letter: str
@@ -46,7 +46,7 @@ class Paper:
     printed: Mapping[str, str] = field(default_factory=dict)
     errata: Mapping[str, str] = field(default_factory=dict)
     catalogue: tuple[Entry, ...] = ()
-    instances: str = "statements.instances"  # the module of INSTANCES, on which `verify` runs
+    instances: str = "instances"  # the module of INSTANCES, on which `verify` runs
     bibtex: str = ""  # the key in references.bib
     weighted: bool = True  # whether its statements allow weights and counts
 
@@ -55,11 +55,11 @@ class Paper:
         return f"{self.package}.{name}" if name else self.package
 
 
-def located(part: str, *rows: str) -> dict[str, str]:
-    """Return id -> module from rows that name a module of the part and its ids.
+def located(*rows: str) -> dict[str, str]:
+    """Return id -> module from rows that name a module and its ids.
 
     >>> from hardmax.papers.paper import located
-    >>> located("figures", "rates B-FIG-4 B-FIG-5")
-    {'B-FIG-4': 'figures.rates', 'B-FIG-5': 'figures.rates'}
+    >>> located("rates B-FIG-4 B-FIG-5")
+    {'B-FIG-4': 'rates', 'B-FIG-5': 'rates'}
     """
-    return {id: f"{part}.{file}" for file, *ids in map(str.split, rows) for id in ids}
+    return {id: file for file, *ids in map(str.split, rows) for id in ids}

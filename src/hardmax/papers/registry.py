@@ -72,7 +72,7 @@ def places(part: str) -> Mapping[str, str]:
 
     >>> from hardmax.papers.registry import places
     >>> places("statements")["B-THM-3"]
-    'hardmax.papers.max_margin.statements.local'
+    'hardmax.papers.max_margin.local'
     """
     return _PLACES[part]
 

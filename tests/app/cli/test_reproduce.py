@@ -15,9 +15,9 @@ from hardmax.app.cli import output
 from hardmax.papers.figures import figure
 from hardmax.papers.figures.claims import at_least, on_stand_in, true
 from hardmax.papers.figures.figure import Findings, Setting, recipe
-from hardmax.papers.max_margin.figures.vision import figures
+from hardmax.papers.max_margin import vision
 from hardmax.papers.registry import Registry
-from hardmax.papers.trained_embeddings.figures.reviews import reviews_of
+from hardmax.papers.trained_embeddings.reviews import reviews_of
 
 SCHEMA = json.loads(
     (Path(__file__).parents[3] / "docs" / "reference" / "schemas" / "reproduce.schema.json").read_text()
@@ -99,7 +99,7 @@ def test_a_folder_that_lacks_the_data_is_told_what_it_lacks(reproduce, tmp_path,
     yelp, imdb = (reviews_of(source, setting).notes for source in ("Yelp", "IMDB"))
     for id, notes in (("A-FIG-91", yelp), ("A-FIG-92", (*yelp, *imdb))):
         recipe(id, "stands in", draw=draw)(lambda setting, notes=notes: Findings(TABLES, (), notes))
-    torch = figures.surrogate_note("it needs PyTorch: pip install it.")
+    torch = vision.surrogate_note("it needs PyTorch: pip install it.")
     recipe("B-FIG-95", "no torch", draw=draw)(lambda setting: Findings(TABLES, (), (torch,)))
     monkeypatch.setenv("COLUMNS", "2000")
     code, out, _ = reproduce("A-FIG-91", "A-FIG-92", "B-FIG-95", "B-FIG-90", "--data", str(empty))

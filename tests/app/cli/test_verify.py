@@ -12,7 +12,7 @@ import pytest
 import hardmax as hm
 from hardmax.app import cli
 from hardmax.papers.checking.instances import instances
-from hardmax.papers.max_margin.statements import instances as table
+from hardmax.papers.max_margin import instances as table
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 SCHEMA = json.loads(
@@ -63,7 +63,7 @@ def test_undecided_is_exit_code_3(verify, monkeypatch):
     # the theorem asks for one best token: with two of them nothing is decided about their separation
     tied = replace(instances(["B-THM-L4"])[0], subject=table.mirrored, expected="undecided")
     monkeypatch.setattr(table, "INSTANCES", [tied])
-    monkeypatch.setattr("hardmax.papers.max_margin.statements.lemmas.assumption_b", lambda problem: _Holds())
+    monkeypatch.setattr("hardmax.papers.max_margin.lemmas.assumption_b", lambda problem: _Holds())
     code, out, _ = verify("B-THM-L4", "--json")
     assert code == 3
     assert json.loads(out)["checks"][0]["verdict"] == "undecided"

@@ -17,7 +17,7 @@ from hardmax.papers.checking.check import (
     statements,
     verdict_of,
 )
-from hardmax.papers.max_margin.statements.instances import opposed
+from hardmax.papers.max_margin.instances import opposed
 
 MET, UNMET, OPEN = (Hypothesis("h", holds) for holds in (True, False, None))
 

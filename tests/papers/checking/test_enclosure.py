@@ -8,9 +8,8 @@ from flint import arb
 
 import hardmax as hm
 from hardmax.papers.checking import enclosure
-from hardmax.papers.checking.balls import BallProblem
 from hardmax.papers.checking.enclosure import Disc, selected, step, trapped
-from hardmax.papers.checking.proof import at_precision, balls
+from hardmax.papers.checking.proof import BallProblem, at_precision, balls
 
 HEAD_START = hm.Problem([[[0, 0], [5, 4], [1, 0]]], [[1, 0.9375, 0]])
 PARTING = hm.Problem([[[0, 0], [2, 1], [1, 0]]], [[2, 1, 0]], "correlation")

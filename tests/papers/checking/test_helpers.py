@@ -14,19 +14,19 @@ from hardmax.papers.checking.check import Unmet, statements, subject_of
 from hardmax.papers.checking.common import late_radius, log_lost, unit_length, with_copies
 from hardmax.papers.checking.instances import kind_of
 from hardmax.papers.checking.proof import balls
-from hardmax.papers.geometry.statements import instances as of_d
-from hardmax.papers.geometry.statements.common import separable
-from hardmax.papers.max_margin.statements import instances as of_b
-from hardmax.papers.max_margin.statements.local import radius_for
-from hardmax.papers.max_margin.statements.paths import morse_quotient, path_bound
-from hardmax.papers.next_token.figures.bounds import vacuity
-from hardmax.papers.next_token.statements import instances as of_c
-from hardmax.papers.next_token.statements.gradients import projection
-from hardmax.papers.next_token.statements.margins import multipliers
-from hardmax.papers.next_token.statements.printed import TextSizes, first_time, proposition_1, theorem_1
-from hardmax.papers.next_token.statements.proofs import gradient_in_balls
-from hardmax.papers.trained_embeddings.statements import instances as of_a
-from hardmax.papers.trained_embeddings.statements.common import (
+from hardmax.papers.geometry import instances as of_d
+from hardmax.papers.geometry.common import separable
+from hardmax.papers.max_margin import instances as of_b
+from hardmax.papers.max_margin.local import radius_for
+from hardmax.papers.max_margin.paths import morse_quotient, path_bound
+from hardmax.papers.next_token import instances as of_c
+from hardmax.papers.next_token.columns import multipliers
+from hardmax.papers.next_token.loss import vacuity
+from hardmax.papers.next_token.printed import TextSizes, first_time, proposition_1, theorem_1
+from hardmax.papers.next_token.stage1 import gradient_in_balls
+from hardmax.papers.next_token.stage2 import projection
+from hardmax.papers.trained_embeddings import instances as of_a
+from hardmax.papers.trained_embeddings.common import (
     derivatives,
     draw_first_step,
     fixed_embeddings,

@@ -10,7 +10,7 @@ import pytest
 import hardmax as hm
 from hardmax.limits.field import DescentField, degree
 from hardmax.limits.stationary import stationary_points
-from hardmax.papers.max_margin.statements import paths
+from hardmax.papers.max_margin import paths
 
 from .soundness_index import draw, verdicts
 

@@ -15,7 +15,7 @@ from hardmax.nexttoken.pairs import Pairs
 from hardmax.nexttoken.stages import StageTwo
 from hardmax.nexttoken.unmerged import TableModel
 from hardmax.papers.checking.check import check_statement, statements
-from hardmax.papers.next_token.statements import gradients
+from hardmax.papers.next_token import stage2
 from hardmax.problem.readouts import OutputValue
 
 OF_A, OF_C = ([id for id in statements() if id.startswith(paper)] for paper in ("A-", "C-"))
@@ -169,7 +169,7 @@ def test_a_constant_on_a_column_of_w_kq_changes_nothing_that_attention_sees(seed
     a = rng.normal(size=pairs.P)
     stage = StageTwo(pairs, OutputValue.aligned(pairs.collocation, 5.0))
     assert stage.direction(a + shift * moved).unit == pytest.approx(stage.direction(a).unit, abs=1e-11)
-    for of_attention in (gradients.lead, gradients.log_odds):
+    for of_attention in (stage2.lead, stage2.log_odds):
         assert of_attention(pairs, a + shift * moved) == pytest.approx(of_attention(pairs, a), abs=1e-11)
-    lemma = [gradients.projection(model, pairs.collocation, 5.0, W) for model in (before, after)]
+    lemma = [stage2.projection(model, pairs.collocation, 5.0, W) for model in (before, after)]
     assert lemma[1] == pytest.approx(lemma[0], abs=1e-12)

@@ -7,7 +7,7 @@ import pytest
 
 import hardmax as hm
 from hardmax.papers.checking.check import check_statement
-from hardmax.papers.max_margin.statements import instances as examples
+from hardmax.papers.max_margin import instances as examples
 
 
 def test_lemma_5_worst_ratios_on_fig_1a():

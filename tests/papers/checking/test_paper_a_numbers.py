@@ -16,9 +16,13 @@ from hardmax.embeddings.near_identity import draw_initial
 from hardmax.embeddings.patterns import distinct_tokens, score_selection
 from hardmax.embeddings.theorem5 import strong_conditions, theorem_5_thresholds
 from hardmax.papers.checking.check import check_statement, statements
-from hardmax.papers.trained_embeddings.statements import instances as examples
-from hardmax.papers.trained_embeddings.statements.local import pair_ratio
-from hardmax.papers.trained_embeddings.statements.tied import component_sizes, lone_patterns, lone_type_norm
+from hardmax.papers.trained_embeddings import instances as examples
+from hardmax.papers.trained_embeddings.patterns import (
+    component_sizes,
+    lone_patterns,
+    lone_type_norm,
+    pair_ratio,
+)
 
 OURS = [id for id in statements() if id.startswith("A-")]
 

@@ -19,10 +19,10 @@ from hardmax.nexttoken.stages import gradient_ov
 from hardmax.nexttoken.training import train
 from hardmax.nexttoken.unmerged import TableModel
 from hardmax.papers.checking.check import check_statement, statements
-from hardmax.papers.next_token.figures.bounds import vacuity
-from hardmax.papers.next_token.statements import gradients, printed
-from hardmax.papers.next_token.statements import instances as examples
-from hardmax.papers.next_token.statements.common import run_of, settling_length
+from hardmax.papers.next_token import instances as examples
+from hardmax.papers.next_token import printed, stage2
+from hardmax.papers.next_token.common import run_of, settling_length
+from hardmax.papers.next_token.loss import vacuity
 from hardmax.problem.readouts import star_norm, star_table
 
 # the four runs that the specification measures: three of C-ALG-GEN's default setting and a longer one
@@ -112,7 +112,7 @@ def test_lemma_4_on_the_reference_gradients(oracles):
         model = TableModel.of(samples, np.array(point["W_kq"], dtype=float), Delta * star_table(n))
         for _ in range(5):
             W = draw.standard_normal((4, 4))
-            assert gradients.projection(model, n, Delta, W) == pytest.approx(np.vdot(G, W), abs=1e-14)
+            assert stage2.projection(model, n, Delta, W) == pytest.approx(np.vdot(G, W), abs=1e-14)
 
 
 def test_lemma_5_right_from_the_first_step():

@@ -6,12 +6,7 @@ import numpy as np
 import pytest
 
 import hardmax as hm
-from hardmax.papers.geometry.statements.norms import (
-    cut_norm,
-    projective_margin,
-    projective_norm,
-    sign_matrices,
-)
+from hardmax.papers.geometry.norms import cut_norm, projective_margin, projective_norm, sign_matrices
 
 
 def test_the_dual_is_the_largest_over_both_sign_vectors() -> None:

@@ -15,11 +15,11 @@ from hardmax.nexttoken.training import train
 from hardmax.papers.checking.check import check_statement, statements
 from hardmax.papers.checking.instances import instances
 from hardmax.papers.checking.proof import at_precision, length
-from hardmax.papers.next_token.statements import proofs, stage1
-from hardmax.papers.next_token.statements.instances import rare_sentence
-from hardmax.papers.trained_embeddings.statements import convergence, first_step
-from hardmax.papers.trained_embeddings.statements import instances as examples
-from hardmax.papers.trained_embeddings.statements.common import draw_first_step, late_enough
+from hardmax.papers.next_token import convergence, stage1
+from hardmax.papers.next_token.instances import rare_sentence
+from hardmax.papers.trained_embeddings import first_step, gradients
+from hardmax.papers.trained_embeddings import instances as examples
+from hardmax.papers.trained_embeddings.common import draw_first_step, late_enough
 from hardmax.problem.readouts import star_table
 
 
@@ -65,10 +65,10 @@ def test_the_first_step_in_balls_is_that_in_floats() -> None:
 def test_every_important_token_raises_the_loss_somewhere() -> None:
     corpus, (E, v) = examples.three_tokens(), examples.identity_embeddings([0.0, 0.0, 1.0, -1.0])
     points = [np.array([0.0, 0.0, 1.0, 0.0]), np.array([0.0, 0.0, 0.0, 1.0])]
-    proof, share = convergence.raised_somewhere(corpus, points, E, v, (0, 1))
+    proof, share = gradients.raised_somewhere(corpus, points, E, v, (0, 1))
     assert (proof is not None, share) == (True, 1.0)
     # Without the second point token 1 pulls down everywhere: no proof, and half of the tokens.
-    assert convergence.raised_somewhere(corpus, points[:1], E, v, (0, 1)) == (None, 0.5)
+    assert gradients.raised_somewhere(corpus, points[:1], E, v, (0, 1)) == (None, 0.5)
 
 
 def test_a_flow_that_is_cut_short_refutes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -76,7 +76,7 @@ def test_a_flow_that_is_cut_short_refutes_nothing(monkeypatch: pytest.MonkeyPatc
     best = hm.max_margin(problem, [0, 0, 0])
     assert late_enough(problem, best, 1.0).holds is None
     assert late_enough(problem, best, 1e8).holds
-    monkeypatch.setattr("hardmax.papers.trained_embeddings.statements.theorem.FAR", 1.0)
+    monkeypatch.setattr("hardmax.papers.trained_embeddings.theorem5.FAR", 1.0)
     found = check_statement("A-THM-5S", problem)
     assert found.verdict == "undecided"
     assert found.measured["1 - cos"] > 1e-8
@@ -102,21 +102,21 @@ def test_proposition_1_says_how_far_steps_were_taken() -> None:
 
 
 def test_rare_queries_are_left_behind() -> None:
-    bound = proofs.left_behind(rare_sentence())
+    bound = convergence.left_behind(rare_sentence())
     assert float(bound.lower()) == pytest.approx(1 - 1 / math.sqrt(2), abs=1e-12)
     usual = train(Samples.from_sentences(named_sentences("C-EX-1")), steps=900, rate=0.025)
-    assert not proofs.left_behind(usual) > arb(0)
+    assert not convergence.left_behind(usual) > arb(0)
 
 
 def test_gradients_of_stage_1_in_balls() -> None:
     n, W = np.array([1, 2, 0]), np.random.default_rng(0).normal(size=(3, 3))
     unit, _ = gradient_ov(n, W)
     ratio = -float(np.vdot(star_table(n), unit))
-    _, star, G = proofs.gradient_in_balls(n, W)
+    _, star, G = stage1.gradient_in_balls(n, W)
     assert float(-(star @ G)) == pytest.approx(ratio, rel=1e-14)
     assert ratio > stage1.SHARP
 
 
 @pytest.mark.parametrize("V", [2, 4, 100])
 def test_corollary_1_asks_for_many_steps(V: int) -> None:
-    assert [proofs.asked_of_stage_1(V, T, 0.2 / math.sqrt(V)) for T in (10, 10**13)] == [False, True]
+    assert [stage1.asked_of_stage_1(V, T, 0.2 / math.sqrt(V)) for T in (10, 10**13)] == [False, True]

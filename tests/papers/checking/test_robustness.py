@@ -7,7 +7,7 @@ import pytest
 
 import hardmax as hm
 from hardmax.papers.checking.check import check_statement, statements
-from hardmax.papers.max_margin.statements import instances as examples
+from hardmax.papers.max_margin import instances as examples
 
 RAGGED = hm.Problem(
     [[[1.0, 0.0], [0.0, 0.0]], [[-1.0, 1.0], [1.0, 0.0], [0.0, 2.0]], [[0.3, 0.1]]],

@@ -6,8 +6,8 @@ from tests.papers.checking.fuzz import draw_problem, options_of
 
 import hardmax as hm
 from hardmax.papers.checking.check import check_statement, statements
-from hardmax.papers.geometry.statements.instances import half_opposed
-from hardmax.papers.max_margin.statements import instances as examples
+from hardmax.papers.geometry.instances import half_opposed
+from hardmax.papers.max_margin import instances as examples
 
 NEARLY_TIGHT = hm.Problem([[[0, 0], [-1, 0], [-1.001, -1]]], [[1, 0, 0]])
 ALL = {"selection": (1, 1, 1)}

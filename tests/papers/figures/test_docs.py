@@ -7,7 +7,7 @@ import pytest
 
 import hardmax
 
-MODULES = ("claims", "figure", "record", "reproduce")
+MODULES = ("claims", "figure", "reproduce", "tables")
 
 
 @pytest.mark.slow

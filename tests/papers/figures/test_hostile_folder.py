@@ -12,8 +12,7 @@ import matplotlib
 import pytest
 
 from hardmax.app.results.reproduce import reproduce
-from hardmax.papers.figures.record import read_records
-from hardmax.papers.figures.reproduce import FigureJob, page, write_report
+from hardmax.papers.figures.reproduce import FigureJob, page, read_records, write_report
 
 SCRIPT = "<script>alert(1)</script>"
 DEEP = "[" * 100_000 + "]" * 100_000

@@ -11,17 +11,20 @@ import pytest
 import hardmax as hm
 from hardmax.papers import ledger, stored
 from hardmax.papers.figures.figure import recipes
-from hardmax.papers.ledger import ITEMS, VERDICTS, Stored, rows
-from hardmax.papers.ledger.evidence import (
+from hardmax.papers.ledger import (
+    ITEMS,
+    VERDICTS,
     CheckEvidence,
     ClaimEvidence,
     Contrast,
     Evidence,
     Fact,
     FigureEvidence,
+    Stored,
     TrainedEvidence,
     below,
     of_order,
+    rows,
     shape,
 )
 from hardmax.papers.registry import PAPERS

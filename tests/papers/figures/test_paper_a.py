@@ -11,8 +11,8 @@ from hardmax.embeddings import assumption_4
 from hardmax.embeddings.theorem5 import run_theorem_5
 from hardmax.papers.figures.claims import failed
 from hardmax.papers.figures.tables import part
-from hardmax.papers.trained_embeddings.figures import lemma2, theorem5
-from hardmax.papers.trained_embeddings.statements.instances import slack_corpus
+from hardmax.papers.trained_embeddings import first_step, theorem5
+from hardmax.papers.trained_embeddings.instances import slack_corpus
 
 IDS = ("A-FIG-L2", "A-FIG-T5")
 
@@ -54,33 +54,35 @@ def plain_first_step(corpus, E, p, v):
     return np.linalg.norm(errors, axis=1).max(), np.linalg.norm(by_p / corpus.n)
 
 
-@pytest.mark.parametrize("kind", [lemma2.RANDOM, lemma2.GIVEN])
+@pytest.mark.parametrize("kind", [first_step.RANDOM, first_step.GIVEN])
 def test_errors_are_those_of_the_printed_gradient(kind):
-    corpus = lemma2.corpus_of(kind, 8, 4)
-    found = lemma2.draw_errors(kind, corpus, 256, 3, 1.0, by_vectors=True)
-    rng = np.random.default_rng([lemma2.SEED, 8, 4, 256, 3])
+    corpus = first_step.corpus_of(kind, 8, 4)
+    found = first_step.draw_errors(kind, corpus, 256, 3, 1.0, by_vectors=True)
+    rng = np.random.default_rng([first_step.SEED, 8, 4, 256, 3])
     token, cls = plain_first_step(corpus, *hm.embeddings.initial_vectors(corpus.S, 256, rng=rng))
     assert [found.token, found.cls] == pytest.approx([token, cls], rel=1e-10)
     assert found.ratio == pytest.approx(max(token, cls) / (11 * 256**-0.25), rel=1e-10)
 
 
 def test_only_the_second_kind_satisfies_assumption_4():
-    assert assumption_4(lemma2.corpus_of(lemma2.GIVEN, 8, 5)).holds
-    assert not assumption_4(lemma2.corpus_of(lemma2.RANDOM, 20, 8)).holds
+    assert assumption_4(first_step.corpus_of(first_step.GIVEN, 8, 5)).holds
+    assert not assumption_4(first_step.corpus_of(first_step.RANDOM, 20, 8)).holds
 
 
 def small_draws():
-    corpus = lemma2.corpus_of(lemma2.GIVEN, 4, 3)
+    corpus = first_step.corpus_of(first_step.GIVEN, 4, 3)
 
     def draws(d, eta0, by_vectors=False):
-        return [lemma2.draw_errors(lemma2.GIVEN, corpus, d, seed, eta0, by_vectors) for seed in range(5)]
+        return [
+            first_step.draw_errors(first_step.GIVEN, corpus, d, seed, eta0, by_vectors) for seed in range(5)
+        ]
 
     general = draws(256, 1.0, True) + draws(1024, 1.0, True) + draws(10**45, 1.0)
     return general, draws(10**60, 576.0)
 
 
 def claims_of(general, theorem, slopes=(-0.5,)):
-    found = lemma2.judge([*general, *theorem], general, list(slopes))
+    found = first_step.judge([*general, *theorem], general, list(slopes))
     return [claim.id.removeprefix("A-FIG-L2.") for claim in failed(found)]
 
 

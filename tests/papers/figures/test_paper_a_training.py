@@ -16,9 +16,9 @@ from hardmax.papers.figures.claims import failed
 from hardmax.papers.figures.figure import Setting, recipes_of
 from hardmax.papers.figures.reproduce import FigureJob
 from hardmax.papers.figures.tables import part
-from hardmax.papers.trained_embeddings.figures import one_layer, reviews, synthetic, two_layers
-from hardmax.papers.trained_embeddings.figures.reviews import Size, schedule, trained
-from hardmax.papers.trained_embeddings.figures.training import (
+from hardmax.papers.trained_embeddings import reviews, training
+from hardmax.papers.trained_embeddings.reviews import ClosedForm, Size, schedule, train_closed_form, trained
+from hardmax.papers.trained_embeddings.training import (
     Case,
     Share,
     draw_training,
@@ -26,7 +26,6 @@ from hardmax.papers.trained_embeddings.figures.training import (
     train,
     training_tables,
 )
-from hardmax.papers.trained_embeddings.figures.two_layers import ClosedForm, train_closed_form
 
 IDS = ("A-FIG-1", "A-FIG-2", "A-FIG-3", "A-FIG-4")
 SURROGATE = KLevel.surrogate()
@@ -63,21 +62,21 @@ def test_a_surrogate_says_on_the_figure_that_it_is_one(id, sources, computed):
 @pytest.mark.slow
 def test_synthetic_numbers_from_its_own_tables(computed):
     tables = computed("A-FIG-2").tables
-    tokens = part(tables["tokens"], "case", synthetic.KLEVEL)
+    tokens = part(tables["tokens"], "case", training.KLEVEL)
     assert len(tokens["token"]) == 2048  # at this size every token occurs
     sides = [tokens["posterior_difference"][tokens["sign"] == sign].mean() for sign in (-1, 0, 1)]
     # sum over levels of the size times 1 - 2 delta_k, over 542
     assert sides == pytest.approx([-0.8528, 0.0, 0.8528], abs=0.02)
     ranks = [np.argsort(np.argsort(x)) for x in (tokens["posterior_difference"], tokens["E_v"])]
-    course = part(tables["course"], "case", synthetic.KLEVEL)
+    course = part(tables["course"], "case", training.KLEVEL)
     assert course["epoch"].tolist() == [0, 1, 2, 5, 10, 20, 50, 100, 196]
     assert course["r_v"][-1] == pytest.approx(np.corrcoef(*ranks)[0, 1], abs=0.01)
     assert abs(course["r_v"][0]) < 0.1
     assert abs(course["r_p"][0]) < 0.1
-    losses = part(tables["losses"], "case", synthetic.KLEVEL)["loss"]
+    losses = part(tables["losses"], "case", training.KLEVEL)["loss"]
     assert losses[0] == pytest.approx(np.log(2), abs=0.01)
     assert losses[-1] < 0.05
-    lines = part(tables["lines"], "case", synthetic.KLEVEL)
+    lines = part(tables["lines"], "case", training.KLEVEL)
     assert len(lines["E_p"]) == 2 * 8 + 1
 
 
@@ -88,7 +87,7 @@ def test_levels_may_be_taken_together():
 
 
 def test_the_large_start_has_entries_of_size_one():
-    E, p, v = synthetic.large_start(30, 400)
+    E, p, v = training.large_start(30, 400)
     assert [E.std(), p.std()] == pytest.approx([1.0, 1.0], abs=0.1)
     assert v @ v == pytest.approx(1.0)
 
@@ -147,11 +146,11 @@ def test_a_control_with_a_lower_loss_is_drawn_whole(one_layer_case):
 def test_synthetic_claims_can_fail():
     model = KLevel(sizes=(4,) * 8, irrelevant=30, T=64)
     corpus = model.draw(256, rng=0)
-    plan = replace(synthetic.schedule_of(32), epochs=30, rate=5e-3)
+    plan = replace(training.schedule_of(32), epochs=30, rate=5e-3)
     case = Case("x", "", plan, train(corpus, plan, Share(Setting()), "none"), model)
     found = case.training
     wrong = replace(case, training=replace(found, a=-found.a, c=-found.c, loss=0.69))
-    names = names_of(synthetic.judge(wrong, case, model, 2))
+    names = names_of(training.judge(wrong, case, model, 2))
     assert names == {
         "vocabulary",
         "frequency",
@@ -224,11 +223,11 @@ def folder(tmp_path, monkeypatch):
     """A folder with an IMDB file of 80 reviews, none of Yelp, and sizes small enough for it."""
     monkeypatch.setenv("HARDMAX_CACHE", str(tmp_path / "cache"))
     tiny = Size(None, schedule(8, 6, (3, 5)))
-    for module in (one_layer, two_layers):
+    for sizes in (reviews.ONE_LAYER_SIZES, reviews.TWO_LAYER_SIZES):
         for scale in ("quick", "paper"):
-            monkeypatch.setitem(module.SIZES, scale, dict.fromkeys(reviews.SOURCES, tiny))
-    monkeypatch.setattr(one_layer, "SURROGATE", tiny.schedule)
-    monkeypatch.setattr(two_layers, "SURROGATES", dict.fromkeys(("quick", "paper"), tiny.schedule))
+            monkeypatch.setitem(sizes, scale, dict.fromkeys(reviews.SOURCES, tiny))
+    monkeypatch.setattr(reviews, "ONE_LAYER_SURROGATE", tiny.schedule)
+    monkeypatch.setattr(reviews, "TWO_LAYER_SURROGATES", dict.fromkeys(("quick", "paper"), tiny.schedule))
     draw = random.Random(0)
     lines = ["review,sentiment"]
     for number in range(80):
@@ -276,7 +275,7 @@ def test_two_layers_stand_beside_one(folder):
 
 
 def test_without_torch_text_is_replaced_and_the_remedy_told(folder, monkeypatch):
-    monkeypatch.setattr(two_layers, "find_spec", lambda name: None)
+    monkeypatch.setattr(reviews, "find_spec", lambda name: None)
     figure = hm.figure("A-FIG-1", data=folder)
     assert figure.tables["cases"]["text"].tolist() == [False]
     assert any(install("torch") in note for note in figure.notes)
@@ -285,7 +284,7 @@ def test_without_torch_text_is_replaced_and_the_remedy_told(folder, monkeypatch)
 def test_an_interrupted_training_goes_on_and_a_finished_one_stays(folder, tmp_path):
     def compute(out, progress):
         setting = FigureJob(recipes_of(["A-FIG-3"]), "paper", folder, tmp_path / out).setting
-        return one_layer.fig_3(replace(setting, progress=progress))
+        return reviews.fig_3(replace(setting, progress=progress))
 
     heard = []
 
@@ -376,7 +375,7 @@ def test_stored_runs_stand_beside_the_figure_each_with_its_reading(one_layer_cas
 
 
 def test_a_day_is_less_than_the_paper_where_that_takes_days():
-    sizes = two_layers.SIZES
+    sizes = reviews.TWO_LAYER_SIZES
     assert sizes["paper"]["IMDB"].schedule == reviews.schedule(2048, 500, (100, 200))
     assert sizes["day"]["IMDB"].schedule == reviews.schedule(2048, 30, (5, 25), rate=1e-3)
     assert [each.id for each in recipes_of() if each.reduced] == ["B-FIG-6", "B-FIG-7", "A-FIG-1"]
@@ -386,7 +385,7 @@ def test_a_day_is_less_than_the_paper_where_that_takes_days():
 def test_yelp_as_it_is(shared_data, tmp_path, monkeypatch):
     """Acceptance of the addendum on real reviews, at quick scale."""
     monkeypatch.setenv("HARDMAX_CACHE", str(tmp_path))
-    found = one_layer.part_of("Yelp", Setting(data=shared_data))
+    found = reviews.one_layer_part("Yelp", Setting(data=shared_data))
     assert [(claim.id, claim.measured) for claim in failed(found.claims)] == []
     corpus = found.case.corpus
     assert (corpus.n, int((corpus.labels > 0).sum())) == (1758, 1254)

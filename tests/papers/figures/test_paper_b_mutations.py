@@ -5,9 +5,7 @@ import pytest
 
 import hardmax as hm
 from hardmax.papers.figures.figure import Setting, recipes
-from hardmax.papers.max_margin.figures import convergence
-from hardmax.papers.max_margin.figures import plane as runs
-from hardmax.papers.max_margin.figures import trained_head as joint
+from hardmax.papers.max_margin import convergence, joint_training, local, plane
 
 pytestmark = pytest.mark.no_cover
 
@@ -19,7 +17,7 @@ def fails(id):
 
 
 def test_a_larger_step(monkeypatch):
-    monkeypatch.setattr(runs, "RATE", 0.3)
+    monkeypatch.setattr(plane, "RATE", 0.3)
     assert {"first-coordinate", "norm", "dip-step"} <= fails("B-FIG-1a")
     assert "cosine-200" not in fails("B-FIG-1c")
 
@@ -31,7 +29,7 @@ def test_a_damped_normalisation(monkeypatch):
     def train(problem, step, **options):
         return damped(problem, hm.optim.Normalized(lr=step.lr, eps=1e-6), **options)
 
-    monkeypatch.setattr(runs.hm, "train", train, raising=False)
+    monkeypatch.setattr(plane.hm, "train", train, raising=False)
     assert {"norm", "cosine-1000"} <= fails("B-FIG-1a")
 
 
@@ -47,21 +45,19 @@ def test_other_data(monkeypatch):
 
 
 def test_a_radius_that_is_too_small(monkeypatch):
-    inside = convergence._in_cone
-    monkeypatch.setattr(
-        convergence, "_in_cone", lambda found, radii, angles: 0.02 * inside(found, radii, angles)
-    )
+    inside = local._in_cone
+    monkeypatch.setattr(local, "_in_cone", lambda found, radii, angles: 0.02 * inside(found, radii, angles))
     assert {"stays", "rises"} <= fails("B-FIG-2")
 
 
 def test_equal_rivals_leave_no_offset(monkeypatch):
     keys = [[[2.5, 0.0], [1.5, 0.5], [1.5, -0.5]]]
-    monkeypatch.setattr(convergence, "two_rivals", lambda: hm.Problem(keys, [[1.0, 0.0, 0.0]]))
+    monkeypatch.setattr(local, "two_rivals", lambda: hm.Problem(keys, [[1.0, 0.0, 0.0]]))
     assert fails("B-FIG-2") == {"left-at-first"}
 
 
 def test_another_start_of_joint_training(monkeypatch):
-    monkeypatch.setattr(joint, "START", (1.0, 1.0))
+    monkeypatch.setattr(joint_training, "START", (1.0, 1.0))
     assert {"p-end", "v-end"} <= fails("B-FIG-3a")
     assert {"optimal", "top", "label"} <= fails("B-FIG-3c")
 
@@ -72,8 +68,10 @@ def test_the_limits_of_the_two_joint_figures_differ(monkeypatch):
 
 
 def test_the_ratio_the_other_way_round(monkeypatch):
-    train = joint._train
-    monkeypatch.setattr(joint, "_train", lambda problem, ratio, record: train(problem, 1 / ratio, record))
+    train = joint_training._train
+    monkeypatch.setattr(
+        joint_training, "_train", lambda problem, ratio, record: train(problem, 1 / ratio, record)
+    )
     assert {"trained", "agreement", "restarted", "switch-trained", "ramp-trained"} <= fails("B-FIG-RHO")
 
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import hardmax as hm
-from hardmax.papers.max_margin.figures.official import OFFICIAL, Arithmetic, official_end
-from hardmax.papers.max_margin.figures.random_data import DAMPED, SINGLE, STRONGLY_DAMPED, UNDAMPED
+from hardmax.papers.max_margin.official import OFFICIAL, Arithmetic, official_end
+from hardmax.papers.max_margin.random_data import DAMPED, SINGLE, STRONGLY_DAMPED, UNDAMPED
 from hardmax.trials.experiments import outcomes
 
 pytestmark = pytest.mark.compiled

@@ -5,7 +5,7 @@ import pytest
 
 import hardmax as hm
 from hardmax.papers.figures.tables import part
-from hardmax.papers.max_margin.figures.plane import vector_of
+from hardmax.papers.max_margin.plane import vector_of
 
 IDS = (
     "B-FIG-1a",

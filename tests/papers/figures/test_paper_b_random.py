@@ -9,8 +9,8 @@ from matplotlib.figure import Figure as Canvas
 import hardmax as hm
 from hardmax._lib.style import style
 from hardmax.papers.figures.figure import Setting, recipes
-from hardmax.papers.max_margin.figures import random_data
-from hardmax.papers.max_margin.figures.random_data import (
+from hardmax.papers.max_margin import random_data
+from hardmax.papers.max_margin.random_data import (
     DAMPED,
     DIMENSIONS,
     EXACT,

@@ -7,9 +7,7 @@ from hardmax._lib.extras import install
 from hardmax.papers.figures.figure import Setting, make, recipes
 from hardmax.papers.figures.reproduce import load_tables, save
 from hardmax.papers.figures.tables import part
-from hardmax.papers.max_margin.figures.vision import course as of_epochs
-from hardmax.papers.max_margin.figures.vision import figures
-from hardmax.papers.max_margin.figures.vision import figures as vision
+from hardmax.papers.max_margin import vision, vision_course
 
 IDS = ("B-FIG-6", "B-FIG-7")
 
@@ -46,11 +44,11 @@ def test_the_surrogates_gradient_is_the_loss_derivative():
     cls = chance.normal(size=48)
 
     def loss():
-        _, mixed = figures._attend(x, cls, patches)
+        _, mixed = vision._attend(x, cls, patches)
         out = np.einsum("hcd,nhd->nc", x[2], mixed)
         return float(np.mean(np.log(np.exp(out).sum(axis=1)) - out[np.arange(5), classes]))
 
-    for array, gradient in zip(x, figures._gradients(x, cls, patches, classes), strict=True):
+    for array, gradient in zip(x, vision._gradients(x, cls, patches, classes), strict=True):
         direction = chance.normal(size=array.shape)
         step = 1e-6
         array += step * direction
@@ -66,14 +64,14 @@ def test_soft_sparsity_of_heads_and_of_their_mean():
     weights = np.zeros((1, 2, 5))
     weights[0, :, 0] = 0.5
     weights[0, 0, 1] = weights[0, 1, 3] = 0.5
-    sparsity, heads, with_self, maps = of_epochs.measured(weights, own=True)
+    sparsity, heads, with_self, maps = vision_course.measured(weights, own=True)
     assert (sparsity, heads) == (2 / 4, 1 / 4)
     assert with_self == pytest.approx(1 / (0.25 + 2 * 0.0625) / 5)
     assert maps.tolist() == [[0.5, 0.0, 0.5, 0.0]]
 
 
 def test_a_start_that_never_moves_fails_its_claims(monkeypatch):
-    monkeypatch.setattr(figures, "RATE", 1e-9)
+    monkeypatch.setattr(vision, "RATE", 1e-9)
     found = recipes()["B-FIG-7"].compute(Setting())
     failed = {claim.id for claim in found.claims if not claim.holds}
     assert {"B-FIG-7.end", "B-FIG-7.growth", "B-FIG-7.xavier-end"} <= failed
@@ -91,7 +89,7 @@ def test_without_torch_images_are_replaced_and_the_remedy_told(tmp_path, monkeyp
 def test_the_vision_transformer_on_images_of_a_folder(tmp_path, monkeypatch):
     """Ten classes of colored squares in the binary format, a tiny protocol; figures share a training."""
     pytest.importorskip("torch", reason="the vision transformer needs PyTorch: make test-extras")
-    from hardmax.papers.max_margin.figures.vision import training
+    from hardmax.papers.max_margin import vision_training
 
     chance = np.random.default_rng(0)
     for name in ("data_batch_1", "test_batch"):
@@ -102,11 +100,11 @@ def test_the_vision_transformer_on_images_of_a_folder(tmp_path, monkeypatch):
             image[label % 3, x : x + 8, y : y + 8] = 255 - 20 * label
         rows = np.column_stack([labels.astype(np.uint8), images.reshape(300, -1)])
         (tmp_path / f"{name}.bin").write_bytes(rows.tobytes())
-    tiny = training.Protocol(train=300, test=100, epochs=2, patch=8, dim=16, heads=2, batch=50)
-    monkeypatch.setattr(training, "SMALL", tiny)
+    tiny = vision_training.Protocol(train=300, test=100, epochs=2, patch=8, dim=16, heads=2, batch=50)
+    monkeypatch.setattr(vision_training, "SMALL", tiny)
     trained = []
-    train = training.train
-    monkeypatch.setattr(training, "train", lambda *a: trained.append(a[2:4]) or train(*a))
+    train = vision_training.train
+    monkeypatch.setattr(vision_training, "train", lambda *a: trained.append(a[2:4]) or train(*a))
     heard = []
     setting = Setting(data=tmp_path, progress=lambda share, what="": heard.append(share))
     six, seven = (make(recipes()[id], setting) for id in IDS)
@@ -128,7 +126,7 @@ def test_the_vision_transformer_on_images_of_a_folder(tmp_path, monkeypatch):
 @pytest.mark.extra
 def test_norms_of_the_last_layer_in_both_readings():
     torch = pytest.importorskip("torch", reason="the vision transformer needs PyTorch: make test-extras")
-    from hardmax.papers.max_margin.figures.vision.training import _look
+    from hardmax.papers.max_margin.vision_training import _look
     from hardmax.torch import VisionTransformer
 
     model = VisionTransformer(dim=8, depth=2, heads=2, patch=16)
@@ -147,30 +145,30 @@ def test_norms_of_the_last_layer_in_both_readings():
 def test_a_killed_training_goes_on_to_the_same_course(tmp_path, monkeypatch):
     pytest.importorskip("torch", reason="the vision transformer needs PyTorch: make test-extras")
     from hardmax.data.images import Images
-    from hardmax.papers.max_margin.figures.vision import training
+    from hardmax.papers.max_margin import vision_training
 
     chance = np.random.default_rng(0)
     images, labels = chance.integers(0, 256, size=(2, 40, 32, 32, 3)).astype(np.uint8), np.arange(40) % 10
     data = Images(images[0], labels, images[1], labels, "drawn")
-    tiny = training.Protocol(train=40, test=40, epochs=3, patch=16, dim=8, depth=1, heads=2, batch=20)
+    tiny = vision_training.Protocol(train=40, test=40, epochs=3, patch=16, dim=8, depth=1, heads=2, batch=20)
     kind, path = ("normal", "exact"), tmp_path / "state.pt"
-    straight = training.train(data, tiny, *kind, 0, lambda share: None)
-    monkeypatch.setattr(training, "SAVED_EVERY", 1)
+    straight = vision_training.train(data, tiny, *kind, 0, lambda share: None)
+    monkeypatch.setattr(vision_training, "SAVED_EVERY", 1)
 
     def stop_in_the_second_epoch(share: float) -> None:
         if share > 0.6:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        training.train(data, tiny, *kind, 0, stop_in_the_second_epoch, path)
+        vision_training.train(data, tiny, *kind, 0, stop_in_the_second_epoch, path)
     heard: list[float] = []
-    resumed = training.train(data, tiny, *kind, 0, heard.append, path)
+    resumed = vision_training.train(data, tiny, *kind, 0, heard.append, path)
     assert len(heard) == 3  # the second batch of the second epoch, and the third epoch
     for name in ("norm", "sparsity", "accuracy"):
         np.testing.assert_array_equal(getattr(resumed, name), getattr(straight, name))
     np.testing.assert_array_equal(resumed.maps, straight.maps)
     with pytest.raises(ValueError, match=r"checkpoint must come from the same training.*\(seed\)"):
-        training.train(data, tiny, *kind, 1, lambda share: None, path)
+        vision_training.train(data, tiny, *kind, 1, lambda share: None, path)
 
 
 @pytest.mark.extra

@@ -7,8 +7,8 @@ from hardmax.nexttoken import generate, named_sentences
 from hardmax.nexttoken.training import train
 from hardmax.papers.figures.figure import Setting, recipes
 from hardmax.papers.figures.tables import part
-from hardmax.papers.next_token.figures import bounds, example, rate, runs, stage1
-from hardmax.papers.next_token.statements.instances import DRAWN, drawn
+from hardmax.papers.next_token import columns, convergence, loss, stage1, stage2
+from hardmax.papers.next_token.instances import DRAWN, drawn
 
 IDS = ("C-FIG-1", "C-FIG-2a", "C-FIG-2b", "C-FIG-2c", "C-FIG-2d", "C-FIG-2e", "C-FIG-2f")
 
@@ -75,8 +75,8 @@ def test_first_dataset_is_that_of_the_oracle(oracles, computed):
 def test_stage_1_is_that_of_the_oracle(oracles, computed):
     expected = oracles["c"]["C-ORC-9_fig2_V20"]["L0"]
     curve = computed("C-FIG-2a").tables["loss"]
-    for step, loss in expected.items():
-        assert curve["loss"][int(step)] == pytest.approx(float(loss), rel=1e-10)
+    for step, value in expected.items():
+        assert curve["loss"][int(step)] == pytest.approx(float(value), rel=1e-10)
     assert computed("C-FIG-2c").tables["norm"]["norm"][900] == pytest.approx(900 * 0.2 / 20**0.5, rel=1e-12)
 
 
@@ -121,7 +121,7 @@ def test_bounds(check_redrawn, computed):
 def test_ranges_over_seeds_are_claimed_at_the_papers_scale(monkeypatch):
     """With two seeds in the place of thirty the claims are made, and their numbers differ."""
     few = {"short": range(2), "long": (2, 3)}
-    monkeypatch.setattr(runs, "SEEDS", {"quick": few, "paper": few})
+    monkeypatch.setattr(stage2, "SEEDS", {"quick": few, "paper": few})
     found = {}
     for id in ("C-FIG-2d", "C-FIG-2e", "C-FIG-2f"):
         found |= {claim.id: claim for claim in recipes()[id].compute(Setting("paper")).claims}
@@ -144,7 +144,7 @@ def fails(id):
 @pytest.fixture
 def afresh():
     """Runs that are kept between figures, forgotten before and after."""
-    kept = runs.run_of, stage1.descent
+    kept = stage2.run_of, stage1.descent
     for each in kept:
         each.cache_clear()
     yield
@@ -174,23 +174,23 @@ def test_a_start_that_is_not_zero(monkeypatch, afresh):
     ],
 )
 def test_another_training(monkeypatch, afresh, options, wanted):
-    monkeypatch.setattr(runs, "train", lambda samples, **others: train(samples, **{**others, **options}))
-    monkeypatch.setattr(runs, "SEEDS", {"quick": {"short": range(4), "long": ()}})
+    monkeypatch.setattr(stage2, "train", lambda samples, **others: train(samples, **{**others, **options}))
+    monkeypatch.setattr(stage2, "SEEDS", {"quick": {"short": range(4), "long": ()}})
     for id, names in wanted.items():
         assert names <= fails(id)
 
 
 def test_other_sentences(monkeypatch):
-    monkeypatch.setattr(example, "named_sentences", lambda name: named_sentences("C-ERR-06"))
-    monkeypatch.setattr(example, "UNSEEN", ("a b", "c d", "a d", "a c d"))
+    monkeypatch.setattr(columns, "named_sentences", lambda name: named_sentences("C-ERR-06"))
+    monkeypatch.setattr(columns, "UNSEEN", ("a b", "c d", "a d", "a c d"))
     assert {"samples", "collocation", "orders", "lags", "star", "star-norm", "unseen"} <= fails("C-FIG-1")
 
 
 @pytest.mark.slow
 def test_another_law(monkeypatch):
-    monkeypatch.setattr(rate, "END", 200_000)
+    monkeypatch.setattr(convergence, "END", 200_000)
     monkeypatch.setattr(
-        rate,
+        convergence,
         "_naive_table",
         lambda run, stops: {
             "t": np.array(stops, dtype=float),
@@ -211,9 +211,9 @@ def test_another_law(monkeypatch):
 @pytest.mark.no_cover
 def test_other_bounds(monkeypatch):
     """A smaller exponent of L_max in Theorem 1, or another C_1, is seen in the table and in the curves."""
-    printed = bounds.printed
+    printed = loss.printed
     scale, attention = printed.theorem_1_scale, printed.attention_rate
-    monkeypatch.setattr(bounds, "END", 1e9)
+    monkeypatch.setattr(loss, "END", 1e9)
     monkeypatch.setattr(printed, "theorem_1_scale", lambda sizes, eta: scale(sizes, eta) / sizes.L)
     monkeypatch.setattr(printed, "attention_rate", lambda sizes, eta: attention(sizes, eta) * 200)
     found = fails("C-FIG-BOUNDS")

@@ -6,7 +6,7 @@ import pytest
 import hardmax as hm
 from hardmax.papers.figures.figure import Setting, recipes
 from hardmax.papers.figures.tables import part
-from hardmax.papers.geometry.figures import norms, optimizers
+from hardmax.papers.geometry import adam, norms, split, steps
 
 IDS = tuple(
     f"D-FIG-{name}"
@@ -98,16 +98,16 @@ def fails(id):
 def test_a_larger_epsilon_of_adam(monkeypatch):
     """With an epsilon Adam neither follows the growth law nor runs away."""
     plain = hm.optim.Adam
-    monkeypatch.setattr(optimizers.hm.optim, "Adam", lambda lr, betas, eps: plain(lr, betas, eps=1e-8))
+    monkeypatch.setattr(adam.hm.optim, "Adam", lambda lr, betas, eps: plain(lr, betas, eps=1e-8))
     assert {"growth", "growth-digits", "runaway", "after"} <= fails("D-FIG-ADAM")
 
 
 def test_a_larger_step(monkeypatch):
-    monkeypatch.setattr(optimizers, "RATES", {"quick": 3})
-    monkeypatch.setattr(optimizers, "STEPS", {"quick": 1000})
-    train = optimizers.train_quietly
+    monkeypatch.setattr(steps, "RATES", {"quick": 3})
+    monkeypatch.setattr(steps, "STEPS", {"quick": 1000})
+    train = steps.train_quietly
     monkeypatch.setattr(
-        optimizers,
+        steps,
         "train_quietly",
         lambda problem, step, **options: train(
             problem, hm.optim.Normalized(1.1 * step.lr, norm=step.norm), **options
@@ -120,8 +120,8 @@ def test_a_larger_step(monkeypatch):
 
 def test_a_smaller_rate_on_a_cycle(monkeypatch):
     """At a tenth of the rate normalized steps are not late yet, and sign descent has not gone astray."""
-    slow = {name: type(rule)(rule.lr / 10) for name, rule in optimizers.CYCLE_RULES.items() if name != "Adam"}
-    monkeypatch.setattr(optimizers, "CYCLE_RULES", slow | {"Adam": hm.optim.GD(0.01, norm="linf")})
+    slow = {name: type(rule)(rule.lr / 10) for name, rule in split.CYCLE_RULES.items() if name != "Adam"}
+    monkeypatch.setattr(split, "CYCLE_RULES", slow | {"Adam": hm.optim.GD(0.01, norm="linf")})
     assert {"sign", "astray", "order"} <= fails("D-FIG-CYCLES")
 
 

@@ -10,8 +10,7 @@ import pytest
 
 from hardmax.papers.figures.claims import at_least, shown, true
 from hardmax.papers.figures.figure import Figure, Recipe, recipes
-from hardmax.papers.figures.record import ClaimRecord, FigureRun, Record, read_records
-from hardmax.papers.figures.reproduce import page, write_report
+from hardmax.papers.figures.reproduce import ClaimRecord, FigureRun, Record, page, read_records, write_report
 from hardmax.papers.registry import ERRATA
 
 ROOT = Path(__file__).parents[3]

@@ -5,8 +5,7 @@ import pytest
 from hardmax.app.results.reproduce import reproduce
 from hardmax.papers.figures import figure as module
 from hardmax.papers.figures.figure import Findings, recipe
-from hardmax.papers.figures.record import read_records
-from hardmax.papers.figures.reproduce import FigureJob
+from hardmax.papers.figures.reproduce import FigureJob, read_records
 
 
 def test_a_figure_that_breaks_leaves_the_others(reproduction):

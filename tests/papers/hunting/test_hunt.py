@@ -11,12 +11,9 @@ import hardmax as hm
 from hardmax.app.cli import run as cli
 from hardmax.app.results.hunt import judge_file
 from hardmax.papers.checking.check import Hypothesis, Outcome
+from hardmax.papers.hunting.candidates import ProblemCandidate, WordsCandidate, candidate_of, read_ranges
 from hardmax.papers.hunting.claims import claim_of, outcome_from
-from hardmax.papers.hunting.driving import look_again, shrink
-from hardmax.papers.hunting.problems import ProblemCandidate
-from hardmax.papers.hunting.search import explore
-from hardmax.papers.hunting.space import candidate_of, read_ranges
-from hardmax.papers.hunting.words import WordsCandidate
+from hardmax.papers.hunting.search import explore, look_again, shrink
 
 ROOT = Path(__file__).parents[3]
 OPPOSED = ProblemCandidate(
@@ -220,7 +217,7 @@ def test_shrinking_keeps_failing_and_gets_simpler():
 
 @pytest.mark.parametrize("kind", ["scores", "tokens", "queries", "labels", "corpus", "sentences"])
 def test_candidates_survive_orders_files_and_moves(kind):
-    from hardmax.papers.hunting.space import RANGES, Space
+    from hardmax.papers.hunting.candidates import RANGES, Space
 
     space = Space(kind, RANGES.get(kind, RANGES["problem"]), () if kind == "sentences" else ("selection",))
     rng = np.random.default_rng(3)

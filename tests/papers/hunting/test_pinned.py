@@ -2,8 +2,8 @@
 
 import pytest
 
+from hardmax.papers.hunting.candidates import candidate_of
 from hardmax.papers.hunting.claims import claim_of
-from hardmax.papers.hunting.space import candidate_of
 
 NOTHING = {"kind": "problem", "options": {}}
 

@@ -14,7 +14,7 @@ import pytest
 import hardmax as hm
 from hardmax.app.results.hunt import conclude
 from hardmax.papers.hunting.claims import claim_of
-from hardmax.papers.hunting.driving import Drive
+from hardmax.papers.hunting.search import Drive
 
 ROOT = Path(__file__).parents[3]
 CONJECTURE = """

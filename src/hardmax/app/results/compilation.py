@@ -36,7 +36,7 @@ from hardmax.margin.engines import part
 from hardmax.nexttoken.relations import collocation
 from hardmax.nexttoken.stages import stage_1
 from hardmax.nexttoken.training import train
-from hardmax.papers.max_margin.figures.official import OFFICIAL, official_end
+from hardmax.papers.max_margin.official import OFFICIAL, official_end
 from hardmax.problem.losses import LOG, LOSSES, CompiledSlope
 from hardmax.torch.probing.inputs import Inputs, rows_of
 

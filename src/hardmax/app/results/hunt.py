@@ -23,9 +23,9 @@ from hardmax.trials.provenance import named
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from hardmax.papers.hunting.candidates import Candidate
     from hardmax.papers.hunting.claims import Judgement
-    from hardmax.papers.hunting.driving import Drive
-    from hardmax.papers.hunting.space import Candidate
+    from hardmax.papers.hunting.search import Drive
     from hardmax.papers.paper import Entry
 
 
@@ -98,7 +98,7 @@ class HuntResult(Result):
     @property
     def commands(self) -> tuple[str, ...]:
         """Commands that repeat this: the hunt, and the verdict on the file of the counterexample."""
-        from hardmax.papers.hunting.space import ranges_text
+        from hardmax.papers.hunting.candidates import ranges_text
 
         if not self.space:  # the data of a file was judged, and nothing searched
             return ()
@@ -300,7 +300,7 @@ def hunt(
     if given:
         raise ValueError("`given` requires `on`")
     from hardmax.papers.hunting.claims import claim_of
-    from hardmax.papers.hunting.driving import Drive
+    from hardmax.papers.hunting.search import Drive
 
     name = claim if isinstance(claim, str) else named(claim)[1]
     hunted = claim_of(claim if name is None else name, reading, space, loss)
@@ -331,9 +331,8 @@ def hunt(
 
 def conclude(drive: Drive, interrupted: bool = False, suggest: bool = False) -> HuntResult:
     """Shrink and prove the best that was found; with ``suggest`` look for a missing hypothesis."""
-    from hardmax.papers.hunting.driving import settle, suggestions
-    from hardmax.papers.hunting.search import strategy
-    from hardmax.papers.hunting.space import candidate_of
+    from hardmax.papers.hunting.candidates import candidate_of
+    from hardmax.papers.hunting.search import settle, strategy, suggestions
 
     claim, units, cma = drive.claim, drive.units(), strategy()
     result = HuntResult(
@@ -375,7 +374,7 @@ def judge_file(
 ) -> HuntResult:
     """Judge a claim on the data of a file, without a search; ``given`` are its extra arguments."""
     from hardmax.papers.hunting.claims import claim_of, need_given
-    from hardmax.papers.hunting.driving import settle
+    from hardmax.papers.hunting.search import settle
     from hardmax.papers.hunting.telling import read
 
     hunted = claim_of(claim, reading)

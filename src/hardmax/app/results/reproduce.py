@@ -17,8 +17,7 @@ from hardmax._lib.terminal import Page, columns, ending, grid
 from hardmax.app.results.session import session
 
 if TYPE_CHECKING:
-    from hardmax.papers.figures.record import ClaimRecord, Counts, Record
-    from hardmax.papers.figures.reproduce import FigureJob
+    from hardmax.papers.figures.reproduce import ClaimRecord, Counts, FigureJob, Record
 
 STEPS = 100  # of the progress, for each figure
 CLAIM = ("id", "text", "expected", "measured", "holds")
@@ -66,7 +65,7 @@ class ReproduceResult(Result):
 
     def counts(self, *, stand_in: bool) -> Counts:
         """Count the claims that hold on data that stand in for the papers' own, or on all other data."""
-        from hardmax.papers.figures.record import Counts
+        from hardmax.papers.figures.reproduce import Counts
 
         claims = (claim for record in self.figures for claim in record.claims)
         return Counts.of(claims, stand_in=stand_in)
@@ -79,7 +78,7 @@ class ReproduceResult(Result):
     @property
     def headline(self) -> str:
         """The number of claims that hold, and of figures."""
-        from hardmax.papers.figures.record import tally
+        from hardmax.papers.figures.reproduce import tally
 
         return tally(self.figures)
 
@@ -198,7 +197,7 @@ def reproduce(
 def _line(record: Record) -> str:
     if record.error is not None:
         return f"{record.id}: could not be made: {record.error}"
-    from hardmax.papers.figures.record import summary
+    from hardmax.papers.figures.reproduce import summary
 
     return f"{record.id}: {summary(record.claims)} ({record.seconds:.1f} s)"
 

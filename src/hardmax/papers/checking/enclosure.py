@@ -25,8 +25,7 @@ from typing import Any
 import numpy as np
 from flint import arb, arb_series, ctx
 
-from hardmax.papers.checking.balls import Ball, BallProblem
-from hardmax.papers.checking.proof import at_precision, balls, middle, vector
+from hardmax.papers.checking.proof import Ball, BallProblem, at_precision, balls, middle, vector
 from hardmax.problem import Problem
 
 BITS, ORDER = 128, 10

@@ -1,7 +1,8 @@
 """Figure: the numbers behind a picture, the claims about them and the picture; the table of all figures.
 
-Computing and drawing are two functions. The first returns `Findings`: tables of numbers and claims. The
-second sees nothing but the tables, so a saved figure can be drawn again from its raw numbers.
+Computing and drawing are two functions. The first returns `Findings`: tables of numbers, which are named
+columns of equal length as in a CSV file, and claims. The second sees nothing but the tables, so a saved
+figure can be drawn again from its raw numbers.
 """
 
 from __future__ import annotations
@@ -11,24 +12,14 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import Any, Literal, Protocol
 
 from hardmax._lib import notebook
 from hardmax._lib.arguments import check_arguments
 from hardmax._lib.style import style
 from hardmax.papers.figures.claims import Claim, Claims, failed, shown
-from hardmax.papers.figures.tables import Tables
+from hardmax.papers.figures.tables import Canvas, Tables
 from hardmax.papers.registry import Registry, places
-
-if TYPE_CHECKING:
-    import matplotlib.axes
-    import matplotlib.figure
-
-    Axes = matplotlib.axes.Axes
-    Canvas = matplotlib.figure.Figure
-    FigureBase = matplotlib.figure.FigureBase
-else:  # matplotlib is imported when a figure is drawn
-    Axes = Canvas = FigureBase = Any
 
 Scale = Literal["quick", "day", "paper"]
 Logits = Literal["printed", "scaled"]

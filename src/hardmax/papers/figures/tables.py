@@ -1,11 +1,24 @@
-"""Tables: named columns of equal length, as in a CSV file; pictures are drawn from them alone."""
+"""Tables, from which alone pictures are drawn, and what many pictures share.
+
+A table is named columns of equal length, as in a CSV file.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+if TYPE_CHECKING:
+    import matplotlib.axes
+    import matplotlib.figure
+
+    Axes = matplotlib.axes.Axes
+    Canvas = matplotlib.figure.Figure
+    FigureBase = matplotlib.figure.FigureBase
+else:  # matplotlib is imported when a figure is drawn
+    Axes = Canvas = FigureBase = Any
 
 Table = Mapping[str, np.ndarray]
 Tables = Mapping[str, Table]
@@ -36,3 +49,28 @@ def stacked(parts: Iterable[Mapping[str, Any]]) -> dict[str, np.ndarray]:
         for name, values in table.items():
             columns.setdefault(name, []).append(np.broadcast_to(values, size))
     return {name: np.concatenate(column) for name, column in columns.items()}
+
+
+DASHED, DOTTED = (0, (4, 2)), (0, (1, 1.4))
+
+
+def name_axes(panel: Axes, title: str, x: str, y: str, log: str = "", **others: Any) -> None:
+    """Set the title and the labels of a panel; ``log`` names the logarithmic axes ("x", "y" or "xy")."""
+    scales = {f"{axis}scale": "log" for axis in log}
+    panel.set(**scales, title=title, xlabel=x, ylabel=y, **others)
+
+
+def draw_lines(
+    panel: Axes, table: Table, by: str, x: str, y: str, looks: Mapping[Any, Mapping[str, Any]]
+) -> None:
+    """Draw a line for each value of the column ``by`` that has a look."""
+    for value, look in looks.items():
+        rows = part(table, by, value)
+        panel.plot(rows[x], rows[y], **look)
+
+
+def name_lines(panel: Axes, names: Mapping[str, str], top: float, gap: float) -> None:
+    """Write the names of lines below each other in their colors, in place of a legend."""
+    for height, (text, color) in enumerate(names.items()):
+        place = (0.05, top - gap * height)
+        panel.text(*place, text, transform=panel.transAxes, fontsize=7, va="top", color=color)

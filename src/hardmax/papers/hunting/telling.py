@@ -14,10 +14,15 @@ import numpy as np
 from hardmax._lib.files import whole_text
 from hardmax.directions.enumerate import attractors
 from hardmax.papers.checking.instances import read_subject
+from hardmax.papers.hunting.candidates import (
+    VALUES,
+    VECTORS,
+    Candidate,
+    ProblemCandidate,
+    WordsCandidate,
+    word,
+)
 from hardmax.papers.hunting.claims import HuntedClaim
-from hardmax.papers.hunting.problems import VECTORS, ProblemCandidate
-from hardmax.papers.hunting.space import Candidate
-from hardmax.papers.hunting.words import VALUES, WordsCandidate, word
 from hardmax.problem import Problem
 
 if TYPE_CHECKING:

@@ -1,1 +1,0 @@
-"""The figures of part D: which direction each optimizer takes, and when."""

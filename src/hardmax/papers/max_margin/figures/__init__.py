@@ -1,1 +1,0 @@
-"""The figures of the max-margin paper; `hardmax.papers` says which file holds which."""

@@ -1,1 +1,0 @@
-"""The figures of the next-token paper; `hardmax.papers` says which file holds which."""

@@ -1,1 +1,0 @@
-"""The statements of the next-token paper; `hardmax.papers` says which file holds which."""

@@ -1,1 +1,0 @@
-"""The statements of the trained-embeddings paper; `hardmax.papers` says which file holds which."""
