@@ -18,8 +18,7 @@ from scipy.optimize import brentq, minimize_scalar
 from hardmax._lib import expect
 from hardmax._lib.arguments import check_arguments
 from hardmax.dynamics.optim import Mirror, Optimizer
-from hardmax.dynamics.optim.base import fraction, need_optimizer
-from hardmax.dynamics.optim.rules import Adaptive, Averaged, Steepest
+from hardmax.dynamics.optim.rules import Adaptive, Averaged, Steepest, fraction, need_optimizer
 from hardmax.margin.att_svm import max_margin
 from hardmax.margin.norms import Norm, norm
 from hardmax.margin.solution import MaxMargin

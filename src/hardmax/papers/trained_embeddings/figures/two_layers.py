@@ -16,7 +16,7 @@ import numpy as np
 from hardmax._lib.extras import install
 from hardmax._lib.progress import Progress
 from hardmax.dynamics.optim import AdamW
-from hardmax.dynamics.optim.base import settings
+from hardmax.dynamics.optim.rules import settings
 from hardmax.embeddings import Corpus, initial_vectors
 from hardmax.embeddings.minibatch import EmbeddingTraining, train_embeddings
 from hardmax.embeddings.minibatch.kernels import update_adamw
