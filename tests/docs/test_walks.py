@@ -24,8 +24,8 @@ LIMITS = {
     "Adam trains a problem": (13, 2),
     "Flow, and the margin it tends to": (19, 3),
     "Sentences are learned": (35, 9),
-    "Texts are learned": (19, 3),
-    "A figure is made": (45, 10),
+    "Texts are learned": (18, 3),
+    "A figure is made": (44, 10),
     "A counterexample is hunted": (46, 11),
 }
 
