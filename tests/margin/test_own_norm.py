@@ -142,6 +142,37 @@ def test_flow_is_that_of_stretched_axes(seed):
     assert far.p == pytest.approx(same.p / ROOTS, rel=1e-7, abs=1e-9)
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_mirror_flow_of_half_the_square_is_the_flow(seed):
+    problem, start = problem_of(seed), [0.3, -0.2, 0.1]
+    options = {"norm": "skewed", "until_log_time": 8.0, "start": start}
+    far, same = hm.flow(problem, mirror=True, **options), hm.flow(problem, **options)
+    assert far.method == "mirror flow in skewed"
+    assert far.p == pytest.approx(same.p, rel=1e-7, abs=1e-9)
+    with pytest.raises(ValueError, match=r"which is that of l2; leave it out$"):  # Mirror is for powers
+        hm.flow(problem, norm="skewed", mirror=True, clock="arc length")
+
+
+def test_mirror_descent_swings_as_the_degree_of_its_map_says():
+    best = next(best for seed in range(50) if (best := hm.max_margin(problem_of(seed), norm="skewed")).unique)
+    rate = hm.limits.critical_rate(best)
+    assert hm.limits.mirror_onset(best, 0.5 * rate) == np.inf
+    assert hm.limits.mirror_onset(best, 2.0 * rate) == 0.0
+
+
+class Unmirrored(WeightedL2):
+    mirror = None
+
+
+def test_what_needs_a_mirror_map_refuses_a_norm_without_one():
+    norm, problem = hm.margin.register(Unmirrored("unmirrored", SKEWED)), problem_of(0)
+    with pytest.raises(ValueError, match="mirror map with mirror, got unmirrored, which has none"):
+        hm.flow(problem, norm=norm, mirror=True)
+    best = next(best for seed in range(50) if (best := hm.max_margin(problem_of(seed), norm=norm)).unique)
+    with pytest.raises(ValueError, match="mirror map, got one in unmirrored, which has none"):
+        hm.limits.mirror_onset(best, 0.1)
+
+
 def test_enumeration():
     problem = problem_of(1)
     found = {row.selection: row for row in hm.attractors(problem, norm="skewed")}
@@ -177,7 +208,5 @@ def test_refusals():
         hm.margin.norm(WeightedL2("unknown", SKEWED))
     with pytest.raises(ValueError, match="taken"):
         hm.margin.register(WeightedL2("l1.50", (1.0, 1.0, 1.0)))
-    with pytest.raises(ValueError, match="mirror"):
-        hm.flow(problem_of(0), norm="skewed", mirror=True)
     with pytest.raises(ValueError, match="exact"):
         hm.max_margin(problem_of(0), norm="skewed", exact=True)

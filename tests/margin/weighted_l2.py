@@ -37,6 +37,10 @@ class WeightedL2(hm.margin.Norm):
     def speed(self, F, parts=None):
         return F / self.weights, np.diag(1 / np.array(self.weights))
 
+    @property
+    def mirror(self):
+        return Quadratic(np.array(self.weights))
+
     def solve(self, constraints, exact=False):
         return hm.margin.solve_by(self, constraints, self._stretched, exact)
 
@@ -48,6 +52,24 @@ class WeightedL2(hm.margin.Norm):
 
     def enclose(self, best):
         return hm.margin.enclose_by(best)
+
+
+@dataclass(frozen=True)
+class Quadratic(hm.margin.MirrorMap):
+    """The mirror map of N(p)^2/2."""
+
+    weights: np.ndarray
+
+    degree = 2.0
+
+    def dual(self, p):
+        return self.weights * p
+
+    def image(self, xi):
+        return xi / self.weights
+
+    def log_rate(self, p):
+        return -np.log(self.weights)
 
 
 class Exact(hm.margin.Ball):

@@ -23,17 +23,21 @@ LITTLE = 200_000  # elementary steps that a process takes without the compiler, 
 
 
 def kernel(
-    cost: Callable[..., float] | None = None, signature: Callable[[], Any] | None = None, **options: Any
+    cost: Callable[..., float] | None = None,
+    signature: Callable[[], Any] | None = None,
+    is_part: bool = False,
+    **options: Any,
 ) -> Callable[[Callable[..., Any]], Any]:
     """Compile a serial function that releases the GIL, with numba's options, when it is called.
 
     ``cost`` estimates the elementary steps of a call from its arguments, infinite if plain Python would not
     give the same bits; without it the function runs compiled only. ``signature`` makes the one signature of
-    a function that is called in different ways.
+    a function that is called in different ways. A part belongs to the one kernel that calls it, maybe in
+    several places, and to its file: it is compiled once, where ``inline="always"`` compiles it in each place.
     """
 
     def decorate(function: Callable[..., Any]) -> Kernel:
-        return Kernel(cast(FunctionType, function), cost, signature, options)
+        return Kernel(cast(FunctionType, function), cost, signature, {"cache": not is_part} | options)
 
     return decorate
 
@@ -101,7 +105,7 @@ class Kernel:
 
                 signature = () if self._signature is None else (self._signature(),)
                 function = self._with(lambda inner: inner.compiled)
-                self._compiled = njit(*signature, cache=True, nogil=True, **self._options)(function)
+                self._compiled = njit(*signature, nogil=True, **self._options)(function)
         return self._compiled
 
     def _with(self, form: Callable[[Kernel], Callable[..., Any]]) -> FunctionType:

@@ -7,7 +7,7 @@ observations in place of points.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -20,7 +20,7 @@ from hardmax.dynamics.driver import Rule, RunWatch, Trainer
 from hardmax.dynamics.forces import EXPONENTS, MOVES, SAVED, STATIONARY, STEP, V, Workspace, spread
 from hardmax.dynamics.loop import ALONG, BY_RULE, PAUSED
 from hardmax.dynamics.optim import GD, Optimizer
-from hardmax.dynamics.optim.base import by_name, need_optimizer, settings
+from hardmax.dynamics.optim.rules import by_name, need_optimizer, settings
 from hardmax.dynamics.updates import nothing
 
 SQUARES = (1e-250, 1e250)  # the squared lengths at which `spread` does not rescale
@@ -32,13 +32,6 @@ class Pull(NamedTuple):
     vector: np.ndarray
     log_scale: Any = 0.0  # one number, or one for each coordinate where the length is known
     length: float | None = None  # of the vector; computed by default
-
-
-def known_options(model: str, names: Iterable[str], options: Sequence[str]) -> None:
-    """Refuse options that a model does not have."""
-    for name in names:
-        if name not in options:
-            raise TypeError(f"{name} is not an option for {model}; the options are {', '.join(options)}")
 
 
 def epoch_order(n: int, seed: int, epoch: int) -> np.ndarray:

@@ -464,6 +464,13 @@ def _parts(x: Any) -> Iterator[str | np.ndarray]:
             yield from _parts(getattr(x, field.name))
 
 
+def known_options(model: str, names: Iterable[str], options: Sequence[str]) -> None:
+    """Refuse options that a model does not have."""
+    for name in names:
+        if name not in options:
+            raise TypeError(f"{name} is not an option for {model}; the options are {', '.join(options)}")
+
+
 def need_batch(n: int, batch: Any) -> int:
     """Return the number of inputs of a step, 0 for all of them; refuse more than there are."""
     if batch is not None and expect.whole("batch", batch, 1) > n:

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from hardmax._lib.compiled import OUT, inlined, uncounted
 from hardmax.dynamics import forces
-from hardmax.dynamics.driver import Rule, StepTask, Trainer
+from hardmax.dynamics.driver import Rule, Trainer
 from hardmax.dynamics.forces import CompiledForce, Workspace, set_pull, workspace
 from hardmax.dynamics.gradient import Gradient, pull_of, settle_at
 from hardmax.dynamics.loop import PAUSED, CompiledLoop
@@ -364,14 +364,9 @@ class EdgeSteps:
         """
         rule = Rule.of(Normalized(rate), 1, Scale(self.problem, 0))
         rule = replace(rule, rates=np.broadcast_to(rule.rates, int(record[-1])))
-        return self._train(p, rule, record, piece, told)
+        return self.take(p, rule, record, piece, told)
 
-    def loop(self, task: StepTask) -> tuple[np.ndarray, str | None]:
-        """Take normalized steps: return points and event."""
-        result = self._train(task.p, task.rule, task.record)
-        return result.points, result.event
-
-    def _train(
+    def take(
         self,
         p: Floats,
         rule: Rule,

@@ -47,9 +47,6 @@ FIRST_MOVE = 1e-10
 # A pull this small relative to its parts is rounding.
 NOISE = 1e-14
 
-# Where the slope of mirror flow would be infinite it is about this at most, for numbers of order one.
-MIRROR = 1e6
-
 # A coordinate this near to where it is pulled is held there.
 FAR = 1e-3
 
@@ -420,8 +417,8 @@ class NormField(Field):
     """Steepest descent in a norm with infinitely small steps: dp/dtau = |F|* d, d what gains most.
 
     In l_r with 1 < r < inf and 1/r + 1/q = 1 that is |F|_q^(2-q) sign(F) |F|^(q-1). Coordinates mean
-    something here, so no basis is changed; those of a power that no key difference touches do not move and
-    are left out.
+    something here, so no basis is changed; those that no key difference touches do not move, and are left out
+    where the norm allows it.
 
     In l_r with r > 2 the slope is infinite where F_k crosses zero, and the coordinate then often slides along
     F_k = 0: the norm rounds the power off there. A sliding coordinate hardly feels it: F_k is what it has to
@@ -435,9 +432,9 @@ class NormField(Field):
         super().__init__(scale, p)
 
     def basis_of(self, slots: Slots) -> np.ndarray:
-        """The unit vectors of the coordinates that move: in a power those that some key difference has."""
+        """The unit vectors of the coordinates: of those that some key difference has, if these will do."""
         rows = rows_of(slots)
-        moves = np.any(rows != 0.0, axis=0) | (self.ball.power is None)
+        moves = np.any(rows != 0.0, axis=0) | (not self.ball.ignores_zeros)
         return np.ascontiguousarray(np.eye(rows.shape[1])[:, moves])
 
     def leg(self, x: Any, heading: np.ndarray | None, reach: float) -> Leg:
@@ -485,28 +482,20 @@ class _SteepestLeg(_NormLeg):
 
 
 class MirrorField(NormField):
-    """Mirror flow in l_r: dxi/dtau = F, p = sign(xi) |xi|^(q-1), so dp/dtau = (q-1) |p|^(2-r) F (3.7).
-
-    With r > 2 it is infinitely fast where p_k crosses zero: nearer to it than ``near``, which is 1e-6 in l3,
-    |p|^power is (p^2 + near^2)^(power/2). With r < 2 it would be at rest at p_k = 0, so a coordinate with
-    |p_k| < 1 is followed by its xi_k, which passes through zero like any number.
-    """
+    """Mirror flow: dxi/dtau = F for the dual point xi of p under the mirror map of a norm."""
 
     def __init__(self, scale: Scale, p: np.ndarray, ball: Norm) -> None:
         super().__init__(scale, p, ball)
-        assert ball.power is not None, "`smooth` refuses mirror flow in other norms"
-        self.degree = ball.power
-        self.q = self.degree / (self.degree - 1.0)
-        self.near = MIRROR ** (-1.0 / (self.degree - 2.0)) if self.degree > 2.0 else 0.0
+        assert ball.mirror is not None, "`smooth` refuses mirror flow in other norms"
+        self.map, self.degree = ball.mirror, ball.mirror.degree
 
     def begin(self) -> tuple[Any, str | None]:
         """xi has taken one small step: from p = 0 all coordinates leave at once."""
         x, event = super().begin()
         if event is None:
             x[-1] += math.log(FIRST_MOVE) * max(self.degree - 2.0, 0.0)
-            xi = _signed(self.start, self.degree - 1.0)
-            xi += ForceLeg(self, x, None)._force(0.0, np.zeros(len(x)))
-            x[:-1] = _signed(xi, self.q - 1.0)
+            xi = self.map.dual(self.start) + ForceLeg(self, x, None)._force(0.0, np.zeros(len(x)))
+            x[:-1] = self.map.image(xi)
         return x, event
 
     def leg(self, x: Any, heading: np.ndarray | None, reach: float) -> Leg:
@@ -520,9 +509,9 @@ class _MirrorLeg(_NormLeg):
     field: MirrorField
 
     def __init__(self, field: MirrorField, x: np.ndarray, heading: np.ndarray | None) -> None:
-        p = x[:-1].astype(float)
-        self.inner = (np.abs(p) < 1.0) & (field.degree < 2.0)
-        self.place = np.where(self.inner, _signed(p, field.degree - 1.0), p)
+        p, self.map = x[:-1].astype(float), field.map
+        self.inner = self.map.inner(p)
+        self.place = np.where(self.inner, self.map.dual(p), p)
         super().__init__(field, x, heading)
 
     def _aim(self, heading: np.ndarray) -> np.ndarray:
@@ -531,7 +520,7 @@ class _MirrorLeg(_NormLeg):
     def _moved(self, sigma: float, z: np.ndarray) -> np.ndarray:
         """p, from coordinates that have moved."""
         place = self.place + sigma * self.heading[:-1] + z[:-1]
-        return np.where(self.inner, _signed(place, self.field.q - 1.0), place)
+        return np.where(self.inner, self.map.image(place), place)
 
     def _gaps(self, sigma: float, z: np.ndarray) -> tuple[np.ndarray, float]:
         gaps, tau = super()._gaps(sigma, z)
@@ -545,35 +534,26 @@ class _MirrorLeg(_NormLeg):
         return self._speeds(super()._force(sigma, z), self._moved(sigma, z))
 
     def _speeds(self, F: np.ndarray, p: np.ndarray) -> np.ndarray:
-        q, r = self.field.q, self.field.degree
         with np.errstate(divide="ignore"):
-            log_rate = math.log(q - 1.0) + (2.0 - r) * np.log(np.hypot(p, self.field.near))
-            log_speed = np.log(np.abs(F)) + log_rate
+            log_speed = np.log(np.abs(F)) + self.map.log_rate(p)
         return np.where(self.inner, F, np.sign(F) * np.exp(np.minimum(log_speed, OVERFLOW)))
 
     def _bend(self) -> tuple[np.ndarray, bool]:
         dF, is_noise = super()._bend()
         zero = np.zeros(len(self.x))
-        F, p, r = super()._force(0.0, zero), self._moved(0.0, zero), self.field.degree
-        size = np.hypot(p, self.field.near)
+        F, p = super()._force(0.0, zero), self._moved(0.0, zero)
         rates = np.where(self.inner, 1.0, self._speeds(np.ones(len(F)), p))
-        q = self.field.q
-        by_place = np.where(self.inner, (q - 1.0) * np.abs(self.place) ** (q - 2.0) if q > 2.0 else 1.0, 1.0)
-        by_rate = np.where(self.inner, 0.0, (2.0 - r) * self._speeds(F, p) * p / size**2)
+        by_place = np.where(self.inner, self.map.slope(self.place), 1.0) if self.inner.any() else 1.0
+        by_rate = np.where(self.inner, 0.0, self.map.bend(self._speeds(F, p), p))
         return rates[:, None] * dF * by_place + np.diag(by_rate), is_noise
 
     def end(self, sigma: float, z: np.ndarray) -> Any:
         """In p, of which the inner coordinates are made from xi."""
         end, k = super().end(sigma, z), self.inner
         if k.any():
-            place = self.place[k] + (end - self.x)[:-1][k].astype(float)
-            end[:-1][k] = _signed(place, self.field.q - 1.0)
+            place = self.place + (end - self.x)[:-1].astype(float)
+            end[:-1][k] = self.map.image(place)[k]
         return end
-
-
-def _signed(x: np.ndarray, power: float) -> np.ndarray:
-    """sign(x) |x|^power."""
-    return np.asarray(np.sign(x) * np.abs(x) ** power)
 
 
 class EdgeField(FlowField):

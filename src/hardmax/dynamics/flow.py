@@ -43,12 +43,7 @@ if TYPE_CHECKING:
 LARGE = 2_000
 
 # Optimizers to call in a norm that has no flow.
-INSTEAD = {
-    "l1": "Coordinate(rate, decay=0.5)",
-    "linf": "Sign(rate, decay=0.5)",
-    "nuclear": 'Normalized(rate, norm="nuclear")',
-    "spectral": "Spectral(rate)",
-}
+INSTEAD = {"l1": "Coordinate(rate, decay=0.5)", "linf": "Sign(rate, decay=0.5)", "spectral": "Spectral(rate)"}
 
 # A step shorter than this gets nowhere; the largest factor from one step to the next.
 SHORTEST, GROWTH = 1e-14, 8.0
@@ -216,20 +211,28 @@ class Remainder(SteppedModel):
 def smooth(name: Any, clock: str, mirror: bool) -> Norm | None:
     """The norm of a flow, None for l2, or a refusal that names what to call instead."""
     ball = norm_of(name)
+    by_steps = f'Normalized(rate, norm="{ball.name}")'
     if ball.is_polyhedral or ball.of_matrix:
         why = "a norm of matrices" if ball.of_matrix else "whose direction jumps"
         raise ValueError(
             f"norm must be a power in (1, inf) for a flow, got {ball.name}, {why}; call "
-            f"hm.train(problem, hm.optim.{INSTEAD[ball.name]})"
+            f"hm.train(problem, hm.optim.{INSTEAD.get(ball.name, by_steps)})"
         )
-    ball.check_flow()
-    if mirror and ball.power is None:
-        raise ValueError(f"norm must be a power in (1, inf) with mirror, got {ball.name}; leave mirror out")
-    if clock == "arc length" and ball.name != "l2":
-        rule = f"Mirror(rate, {ball.power:g})" if mirror else f'Normalized(rate, norm="{ball.name}")'
+    if not mirror:
+        ball.check_flow()
+    elif ball.mirror is None:
         raise ValueError(
-            f'clock must be "log t" in {ball.name}, got "arc length", which is that of l2; leave it out, or '
-            f"call hm.train(problem, hm.optim.{rule}) with a small rate"
+            f"norm must have a mirror map with mirror, got {ball.name}, which has none; leave mirror out, or "
+            "choose a power in (1, inf)"
+        )
+    else:  # mirror descent is for powers alone
+        degree = ball.mirror.degree
+        by_steps = f"Mirror(rate, {degree:g})" if norm_of(degree) == ball else ""
+    if clock == "arc length" and ball.name != "l2":
+        instead = f", or call hm.train(problem, hm.optim.{by_steps}) with a small rate" if by_steps else ""
+        raise ValueError(
+            f'clock must be "log t" in {ball.name}, got "arc length", which is that of l2; leave it out'
+            f"{instead}"
         )
     return None if ball.name == "l2" else ball
 

@@ -18,8 +18,7 @@ from scipy.optimize import brentq, minimize_scalar
 from hardmax._lib import expect
 from hardmax._lib.arguments import check_arguments
 from hardmax.dynamics.optim import Mirror, Optimizer
-from hardmax.dynamics.optim.base import fraction, need_optimizer
-from hardmax.dynamics.optim.rules import Adaptive, Averaged, Steepest
+from hardmax.dynamics.optim.rules import Adaptive, Averaged, Steepest, fraction, need_optimizer
 from hardmax.margin.att_svm import max_margin
 from hardmax.margin.norms import Norm, norm
 from hardmax.margin.solution import MaxMargin
@@ -96,14 +95,18 @@ def mirror_onset(best: MaxMargin, rate: float) -> float:
     >>> round(hm.limits.mirror_onset(best, rate=0.1)), hm.limits.mirror_onset(best, rate=0.01) > 1e5
     (248, True)
     """
-    power, excess = _smooth(best).power, critical_rate(best) / expect.positive("rate", rate)
-    if power is None:
-        raise ValueError(f"best must be a max margin in a power, got one in {best.norm}; choose a power")
-    if power > 2 or excess == math.inf:
+    mirror, excess = _smooth(best).mirror, critical_rate(best) / expect.positive("rate", rate)
+    if mirror is None:
+        raise ValueError(
+            f"best must be a max margin in a norm with a mirror map, got one in {best.norm}, which has none; "
+            "choose a power"
+        )
+    degree = mirror.degree
+    if degree > 2 or excess == math.inf:
         return math.inf
-    if power == 2:
+    if degree == 2:
         return excess if math.isnan(excess) else math.inf if excess > 1 else 0.0
-    return float(np.float64(excess) ** ((power - 1.0) / (2.0 - power)) / rate)
+    return float(np.float64(excess) ** ((degree - 1.0) / (2.0 - degree)) / rate)
 
 
 @check_arguments

@@ -16,12 +16,11 @@ import numpy as np
 from hardmax._lib import expect
 from hardmax._lib.arrays import exponent, lengths
 from hardmax.dynamics import driver, forces
-from hardmax.dynamics.blocks import known_options
 from hardmax.dynamics.driver import Rule, RunWatch, StepTask, Trainer
 from hardmax.dynamics.forces import Workspace, layout_of, set_pull, total_of
 from hardmax.dynamics.gradient import pull_of, readout_pull, risk_at, settle_at, with_readout
 from hardmax.dynamics.optim import GD, Normalized, Optimizer
-from hardmax.dynamics.optim.base import by_name, need_optimizer
+from hardmax.dynamics.optim.rules import by_name, need_optimizer
 from hardmax.dynamics.run import Run
 from hardmax.dynamics.stepping import of_batch, pull_by_coordinate, still, take
 from hardmax.margin.norms.solving import proved_by
@@ -103,7 +102,7 @@ class SteppedModel(Model):
     def _train(self, optimizer: Any, *, steps: int = STEPS, **options: Any) -> Any:
         """Read the options, take the steps, and return the run."""
         steps = expect.whole("steps", steps)
-        known_options(self.title, options, self.options)
+        driver.known_options(self.title, options, self.options)
         together = self.moves_together and not isinstance(optimizer, Mapping | tuple | list)
         optimizers = (need_optimizer(optimizer),) if together else self.each(optimizer)
         optimizers = driver.with_milestones(optimizers, steps, options.pop("milestones", ()))

@@ -22,7 +22,7 @@ from hardmax.dynamics.driver import Rule, StepTask
 from hardmax.dynamics.gradient import gradient, risk_of, settle_at, with_readout
 from hardmax.dynamics.measures import SignedLog
 from hardmax.dynamics.optim import Optimizer, as_text, from_text
-from hardmax.dynamics.optim.base import need_optimizer
+from hardmax.dynamics.optim.rules import need_optimizer
 from hardmax.dynamics.stepping import by_rule, points_from
 from hardmax.margin.att_svm import AttentionRows
 from hardmax.margin.norms import norm

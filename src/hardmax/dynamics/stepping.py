@@ -30,7 +30,8 @@ def take(task: StepTask) -> tuple[np.ndarray, str | None]:
     if problem.readout.cross_entropy is not None and is_normalized and task.watch == driver.NOTHING:
         steps = EdgeSteps(problem)
         if steps.edges is not None:
-            return steps.loop(task)
+            result = steps.take(task.p, rule, task.record)
+            return result.points, result.event
     has_gram = isinstance(problem.table, Dense | Products)
     if rule.kind != BY_RULE and has_gram and can_compile(problem, rule):
         return _along(task)

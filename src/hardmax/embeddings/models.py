@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hardmax.data.corpora.corpus import Corpus
-from hardmax.dynamics.blocks import known_options
+from hardmax.dynamics.driver import known_options
 from hardmax.dynamics.models import Model
 from hardmax.embeddings.first_step import initial_vectors
 from hardmax.embeddings.gram import GramFlow, GramState, descend_gram, flow_gram

@@ -29,7 +29,7 @@ from hardmax.dynamics.blocks import BlockTrainer, Pull, StepOptions
 from hardmax.dynamics.checkpoint import digest
 from hardmax.dynamics.loop import ALONG
 from hardmax.dynamics.optim import GD, Optimizer
-from hardmax.dynamics.optim.base import need_optimizer
+from hardmax.dynamics.optim.rules import need_optimizer
 from hardmax.dynamics.run import Run
 from hardmax.dynamics.softmax import settle
 from hardmax.problem.losses import as_loss

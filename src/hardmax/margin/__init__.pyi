@@ -4,6 +4,7 @@ from .att_svm import SetMaxMargin as SetMaxMargin
 from .att_svm import set_max_margin as set_max_margin
 from .certificates import Ball as Ball
 from .label_svm import InterpolatedMaxMargin as InterpolatedMaxMargin
+from .mirrors import MirrorMap as MirrorMap
 from .norms import Norm as Norm
 from .norms import norm as norm
 from .norms import register as register

@@ -31,7 +31,7 @@ def work(A: Floats, *_: Any) -> float:
     return A.size * (min(m, d) + 2) if d <= _ORDERED else math.inf
 
 
-@kernel(fastmath={"reassoc", "contract", "nsz"})
+@kernel(is_part=True, fastmath={"reassoc", "contract", "nsz"})
 def _vector_sum(a: Floats, b: Floats) -> float:
     """Inner product by vector instructions, in an order that is fixed at compile time."""
     total = 0.0
@@ -51,7 +51,7 @@ def dot(a: Floats, b: Floats) -> float:
     return total
 
 
-@kernel(inline="always")
+@kernel(is_part=True)
 def _project(Q: Floats, k: int, row: Floats, rest: Floats, coefficients: Floats) -> float:
     """Coefficients of a row over the basis; its remainder in ``rest``, whose length is returned."""
     for x in range(rest.shape[0]):
@@ -126,7 +126,7 @@ def _forward(R: Floats, k: int, x: Floats) -> None:
             x[j] -= R[i, j] * x[i]
 
 
-@kernel(inline="always")
+@kernel(is_part=True)
 def _most_violated(
     A: Floats, h: Floats, equal: Bools, norms: Floats, p: Floats, rows: Ints, depth: Floats
 ) -> int:
@@ -140,7 +140,7 @@ def _most_violated(
     return row
 
 
-@kernel(inline="always")
+@kernel(is_part=True)
 def _nearest(depth: Floats, rows: Ints, chosen: Ints) -> None:
     """Fill ``chosen`` with the rows deepest or nearest to violation, by bisection on the depth.
 
@@ -174,7 +174,7 @@ def _nearest(depth: Floats, rows: Ints, chosen: Ints) -> None:
             filled += 1
 
 
-@kernel(inline="always")
+@kernel(is_part=True)
 def _append(
     Q: Floats, R: Floats, active: Ints, k: int, row: int, rest: Floats, length: float, coefficients: Floats
 ) -> int:
@@ -188,7 +188,7 @@ def _append(
     return k + 1
 
 
-@kernel(inline="always")
+@kernel(is_part=True)
 def _finish(
     A: Floats,
     h: Floats,
@@ -217,11 +217,9 @@ def _finish(
         multipliers[active[i]] = y[i] if equal[active[i]] else max(y[i], 0.0)
 
 
-@kernel(cost=work)
-def active_set(
-    A: Floats, h: Floats, equal: Bools, norms: Floats, p: Floats, multipliers: Floats
-) -> tuple[int, int]:
-    """Fill ``p`` and ``multipliers`` (a Farkas candidate after CONTRADICTION); returns verdict and steps."""
+@kernel(inline="always")
+def active_set(A: Floats, h: Floats, equal: Bools, norms: Floats, p: Floats, multipliers: Floats) -> int:
+    """Fill ``p`` and ``multipliers`` (a Farkas candidate after CONTRADICTION), and return the verdict."""
     m, d = A.shape
     size = min(m, d)
     Q, R = np.zeros((size + 1, d)), np.zeros((size + 1, size + 1))
@@ -241,8 +239,7 @@ def active_set(
     if k > 0:  # start at the shortest p that meets the equalities
         _finish(A, h, equal, Q, R, active, k, p, multipliers)
         multipliers[:] = 0.0
-    limit = 50 * (m + d) + 100
-    for step in range(limit):
+    for _ in range(50 * (m + d) + 100):
         row = _most_violated(A, h, equal, norms, p, short, short_depth)
         if row < 0 and m > _SHORT:
             row = _most_violated(A, h, equal, norms, p, pool, pool_depth)
@@ -253,7 +250,7 @@ def active_set(
             _nearest(pool_depth, pool, short)
         if row < 0:
             _finish(A, h, equal, Q, R, active, k, p, multipliers)
-            return FOUND, step
+            return FOUND
         missing = h[row] - dot(A[row], p)
         gained = 0.0
         length = _project(Q, k, A[row], rest, coefficients)
@@ -270,7 +267,7 @@ def active_set(
                 for i in range(k):
                     multipliers[active[i]] = -r[i]
                 multipliers[row] = 1.0
-                return CONTRADICTION, step
+                return CONTRADICTION
             full = missing / (length * length) if independent else math.inf
             t = min(full, blocked)
             for i in range(k):
@@ -288,7 +285,7 @@ def active_set(
                 break
             length = _drop(Q, R, active, weights, coefficients, rest, k, block)
             k -= 1
-    return STUCK, limit
+    return STUCK
 
 
 @kernel(cost=work)
@@ -298,7 +295,7 @@ def active_sets(
     """`active_set` of each of a stack of problems, one after the other; ``verdicts`` of SKIPPED stay."""
     for b in range(A.shape[0]):
         if verdicts[b] != SKIPPED:
-            verdicts[b], _ = active_set(A[b], h[b], equal[b], norms[b], p[b], weights[b])
+            verdicts[b] = active_set(A[b], h[b], equal[b], norms[b], p[b], weights[b])
 
 
 @kernel(cost=work)

@@ -20,6 +20,7 @@ from hardmax.margin.constraints import Bools, Constraints, Floats
 from hardmax.margin.measure import EPS, Tight
 
 if TYPE_CHECKING:
+    from hardmax.margin.mirrors import MirrorMap
     from hardmax.margin.norms.polyhedral import Face
     from hardmax.margin.solution import MaxMargin
 
@@ -29,8 +30,8 @@ KNOWN = '"l1", "l2", "linf", a power such as "l1.5" or 1.5, "frobenius", "nuclea
 class Norm(ABC):
     """A norm of p: a class with a ``name``, of which `register` makes an object known.
 
-    To write are `dual`, `value`, `step` and `solve`; `speed` gives it flows. All else has a default that is
-    right for any norm of vectors.
+    To write are `dual`, `value`, `step` and `solve`; `speed` gives it flows and `mirror` mirror flows. All
+    else has a default that is right for any norm of vectors.
 
     >>> import hardmax as hm
     >>> norm = hm.margin.norm("l1.5")
@@ -43,6 +44,7 @@ class Norm(ABC):
     strictly_convex: ClassVar[bool] = True  # the ball is round: a max-margin problem has one solution
     inner_product: ClassVar[bool] = False  # N(p)^2 is a quadratic form of p
     is_polyhedral: ClassVar[bool] = False  # the ball has finitely many corners: fractions solve a problem
+    ignores_zeros: ClassVar[bool] = False  # entries of zero can be left out: all else stays the same
     of_matrix: ClassVar[bool] = False  # it is one of matrices, and sees p in the shape of the problem
     tolerance: ClassVar[float] = 1e-9  # relative width of a certified interval
 
@@ -71,7 +73,12 @@ class Norm(ABC):
 
     @property
     def power(self) -> float | None:
-        """The r of l_r, for mirror maps; None for other norms."""
+        """The r of l_r; None for other norms."""
+        return None
+
+    @property
+    def mirror(self) -> MirrorMap | None:
+        """The mirror map of mirror descent and mirror flow in this norm; None where there is none."""
         return None
 
     @property

@@ -19,6 +19,7 @@ from hardmax.margin.constraints import Bools, Constraints, Floats, Folded, Ints,
 from hardmax.margin.engines import DAQP_ROWS, NNLS_ROWS, by_daqp, by_kernel, by_nnls, pivoted, polish, seen_by
 from hardmax.margin.kernel import FOUND, SKIPPED, active_sets, combine_each
 from hardmax.margin.measure import EPS, Measured, Tight, enclose, enclose_gram, measure, rounding
+from hardmax.margin.mirrors import PowerMap
 from hardmax.margin.registry import Norm, register
 from hardmax.margin.solution import MaxMargin, from_exact
 
@@ -332,8 +333,9 @@ def stacked(
 class Euclidean(Norm):
     """l2, of vectors and, as the Frobenius norm, of matrices: the norm of gradient descent."""
 
-    inner_product = True
+    inner_product = ignores_zeros = True
     name, power = "l2", 2.0
+    mirror = PowerMap(2.0)
 
     @property
     def dual(self) -> Norm:

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from hardmax.data.sentences.samples import Samples
-from hardmax.dynamics.blocks import known_options
+from hardmax.dynamics.driver import known_options
 from hardmax.dynamics.models import Model
 from hardmax.dynamics.optim import Normalized, Optimizer
-from hardmax.dynamics.optim.base import need_optimizer
+from hardmax.dynamics.optim.rules import need_optimizer
 from hardmax.nexttoken import training
 from hardmax.nexttoken.pairs import Pairs
 from hardmax.nexttoken.stages import stage_1, train_output

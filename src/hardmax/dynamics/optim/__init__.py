@@ -12,10 +12,10 @@ import json
 
 import numpy as np
 
-from hardmax.dynamics.optim.base import WRITTEN, Optimizer, written
 from hardmax.dynamics.optim.rules import (
     GD,
     SGD,
+    WRITTEN,
     Adam,
     AdamW,
     Coordinate,
@@ -23,10 +23,12 @@ from hardmax.dynamics.optim.rules import (
     Momentum,
     Muon,
     Normalized,
+    Optimizer,
     RMSprop,
     Sign,
     Signum,
     Spectral,
+    written,
 )
 
 __all__ = [

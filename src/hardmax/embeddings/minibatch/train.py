@@ -28,7 +28,7 @@ from hardmax.dynamics import checkpoint as files
 from hardmax.dynamics.blocks import Pull, StepOptions, epoch_order
 from hardmax.dynamics.driver import FACTOR, LOSS_REACHED, read_milestones
 from hardmax.dynamics.optim import GD, SGD, Adam, AdamW, Optimizer
-from hardmax.dynamics.optim.base import settings
+from hardmax.dynamics.optim.rules import settings
 from hardmax.embeddings import one_layer
 from hardmax.embeddings.first_step import initial_vectors
 from hardmax.embeddings.minibatch.kernels import REST, TILE, advance_tile, extend_rests, finish_tile

@@ -15,7 +15,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -24,6 +24,7 @@ from hardmax._lib.expect import _short
 from hardmax.margin.constraints import Bools, Constraints, Floats
 from hardmax.margin.engines import by_daqp, by_nnls, polish
 from hardmax.margin.measure import EPS, Tight, rounding
+from hardmax.margin.mirrors import PowerMap
 from hardmax.margin.norms.solving import Pair, enclose_by, scored, solve_by
 from hardmax.margin.rationals import integer_rows
 from hardmax.margin.registry import Norm
@@ -38,6 +39,8 @@ class Power(Norm):
     """l_r of the entries of p, 1 <= r <= inf; its subclasses solve problems."""
 
     r: float
+
+    ignores_zeros: ClassVar[bool] = True
 
     @property
     def power(self) -> float:
@@ -173,6 +176,11 @@ MOST_POWER = 16  # numerator and denominator of r - 1 up to which powers of frac
 
 class Smooth(Power):
     """l_r with 1 < r < inf, r not 2: its ball is round."""
+
+    @property
+    def mirror(self) -> PowerMap:
+        """The map of |p|_r^r/r."""
+        return PowerMap(self.r)
 
     def solve(self, constraints: Constraints, exact: bool = False) -> MaxMargin:
         """By Newton's method from the l2 solution."""

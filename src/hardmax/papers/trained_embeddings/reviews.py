@@ -22,7 +22,7 @@ from hardmax._lib.style import INK, RED
 from hardmax.data.reviews import find_reviews
 from hardmax.data.text.making import LEAST
 from hardmax.dynamics.optim import AdamW
-from hardmax.dynamics.optim.base import settings
+from hardmax.dynamics.optim.rules import settings
 from hardmax.embeddings import Corpus, KLevel, TextCorpus, imdb_corpus, initial_vectors, yelp_corpus
 from hardmax.embeddings.minibatch import EmbeddingTraining, train_embeddings
 from hardmax.embeddings.minibatch import train as minibatch
