@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from hardmax.margin.norms.polyhedral import Face
     from hardmax.margin.solution import MaxMargin
 
-KNOWN = '"l1", "l2", "linf", a power such as "l1.5" or 1.5, "frobenius", "nuclear" or "spectral"'
-
 
 class Norm(ABC):
     """A norm of p: a class with a ``name``, of which `register` makes an object known.
@@ -192,7 +190,10 @@ def norm(name: Norm | str | float) -> Norm:
     if isinstance(name, Norm) and registered != name:
         raise ValueError(f"norm must be known by its name, got {key!r}; call hm.margin.register first")
     if registered is None:
-        raise ValueError(f"norm must be {KNOWN}, got {_short(name)}; choose one of these")
+        names = ", ".join(f'"{known}"' for known in sorted(NORMS, key=lambda known: (len(known), known)))
+        raise ValueError(
+            f'norm must be {names} or a power such as "l1.5" or 1.5, got {_short(name)}; choose one of these'
+        )
     return registered
 
 
