@@ -33,8 +33,8 @@ class LocalPath:
     an input, minus that of the best-scoring one.
 
     >>> import numpy as np, hardmax as hm
-    >>> from hardmax.limits import local_path
-    >>> path = local_path(hm.data.example("B-FIG-1b"), [1.0, 0.0], mu=2e-4, R0=20.0, radii=[50.0, 200.0])
+    >>> problem = hm.data.example("B-FIG-1b")
+    >>> path = hm.limits.local_path(problem, [1.0, 0.0], mu=2e-4, R0=20.0, radii=[50.0, 200.0])
     >>> np.degrees(path.angles).round(3).tolist(), path.is_bounded, path.tends_to_q
     ([0.045, 0.0], False, True)
     """
@@ -99,8 +99,8 @@ def local_path(
         rng: a seed or a Generator, for points on the rim.
 
     >>> import hardmax as hm
-    >>> from hardmax.limits import local_path
-    >>> path = local_path(hm.data.example("B-FIG-1b"), [-1.0, -1.1], mu=2e-4, R0=20.0, radii=[50.0, 1000.0])
+    >>> problem = hm.data.example("B-FIG-1b")
+    >>> path = hm.limits.local_path(problem, [-1.0, -1.1], mu=2e-4, R0=20.0, radii=[50.0, 1000.0])
     >>> path.norms.round(6).tolist(), path.sign.tolist()    # its neighbors score higher: it stays behind
     ([20.0, 20.0], [-1.0, -1.0])
     """

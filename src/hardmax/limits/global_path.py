@@ -69,8 +69,7 @@ class RegularizationPath:
     tokens.
 
     >>> import numpy as np, hardmax as hm
-    >>> from hardmax.limits import regularization_path
-    >>> path = regularization_path(hm.data.example("B-FIG-8"), [10.0, 100.0])
+    >>> path = hm.limits.regularization_path(hm.data.example("B-FIG-8"), [10.0, 100.0])
     >>> np.degrees(path.angle([1.0, 3.0])).round(4).tolist(), path.is_reliable.all().item()
     ([1.5846, 0.1533], True)
     """
@@ -127,9 +126,8 @@ def regularization_path(
         rng: seed or Generator of the random directions.
 
     >>> import hardmax as hm
-    >>> from hardmax.limits import regularization_path
     >>> opposed = hm.Problem([[[1.0], [0.0]], [[-1.0], [0.0]]], [[1, 0], [2, 0]])
-    >>> path = regularization_path(opposed, [10.0])     # no p separates the best tokens: a finite minimizer
+    >>> path = hm.limits.regularization_path(opposed, [10.0])  # no p separates the best tokens
     >>> path.points.round(4).tolist(), path.interior.tolist()
     ([[-0.6921]], [True])
     """
@@ -318,8 +316,7 @@ class JointPath:
     another start, and ``agreeing`` the number of starts within 1e-6, the winner included.
 
     >>> import numpy as np, hardmax as hm
-    >>> from hardmax.limits import joint_path
-    >>> path = joint_path(hm.data.example("B-FIG-3b"), [10.0, 20.0, 30.0], rho=1.5)
+    >>> path = hm.limits.joint_path(hm.data.example("B-FIG-3b"), [10.0, 20.0, 30.0], rho=1.5)
     >>> np.degrees(path.angle([1.0, 0.0])).round(3).tolist()    # the relaxed SVM's direction (B-THM-6)
     [0.476, 0.02, 0.001]
     """
@@ -368,8 +365,7 @@ def joint_path(
         rng: seed or Generator of the random directions.
 
     >>> import numpy as np, hardmax as hm
-    >>> from hardmax.limits import joint_path
-    >>> path = joint_path(hm.data.example("B-FIG-3a"), [5.0, 10.0], rho=1.0)
+    >>> path = hm.limits.joint_path(hm.data.example("B-FIG-3a"), [5.0, 10.0], rho=1.0)
     >>> np.degrees([path.angle([1.0, 0.0]), path.head_angle([1.0, 0.0])]).round(2).tolist()
     [[11.82, 12.45], [88.1, 88.88]]
     """

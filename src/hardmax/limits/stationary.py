@@ -148,8 +148,7 @@ def basin_boundary(problem: Problem, start: Any, other: Any, *, tolerance: float
         tolerance: how near to the boundary the answer is.
 
     >>> import numpy as np, hardmax as hm
-    >>> from hardmax.limits import basin_boundary
-    >>> x, y = basin_boundary(hm.data.example("B-FIG-1b"), [20.0, 1.5], [20.0, 2.0], tolerance=1e-4)
+    >>> x, y = hm.limits.basin_boundary(hm.data.example("B-FIG-1b"), [20.0, 1.5], [20.0, 2.0], tolerance=1e-4)
     >>> bool(abs(y - (0.1 * x + np.log(90 / 111))) < 1e-4)
     True
     """
