@@ -103,8 +103,7 @@ def settle(constraints: Constraints, start: list[int]) -> MaxMargin | None:
     if constraints.count > EXACT_ROWS:
         return None
     if constraints.origin is not None:
-        gram = (constraints.origin + constraints.origin.T) / 2
-        constraints = replace(constraints, table=None, token_gram=gram, origin=None)
+        constraints = constraints.by_gram()
     try:
         answer = rational.decide(constraints, start)
     except ValueError:  # by its rounding the Gram matrix has a negative eigenvalue: it decides nothing
@@ -314,6 +313,15 @@ def in_chunks(work: Callable[[slice], None], count: int, workers: int) -> None:
             list(pool.map(work, parts))
 
 
+def measured_each(
+    A: Floats, h: Floats, equal: Bools, norms: Floats, p: Floats, weights: Floats, workers: int = 1
+) -> Measured:
+    """`measure` of each of a stack of problems in l2, (B, m, d), at its p and multipliers."""
+    Mp, sizes = np.zeros(h.shape), np.ones((len(A), 3))
+    in_chunks(lambda of: combine_each(A[of], p[of], weights[of], Mp[of], sizes[of]), len(A), workers)
+    return measure(Mp, h, equal, weights, norms, sizes[:, 0], sizes[:, 1], sizes[:, 2], A.shape[2])
+
+
 def stacked(
     norm: Norm, problems: list[Constraints], p: Floats, weights: Floats, measured: Measured, good: Bools
 ) -> list[MaxMargin]:
@@ -377,14 +385,12 @@ class Euclidean(Norm):
         tame = (norms > 1 / TAME) & (norms < TAME) & ((h == 0) | (bounds > 1 / TAME)) & (bounds < TAME)
         solvable = tame.all(axis=1) & h.any(axis=1)
         p, weights, verdicts = np.zeros((B, d)), np.zeros((B, m)), np.where(solvable, FOUND, SKIPPED)
-        Mp, sizes = np.zeros((B, m)), np.ones((B, 3))
 
         def work(of: slice) -> None:
             active_sets(A[of], h[of], equal[of], norms[of], p[of], weights[of], verdicts[of])
-            combine_each(A[of], p[of], weights[of], Mp[of], sizes[of])
 
         in_chunks(work, B, workers)
-        measured = measure(Mp, h, equal, weights, norms, sizes[:, 0], sizes[:, 1], sizes[:, 2], d)
+        measured = measured_each(A, h, equal, norms, p, weights, workers)
         return stacked(self, problems, p, weights, measured, (verdicts == FOUND) & proves(measured))
 
     def enclose(self, best: MaxMargin) -> Tight:

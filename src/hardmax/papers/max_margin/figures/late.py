@@ -9,9 +9,8 @@ import numpy as np
 import hardmax as hm
 from hardmax._lib.style import BLUE, GRAY, INK, RED
 from hardmax.directions.critical import CriticalDirections
-from hardmax.limits.field import DescentField, degree
 from hardmax.limits.late import LateMap, period
-from hardmax.limits.stationary import StationaryPoint, stationary_points
+from hardmax.limits.stationary import DescentField, StationaryPoint, degree, stationary_points
 from hardmax.papers.figures.claims import listed
 from hardmax.papers.figures.figure import Canvas, Findings, Setting, recipe
 from hardmax.papers.figures.tables import Tables, part, stacked

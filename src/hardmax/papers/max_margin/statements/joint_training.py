@@ -12,7 +12,7 @@ import hardmax as hm
 from hardmax.directions.assumptions import assumption_c
 from hardmax.directions.joint_margins import largest_label_margins
 from hardmax.dynamics.gradient import with_readout
-from hardmax.limits.global_path import LARGEST
+from hardmax.limits.paths import LARGEST
 from hardmax.papers.checking import common
 from hardmax.papers.checking.check import Conditions, Hypothesis, Outcome, need, statement, unmet, unsaid
 from hardmax.problem import Problem

@@ -14,8 +14,7 @@ import numpy as np
 
 import hardmax as hm
 from hardmax.directions.critical import LIMIT, CriticalDirections, critical_directions
-from hardmax.limits.field import DescentField, degree
-from hardmax.limits.stationary import stationary_points
+from hardmax.limits.stationary import DescentField, degree, stationary_points
 from hardmax.papers.checking import common
 from hardmax.papers.checking.check import Hypothesis, Outcome, need, statement, unmet, unsaid
 from hardmax.papers.max_margin.statements.lemmas import best_direction
