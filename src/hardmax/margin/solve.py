@@ -318,6 +318,7 @@ def measured_each(
 ) -> Measured:
     """`measure` of each of a stack of problems in l2, (B, m, d), at its p and multipliers."""
     Mp, sizes = np.zeros(h.shape), np.ones((len(A), 3))
+    weights = np.ascontiguousarray(weights)
     in_chunks(lambda of: combine_each(A[of], p[of], weights[of], Mp[of], sizes[of]), len(A), workers)
     return measure(Mp, h, equal, weights, norms, sizes[:, 0], sizes[:, 1], sizes[:, 2], A.shape[2])
 
