@@ -107,6 +107,11 @@ class Norm(ABC):
                 f'norm must be "l2" for tokens known by a Gram matrix, which has no coordinates, got '
                 f"{self.name!r}; give the tokens themselves"
             )
+        if self.of_matrix and len(constraints.shape) != 2:
+            raise ValueError(
+                f"norm must be one of vectors for a p of shape {constraints.shape}, got {self.name!r}; "
+                'choose "l1", "l2", "linf" or a power such as "l1.5"'
+            )
         if exact and not self.is_polyhedral:
             raise ValueError(
                 f"exact must be False with norm {self.name!r}, whose solutions are not rational, got True; "
