@@ -67,7 +67,7 @@ def solve(constraints: Constraints, exact: bool = False) -> MaxMargin:
     if len(impossible):  # 0 >= h > 0: B-DEF-10's duplicate of the selected key
         weights = [Fraction(0)] * constraints.count
         weights[int(impossible[0])] = Fraction(1 if constraints.h[impossible[0]] > 0 else -1)
-        return from_exact(constraints, rational.Exact(False, tuple(weights), (), Fraction(0)))
+        return from_exact(constraints, rational.Exact(False, tuple(weights)))
     small = constraints.count <= EXACT_ROWS
     with serial_blas():
         best, contradiction = _by_pivots(scaled), None
@@ -270,7 +270,7 @@ def _refute(constraints: Constraints, rows: Ints) -> rational.Exact | None:
         if not part.feasible:
             weights = dict(zip(rows.tolist(), part.multipliers, strict=True))
             full = tuple(weights.get(j, Fraction(0)) for j in range(constraints.count))
-            answer = rational.Exact(False, full, (), Fraction(0))
+            answer = rational.Exact(False, full)
     return answer
 
 
