@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 # Problems with fewer slots are followed as a whole.
 LARGE = 2_000
 
-# Optimizers to call in a norm that has no flow, where they have a name.
+# Optimizers to call in a norm that has no flow.
 INSTEAD = {"l1": "Coordinate(rate, decay=0.5)", "linf": "Sign(rate, decay=0.5)", "spectral": "Spectral(rate)"}
 
 # A step shorter than this gets nowhere; the largest factor from one step to the next.
@@ -211,12 +211,12 @@ class Remainder(SteppedModel):
 def smooth(name: Any, clock: str, mirror: bool) -> Norm | None:
     """The norm of a flow, None for l2, or a refusal that names what to call instead."""
     ball = norm_of(name)
+    by_steps = f'Normalized(rate, norm="{ball.name}")'
     if ball.is_polyhedral or ball.of_matrix:
         why = "a norm of matrices" if ball.of_matrix else "whose direction jumps"
-        rule = INSTEAD.get(ball.name, f'Normalized(rate, norm="{ball.name}")')
         raise ValueError(
             f"norm must be a power in (1, inf) for a flow, got {ball.name}, {why}; call "
-            f"hm.train(problem, hm.optim.{rule})"
+            f"hm.train(problem, hm.optim.{INSTEAD.get(ball.name, by_steps)})"
         )
     ball.check_flow()
     if mirror and ball.power is None:
