@@ -195,7 +195,7 @@ def norm(name: Norm | str | float) -> Norm:
     if isinstance(name, Norm) and registered != name:
         raise ValueError(f"norm must be known by its name, got {key!r}; call hm.margin.register first")
     if registered is None:
-        names = ", ".join(f'"{known}"' for known in sorted(NORMS, key=lambda known: (len(known), known)))
+        names = ", ".join(f'"{word}"' for word in sorted(NORMS, key=lambda word: (len(word), word)))
         raise ValueError(
             f'norm must be {names} or a power such as "l1.5" or 1.5, got {_short(name)}; choose one of these'
         )
