@@ -51,8 +51,11 @@ def decide(constraints: Constraints, start: Iterable[int] = ()) -> Exact:
 
     ``start`` are rows believed to carry positive multipliers; they only save time.
     """
-    factors = None if constraints.right is None else integer_factors(constraints)
-    rows, gram, power = integer_rows(constraints) if factors is None else (None, *factors[2:])
+    factors: list[Any] = [None, None]  # of outer products, or the rows alone; none in Gram form
+    if constraints.right is None:
+        factors[0], gram, power = integer_rows(constraints)
+    else:
+        *factors, gram, power = integer_factors(constraints)
     bounds, h_power = integers(constraints.h)
     solver = _ActiveSet(gram, bounds, constraints.equal.tolist())
     weights = solver.run(sorted(set(start)))
@@ -66,8 +69,7 @@ def decide(constraints: Constraints, start: Iterable[int] = ()) -> Exact:
     norm_squared = sum(
         (m * Fraction(h) for m, h in zip(multipliers, constraints.h.tolist(), strict=True)), Fraction(0)
     )
-    left, right = (rows, None) if factors is None else factors[:2]
-    p = None if left is None else _combined(left, right, multipliers, two**power)
+    p = None if factors[0] is None else _combined(*factors, multipliers, two**power)
     return Exact(True, multipliers, slack, norm_squared, p)
 
 
