@@ -69,19 +69,17 @@ def decide(constraints: Constraints, start: Iterable[int] = ()) -> Exact:
     norm_squared = sum(
         (m * Fraction(h) for m, h in zip(multipliers, constraints.h.tolist(), strict=True)), Fraction(0)
     )
-    p = None if factors[0] is None else _combined(*factors, multipliers, two**power)
+    p = None if factors[0] is None else _combined(factors, multipliers, two**power)
     return Exact(True, multipliers, slack, norm_squared, p)
 
 
-def _combined(
-    left: Any, right: Any, multipliers: Sequence[Fraction], scale: Fraction
-) -> tuple[Fraction, ...]:
-    """Return scale sum_j l_j left_j right_j', read row by row; right_j is 1 where it is None."""
+def _combined(factors: list[Any], multipliers: Sequence[Fraction], scale: Fraction) -> tuple[Fraction, ...]:
+    """Return scale sum_j l_j a_j b_j' of the factors a and b, read row by row; b_j is 1 where b is None."""
+    a, b = factors
     common = math.lcm(*(weight.denominator for weight in multipliers))
-    factors = [[1]] * len(multipliers) if right is None else right.tolist()
-    rows = zip(multipliers, factors, strict=True)
+    rows = zip(multipliers, [[1]] * len(multipliers) if b is None else b.tolist(), strict=True)
     weighted = fmpz_mat([[int(weight * common) * x for x in row] for weight, row in rows])
-    return tuple(scale * Fraction(int(x), common) for x in (left.transpose() * weighted).entries())
+    return tuple(scale * Fraction(int(x), common) for x in (a.transpose() * weighted).entries())
 
 
 def zero(constraints: Constraints) -> Exact:
