@@ -212,7 +212,7 @@ def _():
 @message(28, ValueError, "^pass exactly one of rho .* and r .*, got neither")
 def _():
     problem = hm.Problem.from_tokens(KEYS, labels=[1, 1], readout=[1.0, 0.0])
-    inside("limits.global_path:joint_path")(problem, [9.0])
+    inside("limits.paths:joint_path")(problem, [9.0])
 
 
 @message(29, ValueError, "program of goal is unbounded")

@@ -203,6 +203,21 @@ def test_command_line(tmp_path, capsys):
     assert cli.run(["solve", str(file), "--norm", f"{tmp_path}/none.py:skewed"]) == 2
 
 
+class Cornered(WeightedL2):
+    is_polyhedral = True
+
+
+def test_a_flow_refuses_corners_with_a_remedy():
+    hm.margin.register(Cornered("cornered", SKEWED))
+    with pytest.raises(ValueError, match=r'cornered, whose .* hm.optim.Normalized\(rate, norm="cornered"\)'):
+        hm.flow(problem_of(0), norm="cornered")
+
+
+def test_an_unknown_norm_names_the_registered_ones():
+    with pytest.raises(ValueError, match=r'norm must be "l1", .* "skewed", .* got .round.'):
+        hm.margin.norm("round")
+
+
 def test_refusals():
     with pytest.raises(ValueError, match="register"):
         hm.margin.norm(WeightedL2("unknown", SKEWED))

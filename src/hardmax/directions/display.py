@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hardmax._lib.notebook import Pictured, picture
+from hardmax._lib.plotting import INPUTS
+from hardmax._lib.style import BLUE, GRAY, RED
 from hardmax.directions.enumerate import FeasibleSelection
 from hardmax.problem import Problem
 from hardmax.problem.selection import best_tokens
@@ -21,10 +23,6 @@ if TYPE_CHECKING:
 
     from hardmax.dynamics.run import Run
 
-# Okabe and Ito's colors, which color-blind readers can distinguish; markers repeat them.
-COLORS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#000000")
-INPUTS = list(zip(COLORS, "os^DvP", strict=True))
-ATTRACTS, OTHER, PATH = "#D55E00", "#999999", "#0072B2"
 PANELS = 5  # selections drawn with their tokens
 
 
@@ -105,13 +103,13 @@ class PlaneDisplay(Pictured):
             if f.direction is None:
                 continue
             x, y = f.direction
-            color, width = (ATTRACTS, 1.6) if f.attracts.verdict else (OTHER, 0.8)
+            color, width = (RED, 1.6) if f.attracts.verdict else (GRAY, 0.8)
             panel.plot([0, x], [0, y], "--" if f.is_best else "-", color=color, linewidth=width)
             if id(f) in names:
                 panel.text(1.12 * x, 1.12 * y, names[id(f)], ha="center", va="center", fontsize=9)
         for path in self.paths:
-            panel.plot(*path.T, color=PATH, linewidth=1.4)
-            panel.plot(*path[0], marker="o", color=PATH, markersize=4)
+            panel.plot(*path.T, color=BLUE, linewidth=1.4)
+            panel.plot(*path[0], marker="o", color=BLUE, markersize=4)
         panel.set(xlim=(-1.25, 1.25), ylim=(-1.25, 1.25), aspect="equal", xticks=[], yticks=[])
         panel.spines[:].set_visible(False)
         note = "red attract, dashed is best" + (", blue is training" if self.paths else "")
@@ -137,7 +135,7 @@ class PlaneDisplay(Pictured):
                 panel.plot(*key, marker, color=color, markerfacecolor=face, markersize=5.5, zorder=3)
             panel.plot(*keys[token], "o", color="black", markerfacecolor="none", markersize=11, zorder=4)
         if direction is not None:
-            color = ATTRACTS if selection.attracts.verdict else OTHER
+            color = RED if selection.attracts.verdict else GRAY
             arrow = {"arrowstyle": "-|>", "color": color, "alpha": 0.7, "linewidth": 1.6}
             half = 0.45 * reach * direction
             panel.annotate("", middle + half, middle - half, arrowprops=arrow, zorder=2)

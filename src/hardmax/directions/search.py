@@ -18,12 +18,11 @@ import numpy as np
 from hardmax._lib.arrays import exponent
 from hardmax.directions.neighbors import known_gap
 from hardmax.margin.att_svm import RESOLUTION, AttentionRows
-from hardmax.margin.batch import measured_each
 from hardmax.margin.constraints import Bools, Floats, Ints
 from hardmax.margin.kernel import CONTRADICTION, FOUND, active_sets
 from hardmax.margin.measure import EPS, Tight, enclose, rounding
 from hardmax.margin.solution import MaxMargin
-from hardmax.margin.solve import kept, proves, shifted_outwards
+from hardmax.margin.solve import kept, measured_each, proves, shifted_outwards
 from hardmax.problem import Problem
 from hardmax.problem.selection import slot_gaps
 

@@ -1,14 +1,8 @@
 """The public names of this package: read by type checkers, and by `lazy_loader` at run time."""
 
-from .cone import LocalPath as LocalPath
-from .cone import local_path as local_path
 from .decomposition import Decomposition as Decomposition
 from .decomposition import Survivors as Survivors
 from .decomposition import survivors as survivors
-from .global_path import JointPath as JointPath
-from .global_path import RegularizationPath as RegularizationPath
-from .global_path import joint_path as joint_path
-from .global_path import regularization_path as regularization_path
 from .late import LateComparison as LateComparison
 from .late import LateResidual as LateResidual
 from .late import late_residual as late_residual
@@ -23,4 +17,10 @@ from .laws import forecast as forecast
 from .laws import freezing_rate as freezing_rate
 from .laws import mirror_onset as mirror_onset
 from .laws import runaway_rate as runaway_rate
+from .paths import JointPath as JointPath
+from .paths import LocalPath as LocalPath
+from .paths import RegularizationPath as RegularizationPath
+from .paths import joint_path as joint_path
+from .paths import local_path as local_path
+from .paths import regularization_path as regularization_path
 from .stationary import basin_boundary as basin_boundary

@@ -26,7 +26,7 @@ from hardmax.margin.constraints import Label
 from hardmax.margin.norms import Norm
 from hardmax.margin.solution import MaxMargin
 from hardmax.problem import Problem
-from hardmax.problem.coordinates import scaled
+from hardmax.problem.coordinates import in_basis, scaled
 from hardmax.problem.keys import Dense, OneHot
 from hardmax.problem.problem import slots_of
 from hardmax.problem.readouts import Labels, Scores, has_one_label
@@ -66,9 +66,7 @@ def convex_minimum(problem: Problem, S: np.ndarray) -> Finite:
         zero = np.zeros(problem.d)
         return Finite(zero, risk_of(problem, settle_at(problem, zero)), 0.0)
     scale = scaled(problem, to_one=True)
-    slots = slots_of(scale.problem)
-    table = Dense(np.ascontiguousarray(scale.problem.keys @ S))
-    inner, slots = scale.problem._with(table=table, W=None), replace(slots, table=table)
+    inner, slots = in_basis(scale.problem, slots_of(scale.problem), S)
     inputs = np.split(slots.keys[slots.tokens], slots.offsets[1:-1])
     y, least = np.zeros(S.shape[1]), math.inf
     settled = settle_at(inner, y, slots)
@@ -390,12 +388,11 @@ def decompose(problem: Problem, selection: Iterable[int] | None = None) -> Decom
     rows = AttentionRows(problem).constraints(enumerate(tokens))
     if isinstance(problem.table, OneHot):
         parts = partition(replace(rows, table=None, entries=(problem.d,)))
-    elif problem.gram is None:
+    elif rows.origin is None:
         parts = partition(rows)
     else:
-        gram = (problem.gram + problem.gram.T) / 2
         try:
-            parts = partition(replace(rows, table=None, token_gram=gram, origin=None))
+            parts = partition(rows.by_gram())
         except ValueError:  # by its rounding the matrix has a negative eigenvalue: the keys made of it decide
             parts = partition(replace(rows, origin=None))
     return Decomposition(problem, tokens, parts, not labelled)

@@ -111,10 +111,8 @@ class LateResidual:
     there is none (`LateMap`).
 
     >>> import hardmax as hm
-    >>> from hardmax.margin.att_svm import max_margin
-    >>> from hardmax.limits import late_residual
     >>> problem = hm.data.example("B-FIG-8")
-    >>> late = late_residual(problem, max_margin(problem, [0, 0]))
+    >>> late = hm.limits.late_residual(problem, hm.max_margin(problem, [0, 0]))
     >>> late.status, late.w.round(7).tolist(), round(late.eta_c, 6)
     ('independent', [-0.2541894, 0.0847298], 0.301169)
     """
@@ -160,10 +158,8 @@ class LateResidual:
         """The residual along a trajectory of the same problem against the prediction.
 
         >>> import hardmax as hm
-        >>> from hardmax.margin.att_svm import max_margin
-        >>> from hardmax.limits import late_residual
         >>> problem = hm.data.example("B-FIG-8")
-        >>> late = late_residual(problem, max_margin(problem, [0, 0]))
+        >>> late = hm.limits.late_residual(problem, hm.max_margin(problem, [0, 0]))
         >>> late.compare(hm.flow(problem, until_norm=1e3)).distances[-1] < 1e-6
         np.True_
         """
@@ -200,10 +196,8 @@ class LateComparison:
     (which does not mean that p settles), nan if they were not recorded.
 
     >>> import hardmax as hm
-    >>> from hardmax.margin.att_svm import max_margin
-    >>> from hardmax.limits import late_residual
     >>> problem = hm.data.example("B-FIG-8")
-    >>> late = late_residual(problem, max_margin(problem, [0, 0]))
+    >>> late = hm.limits.late_residual(problem, hm.max_margin(problem, [0, 0]))
     >>> for factor in (0.97, 1.03):
     ...     step = hm.optim.Normalized(factor * late.eta_c)
     ...     path = hm.train(problem, step, steps=4000, record=range(3990, 4001))
@@ -233,10 +227,8 @@ def late_residual(problem: Problem, max_margin: MaxMargin) -> LateResidual:
     neighbors; otherwise p does not go there.
 
     >>> import hardmax as hm
-    >>> from hardmax.margin.att_svm import max_margin
-    >>> from hardmax.limits import late_residual
     >>> problem = hm.data.example("B-FIG-1a")
-    >>> late_residual(problem, max_margin(problem)).eta_c   # one support row: nothing swings
+    >>> hm.limits.late_residual(problem, hm.max_margin(problem)).eta_c   # one support row: nothing swings
     inf
     """
     if max_margin.direction is None or max_margin.slack is None or max_margin.multipliers is None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -21,9 +21,8 @@ from hardmax._lib.arrays import cosine_distance
 from hardmax.directions.enumerate import selections
 from hardmax.dynamics.gradient import expand, settle_at
 from hardmax.problem import Problem
-from hardmax.problem.coordinates import orthonormal_basis
-from hardmax.problem.keys import Dense
-from hardmax.problem.problem import Slots, slots_of
+from hardmax.problem.coordinates import in_basis, orthonormal_basis
+from hardmax.problem.problem import slots_of
 from hardmax.problem.selection import chosen_slots, score_gaps
 
 # A fall of the prediction by less than exp of this leaves the loss's slope the same to the last digit.
@@ -53,14 +52,12 @@ class Landscape:
         self.problem = problem
         self.selection = tuple(int(t) for t in selection)
         self.basis = orthonormal_basis(slots) if basis is None else basis
-        keys = np.ascontiguousarray(problem.keys @ self.basis)
-        self.reduced = problem._with(table=Dense(keys), W=None)
-        self.slots: Slots = replace(slots, table=Dense(keys))
+        self.reduced, self.slots = in_basis(problem, slots, self.basis)
         chosen = chosen_slots(problem, self.selection)
         self.scores = problem.scores[chosen]
         self.gaps = score_gaps(problem, self.scores)
         self._log_counts = 0.0 if problem.counts is None else np.log(problem.counts)
-        table = keys[problem.tokens]
+        table = self.reduced.keys[problem.tokens]
         self.rows = table - np.repeat(table[chosen], problem.sizes, axis=0)
         with np.errstate(divide="ignore"):
             self._log_gaps = np.log(np.abs(self.gaps))

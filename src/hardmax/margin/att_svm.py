@@ -227,14 +227,13 @@ class AttentionRows:
         """
         constraints = self.constraints(chosen)
         answer = norm_of(norm).solve(constraints, exact)
-        gram = self.problem.gram
-        if gram is None or answer.is_feasible is False or not constraints.count:
+        if constraints.origin is None or answer.is_feasible is False or not constraints.count:
             return answer
         longest = float(np.sqrt((constraints.rows() ** 2).sum(axis=1).max()))
         if answer.margin_interval[0] > RESOLUTION * longest:
             return answer
         try:
-            verdict = solve(replace(constraints, table=None, token_gram=(gram + gram.T) / 2, origin=None))
+            verdict = solve(constraints.by_gram())
         except ValueError:  # by its rounding the matrix has a negative eigenvalue: it proves nothing here
             return answer
         return verdict if verdict.is_feasible is False else answer

@@ -10,19 +10,10 @@ from numpy.typing import ArrayLike
 
 from hardmax._lib import expect
 from hardmax._lib.parallel import cores
-from hardmax.margin.constraints import Bools, Constraints, Floats
-from hardmax.margin.kernel import combine_each
-from hardmax.margin.measure import Measured, measure
+from hardmax.margin.constraints import Constraints
 from hardmax.margin.norms import Norm
 from hardmax.margin.norms import norm as norm_of
 from hardmax.margin.solution import MaxMargin
-
-
-def measured_each(A: Floats, h: Floats, equal: Bools, norms: Floats, p: Floats, weights: Floats) -> Measured:
-    """`measure` of each of a stack of problems in l2, (B, m, d), at its p and multipliers."""
-    Mp, sizes = np.zeros(h.shape), np.ones((len(A), 3))
-    combine_each(A, p, np.ascontiguousarray(weights), Mp, sizes)
-    return measure(Mp, h, equal, weights, norms, sizes[:, 0], sizes[:, 1], sizes[:, 2], A.shape[2])
 
 
 def solve_batch(

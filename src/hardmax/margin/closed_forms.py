@@ -84,9 +84,7 @@ def proved(constraints: Constraints, p: Sequence[Fraction], multipliers: Sequenc
     slack = tuple(p[a] - p[b] - int(h) for a, b, h in zip(*sides, strict=True))
     # Closed forms repeat few values, and a sum of equal fractions is one product.
     square = sum((x * x * times for x, times in Counter(p).items()), Fraction(0))
-    return from_exact(
-        constraints, Exact(True, tuple(multipliers), slack, square, width=len(p), point=tuple(p))
-    )
+    return from_exact(constraints, Exact(True, tuple(multipliers), slack, square, tuple(p)))
 
 
 def kq_column(edges: Iterable[Edge]) -> dict[Any, Fraction]:

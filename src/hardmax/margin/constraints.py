@@ -209,6 +209,10 @@ class Constraints:
             labels=tuple(self.label(int(j)) for j in np.arange(self.count)[rows]),
         )
 
+    def by_gram(self) -> Constraints:
+        """Return the rows of a table made from a Gram matrix, by that matrix."""
+        return replace(self, table=None, token_gram=self.origin, origin=None)
+
     def left(self) -> Floats:
         """The differences ``table[plus] - table[minus]``, (m, d)."""
         if self.entries is not None:

@@ -16,7 +16,6 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -28,34 +27,18 @@ from hardmax.margin.rationals import fraction, independent_columns, integer_fact
 
 @dataclass(frozen=True)
 class Exact:
-    """A rational answer: the optimum (p, multipliers) or, if ``p`` is None, a Farkas vector.
+    """A rational answer: the optimum (p, multipliers) or, if it is not ``feasible``, a Farkas vector.
 
-    ``multipliers`` has one number per row. At the optimum ``p = sum_j multipliers_j row_j``; for an
-    infeasible problem that sum is zero while ``sum_j multipliers_j h_j > 0``. In Gram form the multipliers
-    are the solution. ``point`` is p where it is known already.
+    ``multipliers`` has one number per row. At the optimum ``p = sum_j multipliers_j row_j`` (a matrix is read
+    row by row); for an infeasible problem that sum is zero while ``sum_j multipliers_j h_j > 0``. In Gram
+    form the multipliers are the solution, and p is None.
     """
 
     feasible: bool
     multipliers: tuple[Fraction, ...]
-    slack: tuple[Fraction, ...]
-    norm_squared: Fraction
-    width: int | None = None
-    _rows: Any = None
-    _scale: Fraction = Fraction(1)
-    point: tuple[Fraction, ...] | None = None
-
-    @cached_property
-    def p(self) -> tuple[Fraction, ...] | None:
-        """The minimum-norm vector (a matrix is read row by row); None if infeasible or in Gram form."""
-        if not self.feasible or self.width is None or self.point is not None:
-            return self.point
-        support = [j for j, weight in enumerate(self.multipliers) if weight]
-        if not support:
-            return (Fraction(0),) * self.width
-        common = math.lcm(*(self.multipliers[j].denominator for j in support))
-        weights = fmpz_mat([[int(self.multipliers[j] * common) for j in support]])
-        chosen = fmpz_mat([[self._rows[j, i] for i in range(self.width)] for j in support])
-        return tuple(self._scale * Fraction(int(x), common) for x in (weights * chosen).entries())
+    slack: tuple[Fraction, ...] = ()
+    norm_squared: Fraction = Fraction(0)
+    p: tuple[Fraction, ...] | None = None
 
     @property
     def tight(self) -> tuple[bool, ...]:
@@ -68,43 +51,42 @@ def decide(constraints: Constraints, start: Iterable[int] = ()) -> Exact:
 
     ``start`` are rows believed to carry positive multipliers; they only save time.
     """
-    factors = None if constraints.right is None else integer_factors(constraints)
-    rows, gram, power = integer_rows(constraints) if factors is None else (None, *factors[2:])
+    factors: list[Any] = [None, None]  # of outer products, or the rows alone; none in Gram form
+    if constraints.right is None:
+        factors[0], gram, power = integer_rows(constraints)
+    else:
+        *factors, gram, power = integer_factors(constraints)
     bounds, h_power = integers(constraints.h)
     solver = _ActiveSet(gram, bounds, constraints.equal.tolist())
     weights = solver.run(sorted(set(start)))
     # With integer rows A = 2^-k rows and bounds H = 2^-l h: p = 2^(l-k) P and lambda = 2^(l-2k) Lambda.
     two = Fraction(2)
     if solver.infeasible:
-        return Exact(False, tuple(fraction(w) for w in weights), (), Fraction(0))
+        return Exact(False, tuple(fraction(w) for w in weights))
     scale = two ** (h_power - 2 * power)
     multipliers = tuple(fraction(w) * scale for w in weights)
     slack = tuple(Fraction(int(s), int(solver.denominator)) * two**h_power for s in solver.slack)
     norm_squared = sum(
         (m * Fraction(h) for m, h in zip(multipliers, constraints.h.tolist(), strict=True)), Fraction(0)
     )
-    if factors is not None:
-        point = _outer_sum(*factors[:2], multipliers, two**power)
-        return Exact(True, multipliers, slack, norm_squared, len(point), point=point)
-    width = None if rows is None else rows.ncols()
-    return Exact(True, multipliers, slack, norm_squared, width, rows, two**power)
+    p = None if factors[0] is None else _combined(factors, multipliers, two**power)
+    return Exact(True, multipliers, slack, norm_squared, p)
 
 
-def _outer_sum(
-    left: Any, right: Any, multipliers: Sequence[Fraction], scale: Fraction
-) -> tuple[Fraction, ...]:
-    """Return scale sum_j l_j left_j right_j', read row by row, without writing out the products."""
+def _combined(factors: list[Any], multipliers: Sequence[Fraction], scale: Fraction) -> tuple[Fraction, ...]:
+    """Return scale sum_j l_j a_j b_j' of the factors a and b, read row by row; b_j is 1 where b is None."""
+    a, b = factors
     common = math.lcm(*(weight.denominator for weight in multipliers))
-    rows = zip(multipliers, right.tolist(), strict=True)
+    rows = zip(multipliers, [[1]] * len(multipliers) if b is None else b.tolist(), strict=True)
     weighted = fmpz_mat([[int(weight * common) * x for x in row] for weight, row in rows])
-    return tuple(scale * Fraction(int(x), common) for x in (left.transpose() * weighted).entries())
+    return tuple(scale * Fraction(int(x), common) for x in (a.transpose() * weighted).entries())
 
 
 def zero(constraints: Constraints) -> Exact:
     """The answer p = 0, for a problem in which all bounds are 0."""
     nothing = (Fraction(0),) * constraints.count
-    width = math.prod(constraints.shape) if constraints.shape else None
-    return Exact(True, nothing, nothing, Fraction(0), width)
+    p = (Fraction(0),) * math.prod(constraints.shape) if constraints.shape else None
+    return Exact(True, nothing, nothing, p=p)
 
 
 def refute(constraints: Constraints, farkas: Iterable[int]) -> Exact | None:
@@ -118,7 +100,7 @@ def refute(constraints: Constraints, farkas: Iterable[int]) -> Exact | None:
         return None
     by_row = {row: fraction(weight) for row, weight in zip(chosen.tolist(), weights, strict=True)}
     full = tuple(by_row.get(j, Fraction(0)) for j in range(constraints.count))
-    return Exact(False, full, (), Fraction(0))
+    return Exact(False, full)
 
 
 def active_set(gram: Any, bounds: Sequence[int], equal: Sequence[bool]) -> list[Any]:

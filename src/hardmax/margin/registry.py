@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from hardmax.margin.norms.polyhedral import Face
     from hardmax.margin.solution import MaxMargin
 
-KNOWN = '"l1", "l2", "linf", a power such as "l1.5" or 1.5, "frobenius", "nuclear" or "spectral"'
-
 
 class Norm(ABC):
     """A norm of p: a class with a ``name``, of which `register` makes an object known.
@@ -116,6 +114,11 @@ class Norm(ABC):
                 f'norm must be "l2" for tokens known by a Gram matrix, which has no coordinates, got '
                 f"{self.name!r}; give the tokens themselves"
             )
+        if self.of_matrix and len(constraints.shape) != 2:
+            raise ValueError(
+                f"norm must be one of vectors for a p of shape {constraints.shape}, got {self.name!r}; "
+                'choose "l1", "l2", "linf" or a power such as "l1.5"'
+            )
         if exact and not self.is_polyhedral:
             raise ValueError(
                 f"exact must be False with norm {self.name!r}, whose solutions are not rational, got True; "
@@ -199,7 +202,10 @@ def norm(name: Norm | str | float) -> Norm:
     if isinstance(name, Norm) and registered != name:
         raise ValueError(f"norm must be known by its name, got {key!r}; call hm.margin.register first")
     if registered is None:
-        raise ValueError(f"norm must be {KNOWN}, got {_short(name)}; choose one of these")
+        names = ", ".join(f'"{word}"' for word in sorted(NORMS, key=lambda word: (len(word), word)))
+        raise ValueError(
+            f'norm must be {names} or a power such as "l1.5" or 1.5, got {_short(name)}; choose one of these'
+        )
     return registered
 
 

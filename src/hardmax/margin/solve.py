@@ -68,7 +68,7 @@ def solve(constraints: Constraints, exact: bool = False) -> MaxMargin:
     if len(impossible):  # 0 >= h > 0: B-DEF-10's duplicate of the selected key
         weights = [Fraction(0)] * constraints.count
         weights[int(impossible[0])] = Fraction(1 if constraints.h[impossible[0]] > 0 else -1)
-        return from_exact(constraints, rational.Exact(False, tuple(weights), (), Fraction(0)))
+        return from_exact(constraints, rational.Exact(False, tuple(weights)))
     small = constraints.count <= EXACT_ROWS
     with serial_blas():
         best, contradiction = _by_pivots(scaled), None
@@ -104,8 +104,7 @@ def settle(constraints: Constraints, start: list[int]) -> MaxMargin | None:
     if constraints.count > EXACT_ROWS:
         return None
     if constraints.origin is not None:
-        gram = (constraints.origin + constraints.origin.T) / 2
-        constraints = replace(constraints, table=None, token_gram=gram, origin=None)
+        constraints = constraints.by_gram()
     try:
         answer = rational.decide(constraints, start)
     except ValueError:  # by its rounding the Gram matrix has a negative eigenvalue: it decides nothing
@@ -272,7 +271,7 @@ def _refute(constraints: Constraints, rows: Ints) -> rational.Exact | None:
         if not part.feasible:
             weights = dict(zip(rows.tolist(), part.multipliers, strict=True))
             full = tuple(weights.get(j, Fraction(0)) for j in range(constraints.count))
-            answer = rational.Exact(False, full, (), Fraction(0))
+            answer = rational.Exact(False, full)
     return answer
 
 
@@ -313,6 +312,16 @@ def in_chunks(work: Callable[[slice], None], count: int, workers: int) -> None:
     else:
         with ThreadPoolExecutor(max_workers=workers) as pool:
             list(pool.map(work, parts))
+
+
+def measured_each(
+    A: Floats, h: Floats, equal: Bools, norms: Floats, p: Floats, weights: Floats, workers: int = 1
+) -> Measured:
+    """`measure` of each of a stack of problems in l2, (B, m, d), at its p and multipliers."""
+    Mp, sizes = np.zeros(h.shape), np.ones((len(A), 3))
+    weights = np.ascontiguousarray(weights)
+    in_chunks(lambda of: combine_each(A[of], p[of], weights[of], Mp[of], sizes[of]), len(A), workers)
+    return measure(Mp, h, equal, weights, norms, sizes[:, 0], sizes[:, 1], sizes[:, 2], A.shape[2])
 
 
 def stacked(
@@ -379,14 +388,12 @@ class Euclidean(Norm):
         tame = (norms > 1 / TAME) & (norms < TAME) & ((h == 0) | (bounds > 1 / TAME)) & (bounds < TAME)
         solvable = tame.all(axis=1) & h.any(axis=1)
         p, weights, verdicts = np.zeros((B, d)), np.zeros((B, m)), np.where(solvable, FOUND, SKIPPED)
-        Mp, sizes = np.zeros((B, m)), np.ones((B, 3))
 
         def work(of: slice) -> None:
             active_sets(A[of], h[of], equal[of], norms[of], p[of], weights[of], verdicts[of])
-            combine_each(A[of], p[of], weights[of], Mp[of], sizes[of])
 
         in_chunks(work, B, workers)
-        measured = measure(Mp, h, equal, weights, norms, sizes[:, 0], sizes[:, 1], sizes[:, 2], d)
+        measured = measured_each(A, h, equal, norms, p, weights, workers)
         return stacked(self, problems, p, weights, measured, (verdicts == FOUND) & proves(measured))
 
     def enclose(self, best: MaxMargin) -> Tight:

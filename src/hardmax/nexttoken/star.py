@@ -115,7 +115,7 @@ class KqStar:
         if part.exact is not None:
             full = [Fraction(0)] * rows.count
             full[where] = part.exact.multipliers
-            return from_exact(rows, Exact(False, tuple(full), (), Fraction(0)))
+            return from_exact(rows, Exact(False, tuple(full)))
         weights = np.zeros(rows.count)
         if part.multipliers is not None:
             weights[where] = part.multipliers

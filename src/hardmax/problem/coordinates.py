@@ -73,6 +73,12 @@ def orthonormal_basis(slots: Slots) -> np.ndarray:
     return np.ascontiguousarray(basis)
 
 
+def in_basis(problem: Problem, slots: Slots, basis: np.ndarray) -> tuple[Problem, Slots]:
+    """The problem and its merged slots with the keys in the coordinates of a basis (d, r)."""
+    table = Dense(np.ascontiguousarray(problem.keys @ basis))
+    return problem._with(table=table, W=None), replace(slots, table=table)
+
+
 # Keys up to 2^64 and down to 2^-64 are left alone: their fourth powers are far inside the range.
 MODERATE = 64
 

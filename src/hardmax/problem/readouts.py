@@ -175,8 +175,7 @@ class Readout:
     """The base of every readout. A custom one needs a ``loss`` and `attend`; the rest has defaults.
 
     >>> import numpy as np, hardmax as hm
-    >>> from hardmax.problem.readouts import Readout
-    >>> class Square(Readout):  # u = z^2, z the attended value
+    >>> class Square(hm.readouts.Readout):  # u = z^2, z the attended value
     ...     loss = hm.Problem([[[0.0]]], [[0.0]]).loss
     ...     values = np.array([[1.0], [0.5]])
     ...     def attend(self, at):
@@ -358,9 +357,8 @@ class CrossEntropy(Readout):
     the softmax of the outputs other than y. ``words`` are the vocabulary's tokens of the rows of the key
     table, ``targets`` the next tokens. With B = margin W_ov* the cost does not grow with the vocabulary.
 
-    >>> import numpy as np
-    >>> from hardmax.nexttoken import Samples
-    >>> problem = Samples.from_sentences(["a b b", "b a"]).problem(np.eye(2))
+    >>> import numpy as np, hardmax as hm
+    >>> problem = hm.nexttoken.Samples.from_sentences(["a b b", "b a"]).problem(np.eye(2))
     >>> problem.readout.vertex_predictions(problem.tokens, problem.offsets).tolist()
     [-1.0, -1.0, 1.0, -1.0]
     """

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 import hardmax as hm
-from hardmax.limits.field import DescentField, degree
-from hardmax.limits.stationary import stationary_points
+from hardmax.limits.stationary import DescentField, degree, stationary_points
 from hardmax.papers.max_margin import paths
 
 from .soundness_index import draw, verdicts

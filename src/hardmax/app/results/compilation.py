@@ -185,7 +185,7 @@ def _lanes() -> None:
 
 
 def _flow() -> None:
-    _use("dynamics.field_kernels", "limits.field")
+    _use("dynamics.field_kernels", "limits.stationary")
     hm.flow(_problem(), until_norm=2.0)
 
 

@@ -100,15 +100,6 @@ class Singular(Norm):
         values = np.where(values > ROUNDING * values[0], values, 0.0)
         return np.asarray((U * along(values, self._r)) @ Vt)
 
-    def refuse(self, constraints: Constraints, exact: bool = False) -> None:
-        """Refuse problems in which p is a vector, and those that every norm but l2 refuses."""
-        if len(constraints.shape) != 2 and constraints.token_gram is None and constraints.origin is None:
-            raise ValueError(
-                f"norm must be one of vectors for a p of shape {constraints.shape}, got {self.name!r}; "
-                'choose "l1", "l2", "linf" or a power such as "l1.5"'
-            )
-        super().refuse(constraints, exact)
-
     def solve(self, constraints: Constraints, exact: bool = False) -> MaxMargin:
         """By an interior-point method, whatever the rows are."""
 

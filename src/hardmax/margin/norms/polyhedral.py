@@ -404,7 +404,7 @@ def solve_polyhedral(constraints: Constraints, norm: Power, tight: Iterable[int]
     multipliers = tuple(fraction(w) * (Fraction(2) ** (-h_power) / margin**2) for w in weights)
     rest = face.polyhedron.slack([fmpq(x.numerator, x.denominator) for x in unit])[:m]
     slack = tuple(fraction(s) * Fraction(2) ** power / margin for s in rest)
-    exact = Exact(True, multipliers, slack, 1 / margin**2, len(point), point=point)
+    exact = Exact(True, multipliers, slack, 1 / margin**2, point)
     solution = replace(from_exact(constraints, exact), norm=norm.name)
     solution.__dict__["face"] = face  # where cached_property looks
     return solution

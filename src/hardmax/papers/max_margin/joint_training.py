@@ -17,7 +17,7 @@ from hardmax._lib.style import BLUE, GRAY, GREEN, INK, ORANGE, PURPLE, RED
 from hardmax.directions.assumptions import assumption_c
 from hardmax.directions.joint_margins import largest_label_margins
 from hardmax.dynamics.gradient import settle_at, with_readout
-from hardmax.limits.global_path import LARGEST
+from hardmax.limits.paths import LARGEST
 from hardmax.papers.checking import common
 from hardmax.papers.checking.check import Conditions, Hypothesis, Outcome, need, statement, unmet, unsaid
 from hardmax.papers.figures.claims import listed, near

@@ -16,9 +16,8 @@ import numpy as np
 import hardmax as hm
 from hardmax._lib.style import BLUE, GRAY, INK, RED
 from hardmax.directions.critical import LIMIT, CriticalDirections, critical_directions
-from hardmax.limits.field import DescentField, degree
 from hardmax.limits.late import LateMap, period
-from hardmax.limits.stationary import StationaryPoint, stationary_points
+from hardmax.limits.stationary import DescentField, StationaryPoint, degree, stationary_points
 from hardmax.papers.checking import common
 from hardmax.papers.checking.check import Hypothesis, Outcome, need, statement, unmet, unsaid
 from hardmax.papers.figures.claims import listed
