@@ -17,7 +17,7 @@ import typer
 from hardmax._lib.terminal import BAD_INPUT, DONE, INTERRUPTED
 from hardmax.app.cli.errors import Interrupted, complain, explain
 from hardmax.app.cli.options import HELP, Command, GroupHelp, NoColor, Quiet, Version, typer_command
-from hardmax.app.cli.output import Output
+from hardmax.app.results.session import Session
 
 _TABLE = json.loads(Path(__file__).with_name("commands.json").read_text("utf-8"))
 SECTIONS: dict[str, list[str]] = _TABLE["sections"]
@@ -72,7 +72,7 @@ class CommandSession:
     """One command line: the options before the command, and the output of the command."""
 
     quiet: bool = False
-    out: Output | None = None
+    out: Session | None = None
 
 
 def call(arguments: Sequence[str]) -> int:

@@ -26,8 +26,7 @@ from hardmax import __version__
 from hardmax._lib.compiling import Compiled
 from hardmax._lib.terminal import DONE
 from hardmax.app.cli.errors import Interrupted
-from hardmax.app.cli.output import Output
-from hardmax.app.results.session import current
+from hardmax.app.results.session import Session, current
 
 METAVARS = {"int": "N", "float": "X", "path": "FILE", "str": "NAME", "mapping": "NAME=JSON"}
 # What a parameter is called on the command line, unless its command says otherwise.
@@ -189,7 +188,7 @@ class Command:
             message = re.sub(rf"^{name}(?= must |\[|: )", option, message)
         return message
 
-    def run(self, out: Output, values: dict[str, Any]) -> int:
+    def run(self, out: Session, values: dict[str, Any]) -> int:
         """Call the function with the options and print its result; return the exit code."""
         function, words, options = self._chosen(values)
         token = current.set(out)
@@ -416,7 +415,7 @@ def typer_command(name: str, command: Command) -> tuple[Callable[..., int], type
 
     def run(*, ctx: typer.Context, as_json: bool, quiet: bool, **values: Any) -> int:
         session = ctx.obj
-        session.out = Output(as_json, quiet or session.quiet, command.spoken)
+        session.out = Session(as_json, quiet or session.quiet, command.spoken)
         Compiled.may_say = not session.out.quiet
         return command.run(session.out, values)
 

@@ -19,6 +19,7 @@ from hardmax._lib.notebook import save_picture
 from hardmax._lib.reading import read_json
 from hardmax._lib.result import Result
 from hardmax._lib.terminal import Page, columns, ending, grid
+from hardmax.app.cli.errors import none_lost
 from hardmax.app.results.certify import norm_of_file
 from hardmax.app.results.session import session, writable
 
@@ -550,7 +551,7 @@ def solve(
     job.check()
     with session().progress("searching", STEPS, progress) as bar:
         try:
-            with session().none_lost():
+            with none_lost():
                 job.run(bar.to)
         except KeyboardInterrupt:
             session().keep("stopping; the results so far follow")
