@@ -41,7 +41,7 @@ def page(name: str, command: Command) -> str:
     arguments = [each for each in command.parameters if each.is_argument]
     options = [each for each in command.parameters if not each.is_argument]
     rows = [(each.flags, _text(command, each)) for each in options]
-    rows += [(f"--{flag}", each.help) for flag, each in command.instead.items()]
+    rows += [(f"--{flag}", each["help"]) for flag, each in command.instead.items()]
     parts = [f"# hardmax {name}", command.summary, *([command.note] if command.note else [])]
     parts.append("```console\n" + "\n".join(command.examples) + "\n```")
     if arguments:

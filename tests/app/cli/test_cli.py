@@ -230,7 +230,7 @@ def test_progress_appears_after_two_seconds_on_a_terminal(clock, monkeypatch, ca
 @pytest.mark.parametrize("terminal, allowed", [(False, True), (True, False)])
 def test_progress_is_silent_without_a_terminal_or_when_quiet(terminal, allowed, clock, monkeypatch, capsys):
     monkeypatch.setattr(sys.stderr, "isatty", lambda: terminal)
-    with Session(as_json=False, quiet=not allowed).progress("trials", 10) as bar:
+    with Session(quiet=not allowed).progress("trials", 10) as bar:
         clock.now = 2.5
         bar.advance()
     assert capsys.readouterr() == ("", "")

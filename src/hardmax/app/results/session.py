@@ -1,7 +1,7 @@
 """The session that a function of `hardmax.app.results` reports to: silent in Python, a terminal in a command.
 
-A function writes its result, messages and progress to the current session. In a command results go to standard
-output and everything else to standard error, so that a pipe only ever sees results.
+A function writes its result, messages and progress to the current session. In a command results go to
+standard output and everything else to standard error, so that a pipe only ever sees results.
 """
 
 from __future__ import annotations
@@ -95,25 +95,15 @@ class Progress:
 class Session:
     """The result, the messages and the progress of one command, or of functions that Python calls.
 
-    Args:
-        as_json: whether the result is printed as JSON.
-        quiet: whether messages and progress are left out.
-        spoken: turns names of Python parameters into options, in every message.
-        is_command: whether there is a command; without one nothing is printed, and interrupts pass through.
+    Without a command nothing is printed, and interrupts pass through. ``spoken`` turns names of Python
+    parameters into options, in every message.
     """
 
-    def __init__(
-        self,
-        as_json: bool = False,
-        quiet: bool = False,
-        spoken: Callable[[str], str] = lambda text: text,
-        *,
-        is_command: bool = True,
-    ) -> None:
-        self.as_json = as_json
-        self.quiet = quiet
-        self.spoken = spoken
+    def __init__(self, *, quiet: bool = False, is_command: bool = True) -> None:
         self.is_command = is_command
+        self.quiet = quiet
+        self.as_json = False
+        self.spoken: Callable[[str], str] = str
         self.shown: Result | None = None
 
     def show(self, result: Result) -> None:
@@ -181,7 +171,7 @@ def _write(text: str) -> None:
 
 
 SILENT = Session(quiet=True, is_command=False)
-current: ContextVar[Session] = ContextVar("session", default=SILENT)  # noqa: B039 - nothing changes it
+current: ContextVar[Session] = ContextVar("session", default=SILENT)
 
 
 def session() -> Session:
