@@ -217,7 +217,7 @@ def _finish(
         multipliers[active[i]] = y[i] if equal[active[i]] else max(y[i], 0.0)
 
 
-@kernel(cost=work)
+@kernel(inline="always")
 def active_set(
     A: Floats, h: Floats, equal: Bools, norms: Floats, p: Floats, multipliers: Floats
 ) -> tuple[int, int]:
