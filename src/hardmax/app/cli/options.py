@@ -222,20 +222,6 @@ class Command:
         return function, (), shared
 
 
-def twin(command: Command) -> str:
-    """Return the name of the function in Python."""
-    module, _, name = command.function.removeprefix("results.").partition(":")
-    if module == "audit":
-        return "hm.torch.audit"  # the command names a function by its place
-    homes = {
-        "next": "hm.nexttoken.",
-        "text": "hm.text.",
-        "sweep": "hm.trials.",
-        "playground.playing": "hm.playground.",
-    }
-    return homes.get(module.partition("_")[0], "hm.") + name
-
-
 def _load(place: str) -> Callable[..., Any]:
     module, _, name = place.partition(":")
     function: Callable[..., Any] = getattr(import_module(f"hardmax.app.{module}"), name)

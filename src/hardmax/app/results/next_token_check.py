@@ -6,7 +6,6 @@ import os
 import shlex
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
@@ -185,11 +184,7 @@ class NextTokenReport(Result):
     @property
     def realizable(self) -> bool | None:
         """Whether there is no violation; None if sentences that were not read may decide."""
-        if self.is_whole:
-            return self.analysis.realizable
-        # more sentences may fix the other kinds: a token that begins none yet may begin one later
-        kinds = {violation.kind for violation in self.analysis.violations}
-        return False if "nondeterministic" in kinds else None
+        return _verdict(self.analysis, self.is_whole)
 
     @property
     def interruption(self) -> str | None:
@@ -342,6 +337,14 @@ class NextTokenReport(Result):
         return text[:-1]
 
 
+def _verdict(analysis: Analysis, is_whole: bool) -> bool | None:
+    if is_whole:
+        return analysis.realizable
+    # more sentences may fix the other kinds: a token that begins none yet may begin one later
+    kinds = {violation.kind for violation in analysis.violations}
+    return False if "nondeterministic" in kinds else None
+
+
 def _orders(analysis: Analysis) -> dict[str, dict[str, Any]]:
     """Return the types of tokens under each query, in words."""
     orders, words = analysis.orders, analysis.text.vocabulary
@@ -436,20 +439,13 @@ def check(
                 sentences = as_sentences(lists)
             text = Distinct.of(sentences)
             raw = lambda: map(sentences.words, range(sentences.n))  # noqa: E731
-        advance = _counter(bar.share, len(text.counts), READING, 1.0)
-        make = partial(
-            NextTokenReport,
-            name,
-            part=None,
-            uniform=uniform,
-            raw=raw,
-            files=files,
-            is_whole=is_whole,
-            punctuation=punctuation,
-        )
-        later = interrupted if is_whole else lambda: False
-        here = workers if backend == "local" else None
-        result = _survey(text, make, later, repair=repair, workers=here, tell=advance)
+        options = {
+            "repair": repair,
+            "workers": workers if backend == "local" else None,
+            "tell": _counter(bar.share, len(text.counts), READING, 1.0),
+        }
+        analysis, part = _survey(text, is_whole, interrupted, **options)
+    result = NextTokenReport(name, analysis, part, uniform, raw, files, is_whole, punctuation=punctuation)
     for note in result.sentences.notes:
         session().say(f"{result.name}: {note}")
     if save_realizable is None or not result.is_whole:
@@ -461,22 +457,21 @@ def check(
 
 
 def _survey(
-    text: Distinct, make: Callable[..., NextTokenReport], interrupted: Callable[[], bool], **options: Any
-) -> NextTokenReport:
-    """Survey the sentences that were read; an interrupt raises with the verdict so far."""
+    text: Distinct, is_whole: bool, interrupted: Callable[[], bool], **options: Any
+) -> tuple[Analysis, RealizablePart | None]:
+    """Survey the sentences that were read; a first interrupt raises with the verdict so far."""
     from hardmax.nexttoken.analysis import survey
     from hardmax.nexttoken.realizable import realizable_part
 
     verdict = ""
+    interrupted = interrupted if is_whole else lambda: False
     try:
         analysis = survey(text, interrupted=interrupted, **options)
-        report = make(analysis=analysis)
-        verdict = {True: "realizable", False: "not realizable", None: ""}[report.realizable]
-        if analysis.violations:
-            report = replace(report, part=realizable_part(analysis))
+        verdict = {True: "realizable", False: "not realizable", None: ""}[_verdict(analysis, is_whole)]
+        part = realizable_part(analysis) if analysis.violations else None
         if interrupted():
             raise KeyboardInterrupt
-        return report
+        return analysis, part
     except KeyboardInterrupt as stop:
         message = f"interrupted while the {text.n:,} sentences that were read were checked"
         verdict = verdict or str(stop)
