@@ -15,7 +15,7 @@ import typer
 from typer.core import TyperGroup
 
 from hardmax._lib.terminal import BAD_INPUT, DONE, INTERRUPTED
-from hardmax.app.cli.errors import Interrupted, complain, explain
+from hardmax.app.cli.errors import complain, explain
 from hardmax.app.cli.options import (
     HELP,
     Command,
@@ -85,6 +85,9 @@ def call(arguments: Sequence[str]) -> int:
         message = AGAIN  # typer itself turns most interrupts into this code
         if code != INTERRUPTED:
             return code
+    except BrokenPipeError as error:  # not of standard output
+        lost = ConnectionError(f"a process or a connection was lost ({error.strerror})")
+        code, message = BAD_INPUT, explain(lost)
     except OSError as error:
         code, message = BAD_INPUT, explain(error)
     except (ValueError, ImportError) as error:  # a TypeError is a mistake of the program
@@ -92,7 +95,7 @@ def call(arguments: Sequence[str]) -> int:
     except MemoryError as error:
         detail = f" ({error})" if str(error) else ""
         code, message = BAD_INPUT, f"not enough memory{detail}; pass less data at a time"
-    except (Interrupted, KeyboardInterrupt) as stop:
+    except KeyboardInterrupt as stop:
         code, message = INTERRUPTED, session.spoken(str(stop)) or AGAIN
     as_json = "--json" in arguments and session.shown is None
     return complain(message, code, as_json=as_json, names=arguments)
@@ -109,7 +112,8 @@ def _call(arguments: Sequence[str], session: Session) -> int:
     word = next((word for word in words if not word.startswith("-")), "")
     app = typer_app(word if word in names else "")
     try:
-        return int(app(args=words, prog_name="hardmax", standalone_mode=False, obj=session) or DONE)
+        work = app(args=words, prog_name="hardmax", standalone_mode=False, obj=session)
+        return work() if callable(work) else int(work or DONE)
     except typer.TyperException as error:
         context = getattr(error, "ctx", None)
         command = context.command_path if context else "hardmax"

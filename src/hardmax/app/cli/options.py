@@ -25,7 +25,6 @@ from typer.core import TyperCommand
 from hardmax import __version__
 from hardmax._lib.compiling import Compiled
 from hardmax._lib.terminal import DONE
-from hardmax.app.cli.errors import Interrupted
 from hardmax.app.results.session import Session, current
 
 METAVARS = {"int": "N", "float": "X", "path": "FILE", "str": "NAME", "mapping": "NAME=JSON"}
@@ -180,10 +179,6 @@ class Command:
         token = current.set(out)
         try:
             result = function(*words, **options)
-        except KeyboardInterrupt as stop:
-            raise Interrupted(str(stop)) from None if str(stop) else stop
-        except BrokenPipeError as error:  # not of standard output, and typer would end the process
-            raise ConnectionError(f"a process or a connection was lost ({error.strerror})") from error
         finally:
             current.reset(token)
         if result is None:
@@ -191,7 +186,7 @@ class Command:
         if out.shown is None:
             out.show(result)
         if result.interruption:
-            raise Interrupted(result.interruption)
+            raise KeyboardInterrupt(result.interruption)
         return int(result.exit_code)
 
     def _chosen(self, values: dict[str, Any]) -> tuple[Callable[..., Any], Sequence[Any], dict[str, Any]]:
@@ -367,16 +362,19 @@ def _section(title: str, rows: Mapping[str, str], column: int | None = None) -> 
     return "\n".join(lines)
 
 
-def typer_command(name: str, command: Command) -> tuple[Callable[..., int], Any]:
-    """Return a function with typer's signature, and the class of its help page."""
+def typer_command(name: str, command: Command) -> tuple[Callable[..., Callable[[], int]], Any]:
+    """Return a function with typer's signature, and the class of its help page.
 
-    def run(*, ctx: typer.Context, as_json: bool, quiet: bool, **values: Any) -> int:
+    It returns the work to do, because typer hides interrupts and ends the process when a pipe is closed.
+    """
+
+    def run(*, ctx: typer.Context, as_json: bool, quiet: bool, **values: Any) -> Callable[[], int]:
         session = ctx.obj
         session.as_json = as_json
         session.quiet = session.quiet or quiet
         session.spoken = command.spoken
         Compiled.may_say = not session.quiet
-        return command.run(session, values)
+        return lambda: command.run(session, values)
 
     # a flag that calls another function makes arguments superfluous
     parameters = [p.annotated(optional=bool(command.instead)) for p in command.parameters]
