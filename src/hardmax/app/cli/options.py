@@ -31,7 +31,6 @@ METAVARS = {"int": "N", "float": "X", "path": "FILE", "str": "NAME", "mapping": 
 # What a parameter is called on the command line, unless its command says otherwise.
 METAVARS_BY_NAME = {
     "address": "ADDRESS",
-    "data": "FILE",
     "ids": "ID",
     "model": "MODEL",
     "on": "FILE",

@@ -133,11 +133,6 @@ class Session:
             raise
         self.say(message)
 
-    def check_output(self, path: str | PathLike[str]) -> str | None:
-        """Return why a file must not be written: standard output is for the JSON alone."""
-        reason = "--json prints its object to standard output; name another file"
-        return reason if self.as_json and is_standard_output(Path(path)) else None
-
     def noted(self) -> AbstractContextManager[Callable[[], bool]]:
         """Yield a function that returns whether an interrupt of the command was noted."""
         return noted() if self.is_command else nullcontext(lambda: False)
@@ -189,7 +184,9 @@ def writable(name: str, path: str | PathLike[str] | None, *needed: Any, picture:
         return
     if picture and Path(path).suffix not in PICTURES:
         raise ValueError(f"{name} must end in {', '.join(PICTURES)}, got {path}")
-    reason = refusal(Path(path)) or session().check_output(path)
+    reason = refusal(Path(path))
+    if reason is None and session().as_json and is_standard_output(Path(path)):
+        reason = "--json prints its object to standard output; name another file"
     if reason is not None:
         raise ValueError(f"`{name}` {path}: {reason}")
     spared(name, path, *needed)
