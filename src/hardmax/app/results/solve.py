@@ -538,8 +538,6 @@ def solve(
     started = time.monotonic()
     if seconds is not None:
         expect.positive("seconds", seconds)
-    if limit is not None:
-        expect.whole("limit", limit, 1)
     if start is not None and not flow:
         raise ValueError("`start` requires `flow=True`")
     norm_name = norm_of_file(norm) if isinstance(norm, str) else norm
