@@ -268,9 +268,7 @@ def listen() -> None:
                 mark(True)
                 self.collects = gc.isenabled()
                 gc.disable()  # a tenth of the time: the compiler makes many objects, and most of them stay
-            compiled = event.data["dispatcher"]
-            if isinstance(compiled._cache, KernelCache):  # a part of a kernel is none
-                note(compiled.py_func.__module__ or "")
+            note(event.data["dispatcher"].py_func.__module__ or "")
 
         def on_end(self, event: Any) -> None:
             self.depth -= 1

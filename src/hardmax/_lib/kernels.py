@@ -23,10 +23,7 @@ LITTLE = 200_000  # elementary steps that a process takes without the compiler, 
 
 
 def kernel(
-    cost: Callable[..., float] | None = None,
-    signature: Callable[[], Any] | None = None,
-    is_part: bool = False,
-    **options: Any,
+    cost: Callable[..., float] | None = None, signature: Callable[[], Any] | None = None, **options: Any
 ) -> Callable[[Callable[..., Any]], Any]:
     """Compile a serial function that releases the GIL, with numba's options, when it is called.
 
@@ -36,7 +33,7 @@ def kernel(
     """
 
     def decorate(function: Callable[..., Any]) -> Kernel:
-        return Kernel(cast(FunctionType, function), cost, signature, {"cache": not is_part} | options)
+        return Kernel(cast(FunctionType, function), cost, signature, options)
 
     return decorate
 
@@ -104,7 +101,7 @@ class Kernel:
 
                 signature = () if self._signature is None else (self._signature(),)
                 function = self._with(lambda inner: inner.compiled)
-                self._compiled = njit(*signature, nogil=True, **self._options)(function)
+                self._compiled = njit(*signature, cache=True, nogil=True, **self._options)(function)
         return self._compiled
 
     def _with(self, form: Callable[[Kernel], Callable[..., Any]]) -> FunctionType:

@@ -21,7 +21,7 @@ from hardmax.margin.solution import MaxMargin
 def measured_each(A: Floats, h: Floats, equal: Bools, norms: Floats, p: Floats, weights: Floats) -> Measured:
     """`measure` of each of a stack of problems in l2, (B, m, d), at its p and multipliers."""
     Mp, sizes = np.zeros(h.shape), np.ones((len(A), 3))
-    combine_each(A, p, np.ascontiguousarray(weights), Mp, sizes)
+    combine_each(A, p, weights, Mp, sizes)
     return measure(Mp, h, equal, weights, norms, sizes[:, 0], sizes[:, 1], sizes[:, 2], A.shape[2])
 
 

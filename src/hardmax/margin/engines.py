@@ -16,7 +16,7 @@ import numpy as np
 
 from hardmax._lib.kernels import kernel
 from hardmax.margin.constraints import Bools, Floats, Ints
-from hardmax.margin.kernel import CONTRADICTION, STUCK, active_sets
+from hardmax.margin.kernel import CONTRADICTION, STUCK, active_set
 from hardmax.margin.measure import rounding
 
 # Measured: daqp prices every row at every step, the kernel only a pool; they cross here.
@@ -59,9 +59,8 @@ def by_kernel(A: Floats, h: Floats, equal: Bools) -> Guess | None:
     norms = np.sqrt(np.einsum("ij,ij->i", A, A))
     norms[norms == 0] = 1.0
     p, multipliers = np.empty(A.shape[1]), np.empty(A.shape[0])
-    verdict = np.zeros(1, dtype=np.int64)
-    active_sets(A[None], h[None], equal[None], norms[None], p[None], multipliers[None], verdict)
-    return None if verdict[0] == STUCK else Guess(bool(verdict[0] == CONTRADICTION), multipliers)
+    verdict, _ = active_set(A, h, equal, norms, p, multipliers)
+    return None if verdict == STUCK else Guess(verdict == CONTRADICTION, multipliers)
 
 
 def by_nnls(A: Floats, h: Floats, equal: Bools) -> Guess | None:

@@ -31,7 +31,7 @@ def work(A: Floats, *_: Any) -> float:
     return A.size * (min(m, d) + 2) if d <= _ORDERED else math.inf
 
 
-@kernel(is_part=True, fastmath={"reassoc", "contract", "nsz"})
+@kernel(fastmath={"reassoc", "contract", "nsz"})
 def _vector_sum(a: Floats, b: Floats) -> float:
     """Inner product by vector instructions, in an order that is fixed at compile time."""
     total = 0.0
@@ -51,7 +51,7 @@ def dot(a: Floats, b: Floats) -> float:
     return total
 
 
-@kernel(is_part=True)
+@kernel(inline="always")
 def _project(Q: Floats, k: int, row: Floats, rest: Floats, coefficients: Floats) -> float:
     """Coefficients of a row over the basis; its remainder in ``rest``, whose length is returned."""
     for x in range(rest.shape[0]):
@@ -126,7 +126,7 @@ def _forward(R: Floats, k: int, x: Floats) -> None:
             x[j] -= R[i, j] * x[i]
 
 
-@kernel(is_part=True)
+@kernel(inline="always")
 def _most_violated(
     A: Floats, h: Floats, equal: Bools, norms: Floats, p: Floats, rows: Ints, depth: Floats
 ) -> int:
@@ -140,7 +140,7 @@ def _most_violated(
     return row
 
 
-@kernel(is_part=True)
+@kernel(inline="always")
 def _nearest(depth: Floats, rows: Ints, chosen: Ints) -> None:
     """Fill ``chosen`` with the rows deepest or nearest to violation, by bisection on the depth.
 
@@ -174,7 +174,7 @@ def _nearest(depth: Floats, rows: Ints, chosen: Ints) -> None:
             filled += 1
 
 
-@kernel(is_part=True)
+@kernel(inline="always")
 def _append(
     Q: Floats, R: Floats, active: Ints, k: int, row: int, rest: Floats, length: float, coefficients: Floats
 ) -> int:
@@ -188,7 +188,7 @@ def _append(
     return k + 1
 
 
-@kernel(is_part=True)
+@kernel(inline="always")
 def _finish(
     A: Floats,
     h: Floats,
@@ -217,7 +217,7 @@ def _finish(
         multipliers[active[i]] = y[i] if equal[active[i]] else max(y[i], 0.0)
 
 
-@kernel(inline="always")
+@kernel(cost=work)
 def active_set(
     A: Floats, h: Floats, equal: Bools, norms: Floats, p: Floats, multipliers: Floats
 ) -> tuple[int, int]:

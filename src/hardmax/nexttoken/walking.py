@@ -61,7 +61,7 @@ class Copies(NamedTuple):
     firsts: Any
 
 
-@kernel(is_part=True)
+@kernel(inline="always")
 def note(places, place):  # type: ignore[no-untyped-def]
     """Keep the first few places, in order."""
     if place >= places[-1]:
@@ -76,7 +76,7 @@ def note(places, place):  # type: ignore[no-untyped-def]
     places[k] = place
 
 
-@kernel(is_part=True)
+@kernel(inline="always")
 def relate(relations, key, place):  # type: ignore[no-untyped-def]
     """Enter a relation with the first place that gives it."""
     keys, places, used = relations
@@ -129,7 +129,7 @@ def relate_all(sentence, leading, y, limit, n, place, times, findings, relations
     return relations
 
 
-@kernel(is_part=True)
+@kernel()
 def copy_sentences(text, order, low, high, copies):  # type: ignore[no-untyped-def]
     """Copy the sentences order[low:high], which are far apart, one after another.
 

@@ -53,7 +53,7 @@ def _kinds() -> NDArray[np.uint8]:
 KINDS = _kinds()
 
 
-@kernel(is_part=True)  # inlined, it would slow the loop over ordinary bytes by a quarter
+@kernel()  # inlined, it would slow the loop over ordinary bytes by a quarter
 def odd_space(data, i):  # type: ignore[no-untyped-def]
     """Return the length of the white space beyond ASCII that begins at byte i of valid UTF-8, or 0."""
     if data[i] == 0xC2:

@@ -61,7 +61,7 @@ def _inverse(B: Floats, X: Floats) -> bool:
     return True
 
 
-@kernel(is_part=True)
+@kernel(inline="always")
 def _refined(B: Floats, X: Floats, b: Floats, z: Floats, r: Floats, error: float, turned: bool) -> float:
     """Solve B z = b, or B'z = b if turned, by the approximate inverse X; how far z may be off, or inf."""
     n = B.shape[0]
@@ -99,7 +99,7 @@ def _refined(B: Floats, X: Floats, b: Floats, z: Floats, r: Floats, error: float
     return off / (1.0 - norm) if norm < 0.5 else math.inf
 
 
-@kernel(is_part=True)
+@kernel()
 def solve_corner(
     A: Floats, h: Floats, is_l1: bool, p: Floats, tight: Bools, weights: Floats
 ) -> tuple[float, bool]:
