@@ -86,8 +86,8 @@ def call(arguments: Sequence[str]) -> int:
         if code != INTERRUPTED:
             return code
     except BrokenPipeError as error:  # not of standard output
-        lost = ConnectionError(f"a process or a connection was lost ({error.strerror})")
-        code, message = BAD_INPUT, explain(lost)
+        failure = ConnectionError(f"a process or a connection was lost ({error.strerror})")
+        code, message = BAD_INPUT, explain(failure)
     except OSError as error:
         code, message = BAD_INPUT, explain(error)
     except (ValueError, ImportError) as error:  # a TypeError is a mistake of the program

@@ -559,8 +559,8 @@ def solve(
         try:
             with none_lost():
                 search = selections(posed, limit=limit, seconds=rest, progress=bar.to, norm=in_norm)
-                solved = _list(parts, search, in_norm, every=all, exact=exact)
-                solutions = best_max_margins(posed, exact=exact, known=solved, norm=in_norm)
+                proofs = _list(parts, search, in_norm, every=all, exact=exact)
+                solutions = best_max_margins(posed, exact=exact, known=proofs, norm=in_norm)
                 _solve_best(parts, solutions, posed, limit, end)
                 _decompose(parts, posed, end)
                 if critical:
