@@ -175,6 +175,7 @@ class Child:
             self._process.wait(seconds)
         except subprocess.TimeoutExpired:
             self.end()
+            self._process.wait()
 
     def close(self) -> str:
         """End it, let go of its pipes and return how it ended."""
