@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from hardmax.app.cli.commands import COMMANDS, GROUPS, SECTIONS
-from hardmax.app.cli.options import GLOBAL, Command, Parameter, twin
+from hardmax.app.cli.options import GLOBAL, Command, Parameter
 
 FOLDER = Path(__file__).parents[1] / "reference" / "cli"
 
@@ -41,7 +41,7 @@ def page(name: str, command: Command) -> str:
     arguments = [each for each in command.parameters if each.is_argument]
     options = [each for each in command.parameters if not each.is_argument]
     rows = [(each.flags, _text(command, each)) for each in options]
-    rows += [(f"--{flag}", each.help) for flag, each in command.instead.items()]
+    rows += [(f"--{flag}", each["help"]) for flag, each in command.instead.items()]
     parts = [f"# hardmax {name}", command.summary, *([command.note] if command.note else [])]
     parts.append("```console\n" + "\n".join(command.examples) + "\n```")
     if arguments:
@@ -51,6 +51,20 @@ def page(name: str, command: Command) -> str:
     parts.append(_table("global option", [*GLOBAL.items()]))
     parts.append(f"In Python: `{twin(command)}`.")
     return "\n\n".join(parts) + "\n"
+
+
+def twin(command: Command) -> str:
+    """Return the name of the function in Python."""
+    module, _, name = command.function.removeprefix("results.").partition(":")
+    if module == "audit":
+        return "hm.torch.audit"  # the command names a function by its place
+    homes = {
+        "next": "hm.nexttoken.",
+        "text": "hm.text.",
+        "sweep": "hm.trials.",
+        "playground.playing": "hm.playground.",
+    }
+    return homes.get(module.partition("_")[0], "hm.") + name
 
 
 def _text(command: Command, each: Parameter) -> str:

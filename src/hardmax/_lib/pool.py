@@ -18,7 +18,7 @@ import struct
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import IO, Any, cast
 
@@ -110,15 +110,19 @@ class Child:
     Args:
         command: the program and its arguments.
         environment: variables in addition to those of this process.
+        flags: how Windows creates the process.
     """
 
-    def __init__(self, command: Sequence[str], environment: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, command: Sequence[str], environment: Mapping[str, str] | None = None, *, flags: int = 0
+    ) -> None:
         self._process = subprocess.Popen(
             list(command),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             env={**os.environ, "PYTHONPATH": search_path(), **(environment or {})},
             start_new_session=os.name == "posix",  # Ctrl-C is for the process that started it
+            creationflags=flags,
         )
         self._in, self._out = cast(IO[bytes], self._process.stdin), cast(IO[bytes], self._process.stdout)
         self.is_late = False
@@ -128,6 +132,10 @@ class Child:
         with contextlib.suppress(OSError, ValueError):
             return receive(self._out)
         return None
+
+    def lines(self) -> Iterator[bytes]:
+        """Yield the lines that a process writes in place of frames, until it ends."""
+        yield from self._out
 
     def ask(self, content: bytes, seconds: float | None = None) -> bytes | None:
         """Return the answer; None if the process died, or was ended at its deadline."""
@@ -158,6 +166,16 @@ class Child:
         """End the process, at once."""
         with contextlib.suppress(OSError):
             self._process.kill()
+
+    def release(self, seconds: float) -> None:
+        """Close its standard input, at which it may end by itself; end it after some seconds."""
+        with contextlib.suppress(OSError):
+            self._in.close()
+        try:
+            self._process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            self.end()
+            self._process.wait()
 
     def close(self) -> str:
         """End it, let go of its pipes and return how it ended."""

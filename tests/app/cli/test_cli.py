@@ -14,10 +14,10 @@ from hardmax import __version__
 from hardmax._lib.result import Result
 from hardmax._lib.terminal import brief, fitted
 from hardmax.app import cli
-from hardmax.app.cli import commands, options, output
+from hardmax.app.cli import commands, options
 from hardmax.app.cli.options import Command, typer_command
-from hardmax.app.cli.output import Output
-from hardmax.app.results.session import session
+from hardmax.app.results import session as module
+from hardmax.app.results.session import Progress, Session, session
 
 
 class Told(Result):
@@ -196,7 +196,7 @@ def test_commands_keep_their_own_options(run_body):
 
 
 class Clock:
-    """Stands in for the time module in hardmax.app.cli.output."""
+    """Stands in for the time module in hardmax.app.results.session."""
 
     def __init__(self):
         self.now = 0.0
@@ -208,14 +208,14 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch):
     clock = Clock()
-    monkeypatch.setattr(output, "time", clock)
+    monkeypatch.setattr(module, "time", clock)
     return clock
 
 
 def test_progress_appears_after_two_seconds_on_a_terminal(clock, monkeypatch, capsys):
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     monkeypatch.setenv("TERM", "xterm")
-    with output.ProgressBar("trials", 10) as bar:
+    with Progress("trials", 10) as bar:
         bar.advance()
         assert bar.bar is None
         clock.now = 2.5
@@ -230,7 +230,7 @@ def test_progress_appears_after_two_seconds_on_a_terminal(clock, monkeypatch, ca
 @pytest.mark.parametrize("terminal, allowed", [(False, True), (True, False)])
 def test_progress_is_silent_without_a_terminal_or_when_quiet(terminal, allowed, clock, monkeypatch, capsys):
     monkeypatch.setattr(sys.stderr, "isatty", lambda: terminal)
-    with Output(as_json=False, quiet=not allowed).progress("trials", 10) as bar:
+    with Session(quiet=not allowed).progress("trials", 10) as bar:
         clock.now = 2.5
         bar.advance()
     assert capsys.readouterr() == ("", "")

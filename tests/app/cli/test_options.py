@@ -11,9 +11,14 @@ import pytest
 import hardmax
 from hardmax.app import cli
 from hardmax.app.cli.commands import COMMANDS, SECTIONS
-from hardmax.app.cli.options import kind_of, twin
+from hardmax.app.cli.options import kind_of
 
 ROOT = Path(__file__).parents[3]
+sys.path.insert(0, str(ROOT / "docs" / "_tools"))
+try:
+    import command_pages
+finally:
+    sys.path.pop(0)
 
 
 @pytest.fixture
@@ -60,11 +65,6 @@ def test_short_options(words, capsys):
 
 def test_the_documented_options_are_those_of_the_program():
     """To write them again: python docs/_tools/command_pages.py."""
-    sys.path.insert(0, str(ROOT / "docs" / "_tools"))
-    try:
-        import command_pages
-    finally:
-        sys.path.pop(0)
     made = command_pages.pages()
     folder = ROOT / "docs" / "reference" / "cli"
     assert {path.name for path in folder.iterdir()} == set(made)
@@ -127,7 +127,7 @@ def test_solve_accepts_the_name_of_an_example(capsys, monkeypatch, tmp_path):
 def test_python_has_every_option(name):
     """The twin in Python is the function of the command; that of `audit` needs PyTorch."""
     found = hardmax
-    for part in twin(COMMANDS[name]).split(".")[1:]:
+    for part in command_pages.twin(COMMANDS[name]).split(".")[1:]:
         found = getattr(found, part)
     assert found is COMMANDS[name].call
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from hardmax.app import cli
-from hardmax.app.cli import output
+from hardmax.app.results import session
 from hardmax.papers.figures import figure
 from hardmax.papers.figures.claims import at_least, on_stand_in, true
 from hardmax.papers.figures.figure import Findings, Setting, recipe
@@ -178,7 +178,7 @@ def test_a_folder_that_cannot_be_made_is_exit_code_2(reproduce, tmp_path):
 
 
 def test_the_bar_names_the_figure(reproduce, monkeypatch):
-    monkeypatch.setattr(output, "PATIENCE", -1.0)
+    monkeypatch.setattr(session, "PATIENCE", -1.0)
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     monkeypatch.setenv("TERM", "xterm")
     code, _, err = reproduce("B-FIG-90", "C-FIG-91")

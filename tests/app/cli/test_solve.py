@@ -394,12 +394,10 @@ def test_a_real_interrupt(tmp_path, validated):
 import sys
 import hardmax as hm
 from hardmax.app import cli
-from hardmax.app.results.solve import SolveJob
-run = SolveJob.run
-def begun(self, progress):
-    says = iter([lambda: print("searching", file=sys.stderr, flush=True)])
-    run(self, lambda done, total: (next(says, bool)(), progress(done, total)))
-SolveJob.run = begun
+from hardmax.app.results.session import Progress
+to = Progress.to
+says = iter([lambda: print("searching", file=sys.stderr, flush=True)])
+Progress.to = lambda self, *counts: (next(says, bool)(), to(self, *counts))
 cli.main()
 """
     command = [sys.executable, "-c", script, "solve", "large.npz", "--json", "--all", "--limit", "100000000"]

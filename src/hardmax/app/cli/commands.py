@@ -7,17 +7,26 @@ describes them.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import typer
+from typer.core import TyperGroup
 
 from hardmax._lib.terminal import BAD_INPUT, DONE, INTERRUPTED
-from hardmax.app.cli.errors import Interrupted, complain, explain
-from hardmax.app.cli.options import HELP, Command, GroupHelp, NoColor, Quiet, Version, typer_command
-from hardmax.app.cli.output import Output
+from hardmax.app.cli.errors import complain, explain
+from hardmax.app.cli.options import (
+    HELP,
+    Command,
+    NoColor,
+    Quiet,
+    Version,
+    group_page,
+    typer_command,
+    with_help,
+)
+from hardmax.app.results.session import Session
 
 _TABLE = json.loads(Path(__file__).with_name("commands.json").read_text("utf-8"))
 SECTIONS: dict[str, list[str]] = _TABLE["sections"]
@@ -25,14 +34,7 @@ GROUPS: dict[str, str] = _TABLE["groups"]
 COMMANDS = {name: Command(**entry) for name, entry in _TABLE["commands"].items()}
 
 
-class TopHelp(GroupHelp):
-    """The first page."""
-
-    title = "Compute where training drives attention, with proofs."
-    sections: ClassVar = {
-        title: {name: GROUPS.get(name) or COMMANDS[name] for name in names}
-        for title, names in SECTIONS.items()
-    }
+TITLE = "Compute where training drives attention, with proofs."
 
 
 def set_globally(
@@ -48,58 +50,61 @@ def typer_app(word: str = "") -> typer.Typer:
     Describing all of them takes a tenth of the time of a short answer. Help is plain, because drawing boxes
     around it would double the time it takes to appear.
     """
-    plain: Any = {"pretty_exceptions_enable": False, "rich_markup_mode": None}
-    groups = {"": typer.Typer(cls=TopHelp, context_settings=HELP, **plain)}
-    groups[""].callback()(set_globally)
+    pages = {
+        section: {name: GROUPS.get(name) or COMMANDS[name] for name in names}
+        for section, names in SECTIONS.items()
+    }
+    groups = {"": _typer(TITLE, pages, context_settings=HELP)}
     for full, command in COMMANDS.items():
         group, _, name = full.rpartition(" ")
         if word not in ("", group or name):
             continue
         if group not in groups:
             inner = {c.removeprefix(f"{group} "): COMMANDS[c] for c in COMMANDS if c.startswith(f"{group} ")}
-            content = {"title": GROUPS[group], "sections": {"Commands": inner}}
-            help_page = type("InnerHelp", (GroupHelp,), content)
-            groups[group] = typer.Typer(add_completion=False, cls=help_page, help=GROUPS[group], **plain)
-            groups[group].callback()(set_globally)
+            groups[group] = _typer(
+                GROUPS[group], {"Commands": inner}, add_completion=False, help=GROUPS[group]
+            )
             groups[""].add_typer(groups[group], name=group, context_settings=HELP)
         run, page = typer_command(name, command)
         groups[group].command(name, cls=page, context_settings=HELP)(run)
     return groups[""]
 
 
-@dataclass
-class CommandSession:
-    """One command line: the options before the command, and the output of the command."""
-
-    quiet: bool = False
-    out: Output | None = None
+def _typer(title: str, sections: Mapping[str, Mapping[str, str | Command]], **options: Any) -> typer.Typer:
+    page = with_help(TyperGroup, lambda path: group_page(path, title, sections))
+    app = typer.Typer(cls=page, pretty_exceptions_enable=False, rich_markup_mode=None, **options)
+    app.callback()(set_globally)
+    return app
 
 
 def call(arguments: Sequence[str]) -> int:
     """Call the command that the arguments name and return its exit code; a mistake ends in a sentence."""
-    session = CommandSession()
+    session = Session()
     try:
         code = _call(arguments, session)
         message = AGAIN  # typer itself turns most interrupts into this code
         if code != INTERRUPTED:
             return code
+    except BrokenPipeError as error:  # not of standard output
+        failure = ConnectionError(f"a process or a connection was lost ({error.strerror})")
+        code, message = BAD_INPUT, explain(failure)
     except OSError as error:
         code, message = BAD_INPUT, explain(error)
-    except (ValueError, ImportError) as error:
-        code, message = BAD_INPUT, str(error)
+    except (ValueError, ImportError) as error:  # a TypeError is a mistake of the program
+        code, message = BAD_INPUT, session.spoken(str(error))
     except MemoryError as error:
         detail = f" ({error})" if str(error) else ""
         code, message = BAD_INPUT, f"not enough memory{detail}; pass less data at a time"
-    except (Interrupted, KeyboardInterrupt) as stop:
-        code, message = INTERRUPTED, str(stop) or AGAIN
-    is_answered = session.out is not None and session.out.shown is not None
-    return complain(message, code, as_json="--json" in arguments and not is_answered, names=arguments)
+    except KeyboardInterrupt as stop:
+        code, message = INTERRUPTED, session.spoken(str(stop)) or AGAIN
+    as_json = "--json" in arguments and session.shown is None
+    return complain(message, code, as_json=as_json, names=arguments)
 
 
 AGAIN = "interrupted; give the same command again to start over"
 
 
-def _call(arguments: Sequence[str], session: CommandSession) -> int:
+def _call(arguments: Sequence[str], session: Session) -> int:
     words = list(arguments) or ["--help"]
     if words[0] == "help":
         words = [*words[1:], "--help"]
@@ -107,7 +112,8 @@ def _call(arguments: Sequence[str], session: CommandSession) -> int:
     word = next((word for word in words if not word.startswith("-")), "")
     app = typer_app(word if word in names else "")
     try:
-        return int(app(args=words, prog_name="hardmax", standalone_mode=False, obj=session) or DONE)
+        work = app(args=words, prog_name="hardmax", standalone_mode=False, obj=session)
+        return work() if callable(work) else int(work or DONE)
     except typer.TyperException as error:
         context = getattr(error, "ctx", None)
         command = context.command_path if context else "hardmax"

@@ -20,10 +20,6 @@ from hardmax._lib.terminal import brief, visible
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
-class Interrupted(Exception):
-    """An interrupt whose partial results are kept; the message gives the command that goes on."""
-
-
 def complain(message: str, code: int, *, as_json: bool = False, names: Iterable[str] = ()) -> int:
     """Print what went wrong, on one line of standard error, and return the exit code.
 

@@ -17,23 +17,20 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from importlib import import_module
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, Literal
 
 import typer
-from typer.core import TyperCommand, TyperGroup
+from typer.core import TyperCommand
 
 from hardmax import __version__
 from hardmax._lib.compiling import Compiled
 from hardmax._lib.terminal import DONE
-from hardmax.app.cli.errors import Interrupted
-from hardmax.app.cli.output import Output
-from hardmax.app.results.session import current
+from hardmax.app.results.session import Session, current
 
 METAVARS = {"int": "N", "float": "X", "path": "FILE", "str": "NAME", "mapping": "NAME=JSON"}
 # What a parameter is called on the command line, unless its command says otherwise.
 METAVARS_BY_NAME = {
     "address": "ADDRESS",
-    "data": "FILE",
     "ids": "ID",
     "model": "MODEL",
     "on": "FILE",
@@ -117,15 +114,6 @@ def _keyword(name: str, annotation: Any, default: Any = False) -> inspect.Parame
 
 
 @dataclass(frozen=True)
-class Instead:
-    """A flag that calls another function with the options that both share."""
-
-    function: str
-    help: str
-    words: str = ""  # the parameter that receives the arguments
-
-
-@dataclass(frozen=True)
 class Command:
     """A command: the function behind it, and the few facts that its signature lacks."""
 
@@ -135,14 +123,9 @@ class Command:
     metavars: Mapping[str, str] = field(default_factory=dict)
     hidden: Sequence[str] = ()
     note: str = ""
-    instead: Mapping[str, Any] = field(default_factory=dict)  # flag -> `Instead`, or its fields
-
-    def __post_init__(self) -> None:
-        flags = {
-            flag: entry if isinstance(entry, Instead) else Instead(**entry)
-            for flag, entry in self.instead.items()
-        }
-        object.__setattr__(self, "instead", flags)
+    # flag -> the function to call with the options that both share, its help, and in `words` the parameter
+    # that receives the arguments
+    instead: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
     @property
     def call(self) -> Callable[..., Any]:
@@ -189,19 +172,12 @@ class Command:
             message = re.sub(rf"^{name}(?= must |\[|: )", option, message)
         return message
 
-    def run(self, out: Output, values: dict[str, Any]) -> int:
+    def run(self, out: Session, values: dict[str, Any]) -> int:
         """Call the function with the options and print its result; return the exit code."""
         function, words, options = self._chosen(values)
         token = current.set(out)
         try:
             result = function(*words, **options)
-        except KeyboardInterrupt as stop:
-            raise Interrupted(str(stop)) from None if str(stop) else stop
-        except (ValueError, ImportError) as error:  # a TypeError is a mistake of the program
-            kind = ImportError if isinstance(error, ImportError) else ValueError  # others may take more
-            raise kind(self.spoken(str(error))) from error if not str(error) else None
-        except BrokenPipeError as error:  # not of standard output, and typer would end the process
-            raise ConnectionError(f"a process or a connection was lost ({error.strerror})") from error
         finally:
             current.reset(token)
         if result is None:
@@ -209,7 +185,7 @@ class Command:
         if out.shown is None:
             out.show(result)
         if result.interruption:
-            raise Interrupted(self.spoken(result.interruption))
+            raise KeyboardInterrupt(result.interruption)
         return int(result.exit_code)
 
     def _chosen(self, values: dict[str, Any]) -> tuple[Callable[..., Any], Sequence[Any], dict[str, Any]]:
@@ -224,34 +200,20 @@ class Command:
             spread = [parameter.name for parameter in self.parameters if parameter.is_spread]
             return self.call, options.pop(spread[0]) if spread else (), options
         instead = self.instead[flags[0]]
-        function = _load(instead.function)
+        function = _load(instead["function"])
         accepted = inspect.signature(function).parameters
         shared: dict[str, Any] = {}
         for parameter in self.parameters:
             value = options[parameter.name]
             if parameter.name in accepted:
                 shared[parameter.name] = value
-            elif parameter.is_argument and instead.words and value:
-                shared[instead.words] = " ".join(value)
+            elif parameter.is_argument and "words" in instead and value:
+                shared[instead["words"]] = " ".join(value)
             elif value not in (None, parameter.default):
                 raise ValueError(
                     f"{parameter.option} cannot be combined with --{flags[0]}; leave one of them out"
                 )
         return function, (), shared
-
-
-def twin(command: Command) -> str:
-    """Return the name of the function in Python."""
-    module, _, name = command.function.removeprefix("results.").partition(":")
-    if module == "audit":
-        return "hm.torch.audit"  # the command names a function by its place
-    homes = {
-        "next": "hm.nexttoken.",
-        "text": "hm.text.",
-        "sweep": "hm.trials.",
-        "playground.playing": "hm.playground.",
-    }
-    return homes.get(module.partition("_")[0], "hm.") + name
 
 
 def _load(place: str) -> Callable[..., Any]:
@@ -328,26 +290,13 @@ NoColor = Annotated[bool, typer.Option("--no-color", callback=_disable_color, is
 Version = Annotated[bool, typer.Option("--version", "-V", callback=_print_version, is_eager=True)]
 
 
-class CommandHelp(TyperCommand):
-    """A typer command whose help page comes from its `Command`."""
+def with_help(kind: type, page: Callable[[str], str]) -> Any:
+    """Return a subclass of a class of typer, with a help page made from the words of the command line."""
 
-    source: Command
+    def format_help(self: Any, ctx: Any, formatter: Any) -> None:
+        formatter.write(page(ctx.command_path))
 
-    def format_help(self, ctx: Any, formatter: Any) -> None:
-        """Write the help page."""
-        formatter.write(command_page(ctx.command_path, self.source))
-
-
-class GroupHelp(TyperGroup):
-    """A typer group whose help page lists its commands under headings."""
-
-    title = ""
-    sections: ClassVar[Mapping[str, Mapping[str, str | Command]]] = {}
-    options: ClassVar[Mapping[str, str]] = {name: text for name, text in GLOBAL.items() if name != "--json"}
-
-    def format_help(self, ctx: Any, formatter: Any) -> None:
-        """Write the help page."""
-        formatter.write(group_page(ctx.command_path, self))
+    return type("Help", (kind,), {"format_help": format_help})
 
 
 def command_page(path: str, command: Command) -> str:
@@ -361,7 +310,7 @@ def command_page(path: str, command: Command) -> str:
             arguments[parameter.option] = text
         else:
             options[parameter.flags] = text
-    options |= {f"--{flag}": instead.help for flag, instead in command.instead.items()}
+    options |= {f"--{flag}": instead["help"] for flag, instead in command.instead.items()}
     words[2:2] = ["[OPTIONS]"] if options else []
     parts = [
         " ".join(words),
@@ -375,14 +324,15 @@ def command_page(path: str, command: Command) -> str:
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def group_page(path: str, group: GroupHelp) -> str:
-    """Return the help page of a group of commands."""
-    parts = [f"Usage: {path} [OPTIONS] COMMAND", _filled(group.title)]
-    column = max(len(name) for rows in (*group.sections.values(), group.options) for name in rows) + 4
-    for title, rows in group.sections.items():
+def group_page(path: str, title: str, sections: Mapping[str, Mapping[str, str | Command]]) -> str:
+    """Return the help page of a group, which lists its commands under headings."""
+    parts = [f"Usage: {path} [OPTIONS] COMMAND", _filled(title)]
+    options = {name: text for name, text in GLOBAL.items() if name != "--json"}
+    column = max(len(name) for rows in (*sections.values(), options) for name in rows) + 4
+    for heading, rows in sections.items():
         texts = {name: row if isinstance(row, str) else row.summary for name, row in rows.items()}
-        parts.append(_section(title, texts, column))
-    parts.append(_section("Options", group.options, column))
+        parts.append(_section(heading, texts, column))
+    parts.append(_section("Options", options, column))
     parts.append(f"Run '{path} COMMAND -h' for the options of a command.")
     return "\n\n".join(parts) + "\n"
 
@@ -411,14 +361,19 @@ def _section(title: str, rows: Mapping[str, str], column: int | None = None) -> 
     return "\n".join(lines)
 
 
-def typer_command(name: str, command: Command) -> tuple[Callable[..., int], type[CommandHelp]]:
-    """Return a function with typer's signature, and the class of its help page."""
+def typer_command(name: str, command: Command) -> tuple[Callable[..., Callable[[], int]], Any]:
+    """Return a function with typer's signature, and the class of its help page.
 
-    def run(*, ctx: typer.Context, as_json: bool, quiet: bool, **values: Any) -> int:
+    It returns the work to do, because typer hides interrupts and ends the process when a pipe is closed.
+    """
+
+    def run(*, ctx: typer.Context, as_json: bool, quiet: bool, **values: Any) -> Callable[[], int]:
         session = ctx.obj
-        session.out = Output(as_json, quiet or session.quiet, command.spoken)
-        Compiled.may_say = not session.out.quiet
-        return command.run(session.out, values)
+        session.as_json = as_json
+        session.quiet = session.quiet or quiet
+        session.spoken = command.spoken
+        Compiled.may_say = not session.quiet
+        return lambda: command.run(session, values)
 
     # a flag that calls another function makes arguments superfluous
     parameters = [p.annotated(optional=bool(command.instead)) for p in command.parameters]
@@ -430,4 +385,4 @@ def typer_command(name: str, command: Command) -> tuple[Callable[..., int], type
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     run.__name__ = name
-    return run, type("Help", (CommandHelp,), {"source": command})
+    return run, with_help(TyperCommand, lambda path: command_page(path, command))

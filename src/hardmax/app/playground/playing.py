@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from hardmax._lib.arguments import check_arguments
 from hardmax._lib.extras import install
-from hardmax.app.results.session import Session, session
+from hardmax.app.results.session import session
 
 if TYPE_CHECKING:
     from hardmax._lib.result import Result
@@ -81,7 +81,7 @@ def serve(
     current = session()
 
     def show(serving: Serving) -> None:
-        if ready is not None or type(current) is Session:
+        if ready is not None or not current.is_command:
             (ready or print)(serving)
         current.show(serving)
         if serving.kept:

@@ -16,9 +16,9 @@ import signal
 import subprocess
 import threading
 from collections.abc import Callable, Sequence
-from typing import IO, Any, cast
+from typing import Any
 
-from hardmax._lib.pool import command, search_path
+from hardmax._lib.pool import Child, command
 
 COMPILER = tuple(command(__name__))
 ATTEMPTS = 3  # of a process that dies
@@ -26,6 +26,7 @@ ENDING = 2.0  # seconds for it to end by itself
 
 UNUSED = ("joint training", "text classifier", "probe", "paper's own code")  # parts of `compilation`
 NICENESS = 10  # engines and the browser go first
+LOW = getattr(subprocess, "BELOW_NORMAL_PRIORITY_CLASS", 0)  # the same on Windows
 
 
 class Preparation:
@@ -42,7 +43,7 @@ class Preparation:
         self._closed = False
         self._command, self._changed = list(compiler), changed
         self._lock = threading.Lock()
-        self._process: subprocess.Popen[str] | None = None
+        self._process: Child | None = None
 
     def start(self) -> None:
         """Start the process that compiles."""
@@ -58,38 +59,23 @@ class Preparation:
         with self._lock:
             self._closed = True
             process = self._process
-        if process is None:
-            return
-        _close(process)
-        try:
-            process.wait(ENDING)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+        if process is not None:
+            process.release(ENDING)
 
     def _follow(self) -> None:
         for _ in range(ATTEMPTS):
             with self._lock:
                 if self._closed:
                     return
-                process = self._process = subprocess.Popen(
-                    self._command,
-                    stdin=subprocess.PIPE,
-                    stdout=subprocess.PIPE,
-                    text=True,
-                    env={**os.environ, "PYTHONPATH": search_path()},
-                    start_new_session=os.name == "posix",  # Ctrl-C in the terminal is for the server alone
-                    creationflags=getattr(subprocess, "BELOW_NORMAL_PRIORITY_CLASS", 0),
-                )
-            with cast(IO[str], process.stdout) as lines:
-                for line in lines:
-                    with contextlib.suppress(ValueError):
-                        self._note(json.loads(line))
-            status = process.wait()
-            _close(process)
+                process = self._process = Child(self._command, flags=LOW)
+            for line in process.lines():
+                with contextlib.suppress(ValueError):
+                    self._note(json.loads(line))
+            process.release(ENDING)
+            process.close()
             if self.ready or self.failed or self._closed:
                 return
-        self._note({"failed": f"the process that compiles ended with status {status}"})
+        self._note({"failed": f"the process that compiles ended with status {process.status}"})
 
     def _note(self, report: dict[str, Any]) -> None:
         self.done, self.total = report.get("done", self.done), report.get("total", self.total)
@@ -97,12 +83,6 @@ class Preparation:
         self.failed = report.get("failed")
         self.ready = report.get("ready", False)
         self._changed()
-
-
-def _close(process: subprocess.Popen[str]) -> None:
-    """Close the standard input of a process, at which the compiler ends."""
-    with contextlib.suppress(OSError):
-        cast(IO[str], process.stdin).close()
 
 
 # -- the other side: the process that compiles -------------------------------------------------------------

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, NamedTuple
 
@@ -39,9 +39,6 @@ class Listing(Result, Sequence[Item]):
 
     def __len__(self) -> int:
         return len(self.items)
-
-    def __iter__(self) -> Iterator[Item]:
-        return iter(self.items)
 
     def __getitem__(self, index: Any) -> Any:
         return self.items[index]

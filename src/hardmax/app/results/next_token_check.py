@@ -6,7 +6,6 @@ import os
 import shlex
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
@@ -14,13 +13,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from hardmax._lib.arguments import check_arguments
 from hardmax._lib.json import attributes
 from hardmax._lib.result import Result
-from hardmax._lib.terminal import ending, others, shown, visible
+from hardmax._lib.terminal import Page, ending, others, shown, visible
 from hardmax.app.results.session import check_range, session, writable
 from hardmax.data.sentences.punctuation import KEEP, apart, checked
 
 if TYPE_CHECKING:
-    from rich.text import Text
-
     from hardmax.data.sentences.distinct import Distinct
     from hardmax.data.sentences.sentences import Sentences
     from hardmax.data.sentences.streaming import FileBlock
@@ -92,41 +89,45 @@ def _some(words: list[str], count: int | None = None) -> str:
     return ", ".join(shown(words[:LINES])) + (f" and {others(more)}" if more else "")
 
 
-def _tables(fields: dict[str, Any]) -> str:
+def _tables(fields: dict[str, Any]) -> list[str]:
     """List the collocation and the orders."""
     pairs = [f"{shown(x)} -> {shown(y)}" for x, y in list(fields["collocation"].items())[:LINES]]
     more = len(fields["collocation"]) - len(pairs)
-    lines = ["\ncollocation: " + ", ".join(pairs) + (f" and {others(more)}" if more else "")]
+    lines = ["", "collocation: " + ", ".join(pairs) + (f" and {others(more)}" if more else "")]
     active = [(q, types) for q, types in fields["orders"].items() if types["optimal"]]
     for q, types in active[:LINES]:
         lines.append(f"under {shown(q)}: {_some(types['optimal'])} > {_some(types['non_optimal'])}")
     if len(active) > LINES:
         lines.append(f"and {len(active) - LINES:,} other queries are in the JSON")
-    return "\n".join(lines) + "\n"
+    return lines
 
 
-def _about(analysis: Analysis, part: RealizablePart) -> str:
+def _about(analysis: Analysis, part: RealizablePart) -> list[str]:
     """Describe the realizable part."""
     if not part.of_samples:
-        return "\nrealizable part found: none, because no sentence has two tokens.\n"
-    idle = analysis.never_first
-    hint = f"Tokens that begin no sentence: {idle:,}; a repair gives them a next token, to keep more.\n"
-    hint = hint if idle > len(analysis.repaired) else ""
-    if not part.samples:
-        return (
-            "\nrealizable part found: none. No cycle x -> y -> ... -> x of tokens, as in the permutation of "
-            f"a realizable dataset, can be put together from the first two tokens of sentences.\n{hint}"
-        )
+        return ["", "realizable part found: none, because no sentence has two tokens."]
     share = part.samples / part.of_samples
-    why = (
-        "It is small because a realizable dataset is rigid: each first token s allows one sentence only, "
-        "made of s, n(s), n(n(s)), ... for one permutation n of the tokens (C-THM-STRUCT).\n"
-    )
-    return (
-        f"\nrealizable part found: {part.samples:,} of {part.of_samples:,} samples ({share:.2%}), "
-        f"from {part.whole:,} whole sentences and the beginnings of {part.cut:,}\n"
-        f"{why if share < RIGID else ''}{hint}"
-    )
+    lines = [
+        "",
+        f"realizable part found: {part.samples:,} of {part.of_samples:,} samples ({share:.2%}), "
+        f"from {part.whole:,} whole sentences and the beginnings of {part.cut:,}",
+    ]
+    if not part.samples:
+        lines[1] = (
+            "realizable part found: none. No cycle x -> y -> ... -> x of tokens, as in the permutation of "
+            "a realizable dataset, can be put together from the first two tokens of sentences."
+        )
+    elif share < RIGID:
+        lines.append(
+            "It is small because a realizable dataset is rigid: each first token s allows one sentence only, "
+            "made of s, n(s), n(n(s)), ... for one permutation n of the tokens (C-THM-STRUCT)."
+        )
+    idle = analysis.never_first
+    if idle > len(analysis.repaired):
+        lines.append(
+            f"Tokens that begin no sentence: {idle:,}; a repair gives them a next token, to keep more."
+        )
+    return lines
 
 
 # Up to this many tokens every query is listed with all tokens; beyond, only queries that relate some.
@@ -185,11 +186,7 @@ class NextTokenReport(Result):
     @property
     def realizable(self) -> bool | None:
         """Whether there is no violation; None if sentences that were not read may decide."""
-        if self.is_whole:
-            return self.analysis.realizable
-        # more sentences may fix the other kinds: a token that begins none yet may begin one later
-        kinds = {violation.kind for violation in self.analysis.violations}
-        return False if "nondeterministic" in kinds else None
+        return _verdict(self.analysis, self.is_whole)
 
     @property
     def interruption(self) -> str | None:
@@ -296,50 +293,57 @@ class NextTokenReport(Result):
             **({"files": self.files} if len(self.files) > 1 else {}),
         }
 
-    def table(self) -> Text:
+    def table(self) -> Page:
         """Return what `hardmax ntp check` prints."""
         from rich.text import Text
 
         analysis, part, fields = self.analysis, self.part, self.fields()
         sizes = fields["sentences"]["count"], fields["samples"], fields["vocabulary"]
-        text = Text(f"{shown(self.name)}: ")
-        text.append("raw sentences: {:,}, distinct samples: {:,}, tokens: {:,}\n".format(*sizes))
-        text.append(*_VERDICTS[self.realizable])
-        if fields["repaired"]:
-            text.append(f", with a next token made up for {_some(fields['repaired'])}")
-        text.append("\n")
+        repaired = fields["repaired"]
+        made_up = f", with a next token made up for {_some(repaired)}" if repaired else ""
+        lines: list[Page] = [
+            f"{shown(self.name)}: "
+            + "raw sentences: {:,}, distinct samples: {:,}, tokens: {:,}".format(*sizes),
+            Text.assemble(_VERDICTS[self.realizable], made_up),
+        ]
         if self.status != "complete":
-            text.append(self.status + ("; a larger maximum length checks more\n" if self.is_whole else "\n"))
+            lines.append(self.status + ("; a larger maximum length checks more" if self.is_whole else ""))
         for violation in analysis.violations:
-            text.append(f"\n{NAMES[violation.kind]}", style="bold")
-            text.append(f"  {violation.count:,}  ({COUNTED[violation.kind]})\n")
-            for witness in violation.witnesses:
-                text.append(f"  {sentence_of(violation.kind, witness, fields['repaired'])}\n")
+            name, witnesses = NAMES[violation.kind], violation.witnesses
+            count = f"  {violation.count:,}  ({COUNTED[violation.kind]})"
+            lines += ["", Text.assemble((name, "bold"), count)]
+            lines += [f"  {sentence_of(violation.kind, witness, repaired)}" for witness in witnesses]
         undecided = [
-            f"  under {shown(q)}: {'; '.join(map(_some, c))}\n" for q, c in fields["components"].items()
+            f"  under {shown(q)}: {'; '.join(map(_some, c))}" for q, c in fields["components"].items()
         ]
         if undecided:
-            text.append(
-                "\nTraining drives other orders to infinity, and keeps these tokens at finite distances:\n"
-            )
-            text.append("".join(undecided[:LINES]))
+            note = "Training drives other orders to infinity, and keeps these tokens at finite distances:"
+            lines += ["", note, *undecided[:LINES]]
         if len(undecided) > LINES:
-            text.append(f"  and {len(undecided) - LINES:,} other queries\n")
-        text.append(_tables(fields) if part is None else _about(analysis, part))
+            lines.append(f"  and {len(undecided) - LINES:,} other queries")
+        lines += _tables(fields) if part is None else _about(analysis, part)
         if not self.teaches_attention and (part is None or part.samples):
-            text.append(
+            lines.append(
                 f"No sentence of {'these sentences' if part is None else 'this part'} goes on after two "
                 "different tokens: it teaches which token follows which, and attention nothing, which never "
-                "has to choose.\n"
+                "has to choose."
             )
         if self.saved:
-            options = " --repair" * bool(fields["repaired"]) + " --steps 0" * (not self.teaches_attention)
+            options = " --repair" * bool(repaired) + " --steps 0" * (not self.teaches_attention)
             # the path stays whole in a command to copy, however long it is
             train = f"hardmax ntp train {visible(shlex.quote(self.saved))} --out MODEL{options}"
-            text.append(f"written to {shown(self.saved)}; {train} trains on it\n")
+            lines.append(f"written to {shown(self.saved)}; {train} trains on it")
         elif part is not None and part.samples:
-            text.append("It can be saved as a file.\n")
-        return text[:-1]
+            lines.append("It can be saved as a file.")
+        return lines
+
+
+def _verdict(analysis: Analysis, is_whole: bool) -> bool | None:
+    if is_whole:
+        return analysis.realizable
+    # more sentences may fix the other kinds: a token that begins none yet may begin one later
+    kinds = {violation.kind for violation in analysis.violations}
+    return False if "nondeterministic" in kinds else None
 
 
 def _orders(analysis: Analysis) -> dict[str, dict[str, Any]]:
@@ -436,20 +440,13 @@ def check(
                 sentences = as_sentences(lists)
             text = Distinct.of(sentences)
             raw = lambda: map(sentences.words, range(sentences.n))  # noqa: E731
-        advance = _counter(bar.share, len(text.counts), READING, 1.0)
-        make = partial(
-            NextTokenReport,
-            name,
-            part=None,
-            uniform=uniform,
-            raw=raw,
-            files=files,
-            is_whole=is_whole,
-            punctuation=punctuation,
-        )
-        later = interrupted if is_whole else lambda: False
-        here = workers if backend == "local" else None
-        result = _survey(text, make, later, repair=repair, workers=here, tell=advance)
+        options = {
+            "repair": repair,
+            "workers": workers if backend == "local" else None,
+            "tell": _counter(bar.share, len(text.counts), READING, 1.0),
+        }
+        analysis, part = _survey(text, is_whole, interrupted, **options)
+    result = NextTokenReport(name, analysis, part, uniform, raw, files, is_whole, punctuation=punctuation)
     for note in result.sentences.notes:
         session().say(f"{result.name}: {note}")
     if save_realizable is None or not result.is_whole:
@@ -461,22 +458,21 @@ def check(
 
 
 def _survey(
-    text: Distinct, make: Callable[..., NextTokenReport], interrupted: Callable[[], bool], **options: Any
-) -> NextTokenReport:
-    """Survey the sentences that were read; an interrupt raises with the verdict so far."""
+    text: Distinct, is_whole: bool, interrupted: Callable[[], bool], **options: Any
+) -> tuple[Analysis, RealizablePart | None]:
+    """Survey the sentences that were read; a first interrupt raises with the verdict so far."""
     from hardmax.nexttoken.analysis import survey
     from hardmax.nexttoken.realizable import realizable_part
 
     verdict = ""
+    interrupted = interrupted if is_whole else lambda: False
     try:
         analysis = survey(text, interrupted=interrupted, **options)
-        report = make(analysis=analysis)
-        verdict = {True: "realizable", False: "not realizable", None: ""}[report.realizable]
-        if analysis.violations:
-            report = replace(report, part=realizable_part(analysis))
+        verdict = {True: "realizable", False: "not realizable", None: ""}[_verdict(analysis, is_whole)]
+        part = realizable_part(analysis) if analysis.violations else None
         if interrupted():
             raise KeyboardInterrupt
-        return report
+        return analysis, part
     except KeyboardInterrupt as stop:
         message = f"interrupted while the {text.n:,} sentences that were read were checked"
         verdict = verdict or str(stop)

@@ -8,17 +8,18 @@ import os
 import re
 import sys
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from hardmax._lib.arguments import WrongType, check_arguments
+from hardmax._lib.arguments import check_arguments
 from hardmax._lib.json import attributes
 from hardmax._lib.notebook import save_picture
 from hardmax._lib.reading import read_json
 from hardmax._lib.result import Result
 from hardmax._lib.terminal import Page, columns, ending, grid
+from hardmax.app.cli.errors import none_lost
 from hardmax.app.results.certify import norm_of_file
 from hardmax.app.results.session import session, writable
 
@@ -339,31 +340,37 @@ def _selections(result: SolveResult) -> Page:
     """Return the table of selections, the best first; # is the index in the JSON."""
     entries = result.ranked[:ROWS]
     names = spelled_selections([selection.selection for _, selection in entries], LONGEST)
-    rows, styles = [], []
+    rows, supports, styles = [], [], []
     for name, (k, selection) in zip(names, entries, strict=True):
         best = selection.max_margin
         attracts = {"strong": "yes"}.get(selection.attracts.written, selection.attracts.written)
         proof = "kkt < 1e-15" if best.kkt < 1e-15 else f"kkt {best.kkt:.0e}"
         proof = "exact" if best.arithmetic == "exact" else proof
         role = attracts + (", best" if selection.is_best else "")
-        support = " ".join(f"({i}, {t})" for i, t in best.support)
-        rows.append([str(k), name, _vector(selection.direction), f"{best.margin:.6g}", role, proof, support])
+        rows.append([str(k), name, _vector(selection.direction), f"{best.margin:.6g}", role, proof])
+        supports.append(best.support)
         styles.append("green" if attracts == "yes" else "")
-    head = ["#", "selection", "direction", "margin", "attracts", "proof", "support (i, t)"]
-    if not _fits(head, rows):
-        head[-1] = "support"
-        for row, (_, selection) in zip(rows, entries, strict=True):
-            row[-1] = f"{len(selection.max_margin.support)} constraints"
-    if _fits(head, rows):
-        return grid(head, rows, styles)
-    narrow = [[k, *middle, f"{name}\n{direction}"] for k, name, direction, *middle, _ in rows]
-    return grid(["#", "margin", "attracts", "proof", "selection, direction"], narrow, styles)
+    head = ["#", "selection", "direction", "margin", "attracts", "proof"]
+    pairs = [" ".join(f"({i}, {t})" for i, t in support) for support in supports]
+    counts = [f"{len(support)} constraints" for support in supports]
+    return _fitting(
+        styles,
+        ([*head, "support (i, t)"], [[*row, text] for row, text in zip(rows, pairs, strict=True)]),
+        ([*head, "support"], [[*row, text] for row, text in zip(rows, counts, strict=True)]),
+        (
+            ["#", "margin", "attracts", "proof", "selection, direction"],
+            [[k, *middle, f"{name}\n{direction}"] for k, name, direction, *middle in rows],
+        ),
+    )
 
 
-def _fits(names: Sequence[str], rows: Sequence[Sequence[str]]) -> bool:
-    """Return whether no line of a table is wider than the terminal."""
-    widths = [max(map(len, column)) + 2 for column in zip(names, *rows, strict=True)]
-    return sum(widths) - 2 <= columns()
+def _fitting(styles: Sequence[str], *versions: tuple[Sequence[str], Sequence[Sequence[str]]]) -> Page:
+    """Return the first of several versions of a table, names and rows, that fits, or else the last one."""
+    for names, rows in versions:
+        widths = [max(map(len, column)) + 2 for column in zip(names, *rows, strict=True)]
+        if sum(widths) - 2 <= columns():
+            break
+    return grid(names, rows, styles)
 
 
 def spelled_selections(selections: Sequence[tuple[int, ...]], most: int) -> list[str]:
@@ -445,7 +452,6 @@ def _vector(direction: Any, most: int = LONGEST) -> str:
 def _critical(result: CriticalDirections) -> list[Any]:
     """Return a table of the directions, and what the index theorem implies for finite stationary points."""
     parts: list[Any] = [f"critical directions at infinity: {len(result.directions)}"]
-    names: Sequence[str] = ("index", "selection", "direction", "margin", "signed constraints (i, t)")
     rows, styles = [], []
     for critical in result.directions[:ROWS]:
         signs = ["+" if m > 0 else "-" for m in critical.multipliers]
@@ -454,11 +460,11 @@ def _critical(result: CriticalDirections) -> list[Any]:
         direction, margin = _vector(critical.direction), f"{critical.margin:.5g}"
         rows.append([str(critical.index), tokens, direction, margin, signed])
         styles.append("green" if critical.index == 0 else "")
-    if rows and not _fits(names, rows):
-        names = ("index", "margin", "selection, direction, signed constraints (i, t)")
-        rows = [[k, margin, "\n".join((tokens, x, signed))] for k, tokens, x, margin, signed in rows]
     if rows:
-        parts.append(grid(names, rows, styles))
+        narrow = [[k, margin, "\n".join((tokens, x, signed))] for k, tokens, x, margin, signed in rows]
+        wide = ("index", "selection", "direction", "margin", "signed constraints (i, t)"), rows
+        head = ("index", "margin", "selection, direction, signed constraints (i, t)")
+        parts.append(_fitting(styles, wide, (head, narrow)))
     if len(result.directions) > ROWS:
         parts.append(f"{len(result.directions) - ROWS} more directions are in the JSON")
     if result.status == "truncated":
@@ -523,19 +529,18 @@ def solve(
     """
     from hardmax._lib import expect
     from hardmax.data.small import load_problem
+    from hardmax.directions.critical import critical_directions
+    from hardmax.directions.enumerate import selections
+    from hardmax.margin.att_svm import best_max_margins
     from hardmax.margin.norms import norm as norm_of
     from hardmax.problem import Problem
 
     started = time.monotonic()
-    if not isinstance(problem, Problem | str | os.PathLike):
-        raise WrongType(f"problem must be a Problem or the name of a file, got {type(problem).__name__}")
     if seconds is not None:
         expect.positive("seconds", seconds)
-    if limit is not None:
-        expect.whole("limit", limit, 1)
     if start is not None and not flow:
         raise ValueError("`start` requires `flow=True`")
-    norm = norm_of_file(norm) if isinstance(norm, str) else norm
+    norm_name = norm_of_file(norm) if isinstance(norm, str) else norm
     name = "problem" if isinstance(problem, Problem) else os.fspath(problem)
     posed = problem if isinstance(problem, Problem) else load_problem(name)
     begin, start_name = _start(posed, start)
@@ -546,16 +551,27 @@ def solve(
         _provable(Path(certificates), problem, start)
     # reading has taken some of the time; the search needs a positive rest to report that it has none
     rest = None if seconds is None else max(started + seconds - time.monotonic(), 1e-9)
-    job = SolveJob(posed, norm_of(norm), all, limit, rest, exact, critical, flow, begin, start_name)
-    job.check()
+    end = math.inf if rest is None else time.monotonic() + rest
+    in_norm = norm_of(norm_name)
+    _check_norm(in_norm, posed, exact=exact, flow=flow, critical=critical)
+    parts: dict[str, Any] = {"selections": [], "best": []}
     with session().progress("searching", STEPS, progress) as bar:
         try:
-            with session().none_lost():
-                job.run(bar.to)
+            with none_lost():
+                search = selections(posed, limit=limit, seconds=rest, progress=bar.to, norm=in_norm)
+                proofs = _list(parts, search, in_norm, every=all, exact=exact)
+                solutions = best_max_margins(posed, exact=exact, known=proofs, norm=in_norm)
+                _solve_best(parts, solutions, posed, limit, end)
+                _decompose(parts, posed, end)
+                if critical:
+                    parts["critical"] = critical_directions(posed, seconds=rest)
+                if flow:
+                    parts["flow"] = _flow_end(posed, begin, start_name, in_norm, parts["selections"])
+                parts["interrupted"] = False
         except KeyboardInterrupt:
             session().keep("stopping; the results so far follow")
-    selections, best = tuple(job.selections), tuple(job.best)
-    result = SolveResult(posed, name, selections, best, norm=job.norm.name, **job.parts)
+    parts |= {"selections": tuple(parts["selections"]), "best": tuple(parts["best"])}
+    result = SolveResult(posed, name, norm=in_norm.name, **parts)
     session().show(result)
     if certificates is not None:
         count = len(result.save(certificates))
@@ -591,117 +607,89 @@ def _provable(folder: Path, *inputs: Any) -> None:
             raise ValueError(f"`certificates` {folder}: it may overwrite {name}; choose another folder")
 
 
-@dataclass(eq=False)
-class SolveJob:
-    """A search in steps; ``selections``, ``best`` and ``parts`` are the fields of its result so far."""
+def _check_norm(norm: Norm, problem: Problem, *, exact: bool, flow: bool, critical: bool) -> None:
+    """Refuse what the norm does not support, before the search and not after it."""
+    from hardmax.margin.att_svm import AttentionRows
 
-    problem: Problem
-    norm: Norm
-    every: bool
-    limit: int | None
-    seconds: float | None
-    exact: bool
-    critical: bool
-    flow: bool
-    start: Any
-    start_name: str
-    selections: list[FeasibleSelection] = field(default_factory=list)
-    best: list[Best] = field(default_factory=list)
-    parts: dict[str, Any] = field(default_factory=dict)
+    if norm.name == "l2":
+        return
+    norm.refuse(AttentionRows(problem).constraints([]), exact)
+    if flow:
+        from hardmax.dynamics.flow import smooth
 
-    def check(self) -> None:
-        """Refuse what the norm does not support, before the search and not after it."""
-        from hardmax.margin.att_svm import AttentionRows
+        smooth(norm, "log t", mirror=False)
+    if critical:
+        raise ValueError(f"`critical=True` supports only norm l2, got norm={norm.name!r}")
 
-        if self.norm.name == "l2":
-            return
-        self.norm.refuse(AttentionRows(self.problem).constraints([]), self.exact)
-        if self.flow:
-            from hardmax.dynamics.flow import smooth
 
-            smooth(self.norm, "log t", mirror=False)
-        if self.critical:
-            raise ValueError(f"`critical=True` supports only norm l2, got norm={self.norm.name!r}")
+# Each step of a search writes into ``parts`` what it has of the result, which an interrupt leaves there.
 
-    def run(self, progress: Callable[[int, int], object] | None = None) -> None:
-        """Search, and follow the flow if requested."""
-        from hardmax.directions.enumerate import selections
 
-        end = math.inf if self.seconds is None else time.monotonic() + self.seconds
-        search = selections(
-            self.problem, limit=self.limit, seconds=self.seconds, progress=progress, norm=self.norm
-        )
-        try:
-            solved = self._collect(search)
-        finally:
-            complete = search.status == "complete"
-            self.parts["cut"] = None if complete else search.reason or "interrupted"
-            self.parts |= {"found": search.feasible, "qps": search.problems_solved}
-            self.parts["undecided"] = search.undecided
-        self._globally(end, solved)
-        self._decompose(end)
-        if self.critical:
-            from hardmax.directions.critical import critical_directions
+def _list(
+    parts: dict[str, Any], search: SelectionList, norm: Norm, *, every: bool, exact: bool
+) -> dict[tuple[int, ...], MaxMargin]:
+    """List the selections of a search; return the solutions for best-scoring tokens."""
+    from hardmax.directions.neighbors import score_gap
+    from hardmax.margin.att_svm import max_margin
 
-            self.parts["critical"] = critical_directions(self.problem, seconds=self.seconds)
-        if self.flow:
-            self.parts["flow"] = self._flow()
-        self.parts["interrupted"] = False
-
-    def _collect(self, search: SelectionList) -> dict[tuple[int, ...], MaxMargin]:
-        """List the selections of a search; return the solutions for best-scoring tokens."""
-        from hardmax.directions.neighbors import score_gap
-        from hardmax.margin.att_svm import max_margin
-
-        solutions = {}
+    solutions = {}
+    try:
         for entry in search:
-            if self.every or entry.attracts.verdict is not False:
-                if self.exact and entry.max_margin.arithmetic != "exact":
-                    proof = max_margin(self.problem, entry.selection, exact=True, norm=self.norm)
-                    entry = replace(entry, max_margin=proof, score_gap=score_gap(self.problem, proof))
-                self.selections.append(entry)
-            if entry.is_best and not (self.exact and entry.max_margin.arithmetic != "exact"):
+            if every or entry.attracts.verdict is not False:
+                if exact and entry.max_margin.arithmetic != "exact":
+                    proof = max_margin(search.problem, entry.selection, exact=True, norm=norm)
+                    entry = replace(entry, max_margin=proof, score_gap=score_gap(search.problem, proof))
+                parts["selections"].append(entry)
+            if entry.is_best and not (exact and entry.max_margin.arithmetic != "exact"):
                 solutions[entry.selection] = entry.max_margin
-        return solutions
+    finally:
+        parts["cut"] = None if search.status == "complete" else search.reason or "interrupted"
+        parts |= {"found": search.feasible, "qps": search.problems_solved, "undecided": search.undecided}
+    return solutions
 
-    def _globally(self, end: float, solved: dict[tuple[int, ...], MaxMargin]) -> None:
-        """Solve the selections of best-scoring tokens; ties may make more than the limit or the time allows.
 
-        The first is solved even after the time is over, unless the problem is large.
-        """
-        from hardmax.margin.att_svm import best_max_margins
-        from hardmax.problem.selection import best_tokens
+def _solve_best(
+    parts: dict[str, Any], solutions: Iterable[Best], problem: Problem, limit: int | None, end: float
+) -> None:
+    """Solve the selections of best-scoring tokens; ties may make more than the limit or the time allows.
 
-        if time.monotonic() > end and len(self.problem.tokens) > LARGE:
-            return
-        solutions = best_max_margins(self.problem, exact=self.exact, known=solved, norm=self.norm)
-        most = sys.maxsize if self.limit is None else min(self.limit, sys.maxsize)
-        for solution in itertools.islice(solutions, most):
-            self.best.append(solution)
-            if time.monotonic() > end:
-                break
-        self.parts["all_best"] = len(self.best) == math.prod(map(len, best_tokens(self.problem).sets))
+    The first is solved even after the time is over, unless the problem is large.
+    """
+    from hardmax.problem.selection import best_tokens
 
-    def _decompose(self, end: float) -> None:
-        """Split p into finite and diverging parts where no best-scoring tokens can all be selected."""
-        if not self.best or any(best.is_feasible is not False for _, best in self.best):
-            return
-        from hardmax.limits.decomposition import decompose
-        from hardmax.limits.partition import MOST_ROWS
+    if time.monotonic() > end and len(problem.tokens) > LARGE:
+        return
+    most = sys.maxsize if limit is None else min(limit, sys.maxsize)
+    for solution in itertools.islice(solutions, most):
+        parts["best"].append(solution)
+        if time.monotonic() > end:
+            break
+    parts["all_best"] = len(parts["best"]) == math.prod(map(len, best_tokens(problem).sets))
 
-        if time.monotonic() < end and len(self.problem.tokens) - self.problem.n <= MOST_ROWS:
-            self.parts["decomposition"] = decompose(self.problem, self.best[0][0])
 
-    def _flow(self) -> FlowEnd:
-        """Follow the flow and compare its end with the listed directions."""
-        from hardmax._lib.arrays import cosine_distance
-        from hardmax.dynamics.flow import flow
+def _decompose(parts: dict[str, Any], problem: Problem, end: float) -> None:
+    """Split p into finite and diverging parts where no best-scoring tokens can all be selected."""
+    if not parts["best"] or any(best.is_feasible is not False for _, best in parts["best"]):
+        return
+    from hardmax.limits.decomposition import decompose
+    from hardmax.limits.partition import MOST_ROWS
 
-        path = flow(self.problem, start=self.start, norm=self.norm)
-        angles = {
-            k: cosine_distance(path.p, entry.direction)
-            for k, entry in enumerate(self.selections)
-            if path.p.any() and entry.direction is not None and math.isfinite(entry.max_margin.p_norm)
-        }
-        nearest = min(angles, key=lambda k: angles[k], default=None)
-        return FlowEnd(self.start_name, path, nearest, None if nearest is None else angles[nearest])
+    if time.monotonic() < end and len(problem.tokens) - problem.n <= MOST_ROWS:
+        parts["decomposition"] = decompose(problem, parts["best"][0][0])
+
+
+def _flow_end(
+    problem: Problem, start: Any, start_name: str, norm: Norm, selections: Sequence[FeasibleSelection]
+) -> FlowEnd:
+    """Follow the flow and compare its end with the listed directions."""
+    from hardmax._lib.arrays import cosine_distance
+    from hardmax.dynamics.flow import flow
+
+    path = flow(problem, start=start, norm=norm)
+    angles = {
+        k: cosine_distance(path.p, entry.direction)
+        for k, entry in enumerate(selections)
+        if path.p.any() and entry.direction is not None and math.isfinite(entry.max_margin.p_norm)
+    }
+    nearest = min(angles, key=lambda k: angles[k], default=None)
+    return FlowEnd(start_name, path, nearest, None if nearest is None else angles[nearest])

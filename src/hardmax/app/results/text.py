@@ -153,10 +153,6 @@ def train_classifier(
         raise ValueError(f"held_out must be a share below 1, got {held_out!r}")
     if top_k is not None and entropy_penalty is not None:
         raise ValueError("`top_k` and `entropy_penalty` exclude each other; pass one of them")
-    if top_k is not None:
-        expect.whole("top_k", top_k, 1)
-    if entropy_penalty is not None:
-        expect.nonnegative("entropy_penalty", entropy_penalty)
     check_range(1, 8, ngrams=ngrams)
     check_range(1, 10_000, epochs=epochs)
     writable("out", out, data, test)
@@ -182,7 +178,7 @@ def train_classifier(
         test_texts = [texts[k] for k in others]
         truth = labels[others]
     classifier = hm.text.AttentionClassifier(
-        ngram_range=(1, expect.whole("ngrams", ngrams, 1)),
+        ngram_range=(1, ngrams),
         epochs=epochs,
         top_k=top_k,
         entropy_penalty=entropy_penalty,

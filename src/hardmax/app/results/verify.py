@@ -16,6 +16,7 @@ from hardmax._lib.arguments import check_arguments
 from hardmax._lib.json import attributes
 from hardmax._lib.result import Result
 from hardmax._lib.terminal import Page, command_line, ending, grid
+from hardmax.app.cli.errors import none_lost
 from hardmax.app.results.session import session
 
 if TYPE_CHECKING:
@@ -178,7 +179,7 @@ def verify(
     with session().progress("verifying", len(tests), progress) as bar:
         try:
             for test in tests:
-                with session().none_lost():
+                with none_lost():
                     check = test.run()
                     advice = None if on is None else _advice(test, check, on)
                     verdicts.append(StatementVerdict(check, test.expected, advice))
