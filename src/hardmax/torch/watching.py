@@ -22,7 +22,7 @@ from hardmax._lib.arguments import check_arguments
 from hardmax._lib.files import whole_text
 from hardmax.torch.dot_product import attention_logits, scaled_dot_product_attention
 from hardmax.torch.layers import AttentionLayer, attention_layers, refuse_compiled
-from hardmax.torch.multihead import MultiheadCall
+from hardmax.torch.replacement import MultiheadCall
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Canvas

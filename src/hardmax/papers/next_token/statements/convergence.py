@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from hardmax._lib.expect import whole
-from hardmax.nexttoken.late import Late
+from hardmax.nexttoken.star import Late
 from hardmax.nexttoken.training import Training
 from hardmax.papers.checking.check import Conditions, Hypothesis, Outcome, statement, unmet
 from hardmax.papers.next_token.statements import common, printed

@@ -8,7 +8,7 @@ import numpy as np
 
 from hardmax._lib.expect import generator, whole
 from hardmax.nexttoken.observables import accuracy, log_masses, log_off_masses
-from hardmax.nexttoken.pairs import Floats, Ints, Pairs
+from hardmax.nexttoken.stages import Floats, Ints, Pairs
 from hardmax.nexttoken.unmerged import TableModel
 from hardmax.papers.checking.check import Hypothesis, Outcome, statement
 from hardmax.papers.next_token.statements import common

@@ -15,7 +15,7 @@ from hardmax.margin.closed_forms import Block, Edge, blocks, kq_column
 from hardmax.margin.constraints import Constraints
 from hardmax.margin.exact import decide
 from hardmax.nexttoken.generators import structure
-from hardmax.nexttoken.pairs import Ints
+from hardmax.nexttoken.stages import Ints
 from hardmax.papers.checking.check import (
     Conditions,
     Hypothesis,

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from flint import arb
 
-from hardmax.nexttoken.pairs import Floats, Ints
+from hardmax.nexttoken.stages import Floats, Ints
 from hardmax.nexttoken.training import Training
 from hardmax.papers.checking.balls import softmax
 from hardmax.papers.checking.proof import at_precision, balls, length

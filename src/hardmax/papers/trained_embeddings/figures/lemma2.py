@@ -9,9 +9,8 @@ import numpy as np
 
 from hardmax._lib.style import BLUE, GRAY, GREEN, INK, RED
 from hardmax.embeddings import Corpus, assumption_4_corpus, initial_vectors, take_first_step
-from hardmax.embeddings.first_step import first_step_errors, initial_event
+from hardmax.embeddings.first_step import draw_initial, first_step_errors, initial_event
 from hardmax.embeddings.gram import GramState
-from hardmax.embeddings.near_identity import draw_initial
 from hardmax.embeddings.theorem5 import least_first_step, theorem_5_thresholds
 from hardmax.papers.figures.claims import Claim, Claims
 from hardmax.papers.figures.figure import Canvas, Findings, Scale, Setting, recipe

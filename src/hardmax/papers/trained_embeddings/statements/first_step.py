@@ -10,8 +10,7 @@ from flint import arb
 
 from hardmax._lib import expect
 from hardmax.data.corpora.corpus import Corpus
-from hardmax.embeddings.first_step import loss_bound
-from hardmax.embeddings.near_identity import StructuredState, draw_initial
+from hardmax.embeddings.first_step import StructuredState, draw_initial, loss_bound
 from hardmax.papers.checking.check import Hypothesis, Outcome, need, statement
 from hardmax.papers.checking.proof import balls, largest, least, length, settle_slack
 from hardmax.papers.trained_embeddings.statements.common import (
