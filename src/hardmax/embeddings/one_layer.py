@@ -446,8 +446,8 @@ class VectorTrainer(BlockTrainer):
         self.network, self.corpus, self.beta = network, corpus, beta
         self.vectors = {name: np.array(x) for name, x in zip(BLOCKS, start, strict=True)}
         moving = {name: x for name, x in self.vectors.items() if name in names}
-        held = {} if beta is None else {"beta": beta}
-        super().__init__(moving, by_block(rate, moving), options, self.evaluate, self.pulls, held)
+        more = {} if beta is None else {"beta": beta}
+        super().__init__(moving, by_block(rate, moving), options, self.evaluate, self.pulls, more)
         self.vectors |= self.blocks
         rules = [rule for name, rule in zip(moving, self.rules, strict=True) if name == "p"]
         self.along_p = rules[0] if rules and rules[0].kind == ALONG else None

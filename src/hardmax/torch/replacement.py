@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import wraps
 from typing import Any, NamedTuple
 
@@ -16,7 +16,7 @@ from torch.overrides import TorchFunctionMode
 
 from hardmax._lib.extras import install
 from hardmax.torch.dot_product import attention_weights, scaled_dot_product_attention
-from hardmax.torch.layers import attention_layers, refuse_compiled
+from hardmax.torch.layers import add_hooks, attention_layers, refuse_compiled
 
 NAME = "hardmax"  # of the attention in transformers
 
@@ -56,16 +56,11 @@ def exact_attention(model: nn.Module) -> Iterator[nn.Module]:
         "which can be compiled",
     )
     switch = _Switch({layer.module: layer.name for layer in layers})
-    handles = []
-    for module in dict.fromkeys([model, *switch.names]):
-        handles.append(module.register_forward_pre_hook(switch.enter))
-        handles.append(module.register_forward_hook(switch.leave, always_call=True))
-    try:
+    with ExitStack() as hooks:
+        hooks.callback(switch.close)
+        for module in dict.fromkeys([model, *switch.names]):
+            add_hooks(hooks, module, switch.enter, switch.leave)
         yield model
-    finally:
-        for handle in handles:
-            handle.remove()
-        switch.close()
 
 
 class _Switch(threading.local):
