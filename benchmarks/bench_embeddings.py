@@ -21,8 +21,8 @@ from rich.table import Table
 import hardmax as hm
 from hardmax._lib.parallel import serial_blas
 from hardmax.embeddings import assumption_4_corpus, initial_vectors
+from hardmax.embeddings.first_step import draw_initial
 from hardmax.embeddings.gram import GramState, descend_gram
-from hardmax.embeddings.near_identity import draw_initial
 from hardmax.embeddings.one_layer import descend_embeddings
 from hardmax.embeddings.theorem5 import run_theorem_5
 from hardmax.margin.closed_forms import important_only

@@ -78,7 +78,7 @@ def best(work: Callable[[], object], least: float = 0.3, repeats: int = 3) -> fl
 class StructuredNumpy:
     """C-ALG-LOG in array operations: log-masses, log-magnitudes, log-sum-exp per pair, with known signs."""
 
-    def __init__(self, pairs: hm.nexttoken.pairs.Pairs) -> None:
+    def __init__(self, pairs: hm.nexttoken.stages.Pairs) -> None:
         self.pairs, self.row, self.start = pairs, pairs.row, pairs.offsets[:-1]
         self.log_count, self.is_optimal = np.log(pairs.count), pairs.is_optimal
         self.rest = pairs.samples.V - np.diff(pairs.offsets)
@@ -119,7 +119,7 @@ class StructuredNumpy:
 
 def compare(V: int, longest: int, lag0: float, max_lag: int) -> dict[str, Any]:
     samples = samples_of(V, longest, lag0, max_lag)
-    pairs = hm.nexttoken.pairs.Pairs.of(samples)
+    pairs = hm.nexttoken.stages.Pairs.of(samples)
     W_ov = hm.problem.readouts.OutputValue.aligned(pairs.collocation, MARGIN)
     stage = hm.nexttoken.stages.StageTwo(pairs, W_ov)
     rate = 0.05 / np.sqrt(V)
@@ -172,7 +172,7 @@ def _first(samples: hm.nexttoken.Samples, share: int) -> Any:
 
 
 def per_step(samples: hm.nexttoken.Samples) -> tuple[int, float]:
-    pairs = hm.nexttoken.pairs.Pairs.of(samples)
+    pairs = hm.nexttoken.stages.Pairs.of(samples)
     stage = hm.nexttoken.stages.StageTwo(
         pairs, hm.problem.readouts.OutputValue.aligned(pairs.collocation, MARGIN)
     )

@@ -16,8 +16,7 @@ from hardmax.embeddings import one_layer
 from hardmax.embeddings.gram import GramState
 from hardmax.embeddings.minibatch import epoch_order
 from hardmax.embeddings.two_layer import TwoLayerGram, TwoLayerNetwork
-from hardmax.nexttoken.pairs import Pairs
-from hardmax.nexttoken.stages import gradient_ov, stage_1
+from hardmax.nexttoken.stages import Pairs, gradient_ov, stage_1
 from hardmax.nexttoken.unmerged import Embedded, Unmerged
 from hardmax.problem.readouts import OutputValue
 

@@ -362,15 +362,6 @@ STATEMENTS: dict[str, list[tuple[str, str, Text, Text, str]]] = {
             "fails",
         )
     ],
-    "embeddings/near_identity.py": [
-        (
-            "A-EVT-14",
-            "S = 7, d = 256",
-            "self.rho, d=d, delta=delta)",
-            "self.rho, d=4 * d, delta=delta)",
-            "undecided",
-        )
-    ],
     f"{A}/first_step.py": [
         (
             "A-LEM-2",
@@ -456,7 +447,20 @@ STATEMENTS: dict[str, list[tuple[str, str, Text, Text, str]]] = {
         )
     ],
     "embeddings/first_step.py": [
-        ("A-LEM-12", "2 x 2", "0.5 * first_rate * gains - 1.0 /", "0.5 * first_rate * gains + 1.0 /", "fails")
+        (
+            "A-EVT-14",
+            "S = 7, d = 256",
+            "self.rho, d=d, delta=delta)",
+            "self.rho, d=4 * d, delta=delta)",
+            "undecided",
+        ),
+        (
+            "A-LEM-12",
+            "2 x 2",
+            "0.5 * first_rate * gains - 1.0 /",
+            "0.5 * first_rate * gains + 1.0 /",
+            "fails",
+        ),
     ],
     f"{A}/theorem5.py": [
         (
@@ -600,7 +604,7 @@ STATEMENTS: dict[str, list[tuple[str, str, Text, Text, str]]] = {
         ("C-THM-2", "C-FIG-2", "Delta * (1 - 2 * off)", "Delta * (1 - off)", "undecided"),
         ("C-THM-3", "C-FIG-2", "growth = run.rate", "growth = 1.02 * run.rate", "undecided"),
     ],
-    "nexttoken/late.py": [
+    "nexttoken/star.py": [
         (
             "C-THM-2",
             "Example 1",

@@ -54,7 +54,7 @@ INNER = (
     "embeddings.gram.flow_gram",
     "embeddings.one_layer.key_query_gradients",
     "embeddings.minibatch.train_embeddings",
-    "embeddings.near_identity.draw_initial",
+    "embeddings.first_step.draw_initial",
     "embeddings.one_layer.descend_embeddings",
     "embeddings.one_layer.evaluate",
     "embeddings.one_layer.gradients",
@@ -73,7 +73,7 @@ INNER = (
     "nexttoken.training.train_by_flow",
     "nexttoken.generators.generate_by_rejection",
     "nexttoken.generators.structure",
-    "nexttoken.late.late_of",
+    "nexttoken.star.late_of",
     "nexttoken.realizable.realizable_part",
     "nexttoken.relations.collocation",
     "nexttoken.relations.complete",
@@ -309,7 +309,7 @@ def valid(name: str, folder: pathlib.Path) -> dict:
         "embeddings.two_layer.descend_two_layer": lambda: {
             "state": hm.embeddings.TwoLayerGram.from_vectors(E, p, v)
         },
-        "embeddings.near_identity.draw_initial": lambda: {"S": 3, "d": 4},
+        "embeddings.first_step.draw_initial": lambda: {"S": 3, "d": 4},
         "embeddings.first_step.first_step_errors": lambda: {
             "K": np.eye(3),
             "a": np.zeros(3),
@@ -401,8 +401,8 @@ def valid(name: str, folder: pathlib.Path) -> dict:
         "nexttoken.stages.descend_stage_1": lambda: {"collocation": [1, 2, 3, 0]},
         "nexttoken.generate": lambda: {"vocabulary": 4},
         "nexttoken.generators.generate_by_rejection": lambda: {"vocabulary": 4},
-        "nexttoken.late.late_of": lambda: {
-            "star": hm.nexttoken.star.KqStar.of(hm.nexttoken.pairs.Pairs.of(samples))
+        "nexttoken.star.late_of": lambda: {
+            "star": hm.nexttoken.star.KqStar.of(hm.nexttoken.stages.Pairs.of(samples))
         },
         "nexttoken.Predictor.load": lambda: {"path": model_file()},
         "nexttoken.Predictor.save": lambda: {"self": predictor(), "path": folder / "saved.npz"},

@@ -121,9 +121,9 @@ WORDS = {
     "conserved_spectrum": "embeddings.gram.conserved_spectrum",
     "initial_event": "embeddings.first_step.initial_event",
     "initial_event_from_gram": "embeddings.first_step.initial_event_from_gram",
-    "draw_initial": "embeddings.near_identity.draw_initial",
-    "structured_state": "embeddings.near_identity.StructuredState",
-    "infinite_structured_state": "embeddings.near_identity.StructuredState.infinite",
+    "draw_initial": "embeddings.first_step.draw_initial",
+    "structured_state": "embeddings.first_step.StructuredState",
+    "infinite_structured_state": "embeddings.first_step.StructuredState.infinite",
     "token_selection": "embeddings.token_selection",
     "score_selection": "embeddings.patterns.score_selection",
     "local_gap": "embeddings.patterns.local_gap",
@@ -158,8 +158,8 @@ WORDS = {
     "aligned_output": "problem.readouts.OutputValue.aligned",
     "output_of_table": "problem.readouts.OutputValue.of_table",
     "attention_stage": "nexttoken.stages.StageTwo",
-    "pairs_of": "nexttoken.pairs.Pairs.of",
-    "late_phase": "nexttoken.late.late_of",
+    "pairs_of": "nexttoken.stages.Pairs.of",
+    "late_phase": "nexttoken.star.late_of",
     "next_token_model": "nexttoken.unmerged.TableModel.of",
     "embedded_model": "nexttoken.unmerged.Embedded",
     "unmerged_model": "nexttoken.unmerged.Unmerged.random",
@@ -657,7 +657,7 @@ def sweep_answer(*arguments, **options):
 
 def star(samples):
     """Return the max-margin solution of the key-query matrix, in rationals."""
-    return hm.nexttoken.star.KqStar.of(hm.nexttoken.pairs.Pairs.of(samples))
+    return hm.nexttoken.star.KqStar.of(hm.nexttoken.stages.Pairs.of(samples))
 
 
 def train_next_tokens(samples, steps, lr=None, output_steps=900, output_lr=None, **options):

@@ -9,9 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import hardmax as hm
-from hardmax.embeddings.first_step import infinite_width
+from hardmax.embeddings.first_step import StructuredState, draw_initial, infinite_width
 from hardmax.embeddings.gram import GramState
-from hardmax.embeddings.near_identity import StructuredState, draw_initial
 from hardmax.embeddings.theorem5 import strong_conditions, theorem_5_thresholds
 from hardmax.margin.closed_forms import important_only
 

@@ -10,7 +10,7 @@ import pytest
 from scipy.stats import ks_2samp
 
 import hardmax as hm
-from hardmax.embeddings.near_identity import MANY_DEGREES, StructuredState, chi_deviation, draw_initial
+from hardmax.embeddings.first_step import MANY_DEGREES, StructuredState, chi_deviation, draw_initial
 
 from .conftest import exact_model
 

@@ -10,10 +10,9 @@ from hypothesis import strategies as st
 
 from hardmax.margin.closed_forms import kq_star
 from hardmax.nexttoken import Samples, generate, named_sentences
-from hardmax.nexttoken.late import late_of
-from hardmax.nexttoken.pairs import Pairs
 from hardmax.nexttoken.relations import orders
-from hardmax.nexttoken.star import KqStar
+from hardmax.nexttoken.stages import Pairs
+from hardmax.nexttoken.star import KqStar, late_of
 from hardmax.nexttoken.training import train
 from hardmax.problem.readouts import OutputValue
 

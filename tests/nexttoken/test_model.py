@@ -8,8 +8,7 @@ from tests.nexttoken.literal import literal_gradient
 
 from hardmax.nexttoken import Samples, generate, named_sentences
 from hardmax.nexttoken.generators import generate_by_rejection
-from hardmax.nexttoken.pairs import Pairs
-from hardmax.nexttoken.stages import descend_stage_1, gradient_ov, misalignment_constant, stage_1
+from hardmax.nexttoken.stages import Pairs, descend_stage_1, gradient_ov, misalignment_constant, stage_1
 from hardmax.nexttoken.unmerged import TableModel
 from hardmax.problem.readouts import OutputValue, star_norm, star_table
 

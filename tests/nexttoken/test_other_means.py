@@ -10,12 +10,11 @@ from hypothesis import strategies as st
 
 from hardmax.nexttoken import Samples, generate, named_sentences
 from hardmax.nexttoken.generators import generate_by_rejection
-from hardmax.nexttoken.late import late_of
 from hardmax.nexttoken.observables import log_excess_loss, loss
-from hardmax.nexttoken.pairs import Pairs
 from hardmax.nexttoken.predict import regenerate
 from hardmax.nexttoken.relations import collocation, orders
-from hardmax.nexttoken.star import KqStar
+from hardmax.nexttoken.stages import Pairs
+from hardmax.nexttoken.star import KqStar, late_of
 from hardmax.nexttoken.training import train, train_by_flow
 from hardmax.problem.readouts import OutputValue
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from hardmax.nexttoken import Predictor, Samples, generate
-from hardmax.nexttoken.pairs import Pairs
+from hardmax.nexttoken.stages import Pairs
 from hardmax.nexttoken.training import train
 from hardmax.problem.readouts import OutputValue
 

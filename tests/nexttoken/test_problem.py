@@ -8,12 +8,10 @@ import hardmax as hm
 from hardmax.dynamics import flow, stepping
 from hardmax.dynamics.edges import edges_of
 from hardmax.nexttoken import Samples, generate, named_sentences
-from hardmax.nexttoken.late import late_of
 from hardmax.nexttoken.observables import log_excess_loss
-from hardmax.nexttoken.pairs import Pairs
 from hardmax.nexttoken.relations import collocation
-from hardmax.nexttoken.stages import StageTwo, stage_1
-from hardmax.nexttoken.star import KqStar
+from hardmax.nexttoken.stages import Pairs, StageTwo, stage_1
+from hardmax.nexttoken.star import KqStar, late_of
 from hardmax.nexttoken.star import KqStar as Star
 from hardmax.nexttoken.training import train, train_by_flow
 from hardmax.problem.keys import OneHot

@@ -9,11 +9,9 @@ from hypothesis import strategies as st
 from tests.nexttoken.literal import literal_gradient
 
 from hardmax.nexttoken import Samples, named_sentences
-from hardmax.nexttoken.late import late_of
 from hardmax.nexttoken.observables import loss, target_masses
-from hardmax.nexttoken.pairs import Pairs
-from hardmax.nexttoken.stages import StageTwo
-from hardmax.nexttoken.star import KqStar
+from hardmax.nexttoken.stages import Pairs, StageTwo
+from hardmax.nexttoken.star import KqStar, late_of
 from hardmax.nexttoken.training import train
 from hardmax.nexttoken.unmerged import TableModel
 from hardmax.problem.readouts import OutputValue

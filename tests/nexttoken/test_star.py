@@ -12,8 +12,8 @@ import hardmax as hm
 from hardmax.margin.certificates import certify
 from hardmax.margin.closed_forms import kq_multipliers, kq_star, ov_star
 from hardmax.nexttoken import Samples, generate, named_sentences, star
-from hardmax.nexttoken.pairs import Pairs
 from hardmax.nexttoken.relations import orders
+from hardmax.nexttoken.stages import Pairs
 from hardmax.nexttoken.star import KqStar
 from hardmax.nexttoken.training import train
 

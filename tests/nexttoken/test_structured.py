@@ -11,9 +11,8 @@ from tests.nexttoken.literal import literal_gradient
 
 from hardmax.dynamics.edges import edges_of
 from hardmax.nexttoken import Samples, generate, named_sentences
-from hardmax.nexttoken.pairs import Pairs
 from hardmax.nexttoken.relations import orders
-from hardmax.nexttoken.stages import StageTwo, stage_1
+from hardmax.nexttoken.stages import Pairs, StageTwo, stage_1
 from hardmax.nexttoken.star import KqStar
 from hardmax.problem.readouts import OutputValue
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from hardmax.nexttoken import Samples, generate
 from hardmax.nexttoken.observables import _sentence_losses, accuracy, loss, target_masses
-from hardmax.nexttoken.pairs import Pairs
+from hardmax.nexttoken.stages import Pairs
 from hardmax.nexttoken.training import train
 from hardmax.nexttoken.unmerged import TableModel
 from hardmax.papers.next_token.convergence import naive_descent

@@ -19,7 +19,7 @@ torch = pytest.importorskip("torch", reason="this is about PyTorch: make test-ex
 pytestmark = pytest.mark.extra
 
 from hardmax._lib.pool import search_path  # noqa: E402
-from hardmax.torch import auditing, regimes  # noqa: E402
+from hardmax.torch import auditing  # noqa: E402
 
 ROOT = Path(__file__).parents[2]
 F = torch.nn.functional
@@ -97,7 +97,7 @@ def _summed(x, group):
     return x.unflatten(1, (-1, group)).sum(dim=2)
 
 
-ALL = [regime.name for regime in regimes.regimes(False)]
+ALL = [regime.name for regime in auditing.all_regimes(False)]
 WITH_GAP = {f"gap {g}" for g in (8, 12, 16, 20, 30, 40, 60, 80)}
 CAUSAL = {"causal", "causal, fewer queries"}
 TIES = {f"{n} ties" for n in (2, 4, 16, 64)}
@@ -178,10 +178,10 @@ def digits(q, k, v, g, scale):
 )
 def test_the_truth_against_60_digits(name):
     """Every entry to a few units of float64, relative to the size that the audit gives its row."""
-    [regime] = [each for each in regimes.regimes(False) if each.name == name]
-    small = regimes.replace(regime, lengths=(3, 12), width=8)
+    [regime] = [each for each in auditing.all_regimes(False) if each.name == name]
+    small = auditing.replace(regime, lengths=(3, 12), width=8)
     for kind in (torch.float64, torch.bfloat16):
-        given = regimes.inputs(small, kind, 0)
+        given = auditing.inputs_of(small, kind, 0)
         truth, largest = auditing._truth(given)
         parts = [x[0, 0] for x in (given.query, given.key, given.value, given.by_out)]
         for true, exact in zip(truth.values(), digits(*parts, 8**-0.5), strict=True):
@@ -191,7 +191,7 @@ def test_the_truth_against_60_digits(name):
 
 @pytest.mark.parametrize("kind", [torch.float64, torch.float32, torch.bfloat16, torch.float16])
 def test_the_inputs_are_what_their_names_say(kind):
-    made = {regime.name: regimes.inputs(regime, kind, 0) for regime in regimes.regimes(False)}
+    made = {regime.name: auditing.inputs_of(regime, kind, 0) for regime in auditing.all_regimes(False)}
     slack = {torch.float64: 1e-6, torch.float32: 1e-3, torch.bfloat16: 0.35, torch.float16: 0.05}[kind]
 
     def top(name, count):
@@ -224,7 +224,7 @@ def test_the_inputs_are_what_their_names_say(kind):
 
 
 def test_the_product_of_all_factors():
-    every = list(regimes.regimes(True))
+    every = list(auditing.all_regimes(True))
     assert len({regime.name for regime in every}) == len(every) > 1000
     names = [
         "gap 40, causal, grouped 4/2",

@@ -10,7 +10,7 @@ import hardmax as hm
 torch = pytest.importorskip("torch", reason="this is about PyTorch: make test-extras")
 pytestmark = pytest.mark.extra
 
-from hardmax.torch.multihead import _with_token  # noqa: E402
+from hardmax.torch.replacement import _with_token  # noqa: E402
 
 
 def pair(**options):

@@ -11,10 +11,12 @@ from hardmax.margin.engines import span_of
 from hardmax.torch.probing import heads as names
 from hardmax.torch.probing.heads import (
     STATISTICS,
+    Heads,
     ProbeSettings,
     benjamini_hochberg,
     by_gram,
     closeness,
+    corrected,
     margin_of,
     nuclear,
     picks,
@@ -32,7 +34,6 @@ from hardmax.torch.probing.inputs import (
     singular_values,
     turned,
 )
-from hardmax.torch.probing.tables import Heads, corrected
 
 
 def small(S=6, T=5, d=4, e=3, h=2, seed=0, causal=False, scale=3.0, angles=None) -> HeadWeights:

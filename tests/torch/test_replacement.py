@@ -12,7 +12,7 @@ pytestmark = pytest.mark.extra
 
 from torch.nn.functional import scaled_dot_product_attention as imported_alias  # noqa: E402
 
-from hardmax.torch import multihead, replacement  # noqa: E402
+from hardmax.torch import replacement  # noqa: E402
 
 
 @pytest.fixture
@@ -31,8 +31,8 @@ def calls(monkeypatch):
         ("product", torch.nn.functional.scaled_dot_product_attention),
         ("module", torch.nn.functional.multi_head_attention_forward),
     ):
-        ours = multihead.REPLACEMENTS[theirs]
-        monkeypatch.setitem(multihead.REPLACEMENTS, theirs, counting(name, ours))
+        ours = replacement.REPLACEMENTS[theirs]
+        monkeypatch.setitem(replacement.REPLACEMENTS, theirs, counting(name, ours))
     return counts
 
 

@@ -11,10 +11,9 @@ from hardmax.dynamics.models import Model
 from hardmax.embeddings.first_step import initial_vectors
 from hardmax.embeddings.gram import GramFlow, GramState, descend_gram, flow_gram
 from hardmax.embeddings.minibatch import train_embeddings
-from hardmax.embeddings.one_layer import descend_embeddings
+from hardmax.embeddings.one_layer import BLOCKS, descend_embeddings
 from hardmax.embeddings.two_layer import TwoLayerGram, descend_two_layer
 
-BLOCKS = ("E", "p", "v")
 OPTIONS = ("batch", "rng", "milestones", "until_loss", "progress", "checkpoint", "checkpoint_every")
 
 

@@ -12,7 +12,7 @@ term is minus the sum of the others.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any, NamedTuple
@@ -38,6 +38,9 @@ from hardmax.problem.losses import as_loss
 MODERATE = 600.0
 
 LOGISTIC = as_loss("logistic")
+
+
+BLOCKS = ("E", "p", "v")
 
 
 @dataclass(frozen=True, eq=False)
@@ -309,6 +312,43 @@ def _balance(tokens, counts, offsets, labels, e, c, f, A, C):  # type: ignore[no
         A[star] -= total
 
 
+@dataclass(frozen=True)
+class OneLayerNetwork:
+    """The one-layer model by E, p and v; ``scale`` multiplies its logits."""
+
+    scale: float = 1.0
+
+    def at(self, corpus: Corpus, E: np.ndarray, p: np.ndarray, v: np.ndarray) -> Evaluation:
+        """Evaluate the model."""
+        return evaluate_arrays(corpus, E @ p, E @ v, self.scale)
+
+    def pulls(
+        self, point: Evaluation, names: Iterable[str], E: np.ndarray, p: np.ndarray, v: np.ndarray
+    ) -> dict[str, Pull]:
+        """Return minus the gradients by some of E, p and v."""
+        pulls = {}
+        if "p" in names:
+            pulls["p"] = Pull(-(E.T @ point.A_hat), point.log_scale)
+        if "v" in names:
+            pulls["v"] = Pull(-(E.T @ point.C_hat), point.log_scale_C)
+        if "E" in names:
+            top = max(point.log_scale, point.log_scale_C)
+            share_A, share_C = math.exp(point.log_scale - top), math.exp(point.log_scale_C - top)
+            shares = np.column_stack([point.A_hat * -share_A, point.C_hat * -share_C])
+            pulls["E"] = Pull(shares @ np.vstack([p, v]), top)
+        return pulls
+
+    def measured(self, corpus: Corpus, E: np.ndarray, p: np.ndarray, v: np.ndarray) -> tuple[float, float]:
+        """Return the loss, and the mean over sequences of the largest share of attention of a token."""
+        return measures(corpus, E @ p, E @ v, self.scale)
+
+
+def measures(corpus: Corpus, a: np.ndarray, c: np.ndarray, scale: float) -> tuple[float, float]:
+    """Return the loss, and the mean over sequences of the largest share of attention of a token."""
+    shares = np.maximum.reduceat(token_mass(corpus, scale * a), corpus.offsets[:-1])
+    return evaluate(corpus, a, c, scale).loss, float(shares.mean())
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class TokenRun(Run):
     """A training by steps in which the risk, |p|, the logits a and the values c were observed at ``times``.
@@ -365,32 +405,18 @@ def descend_embeddings(
     the other options are those of `StepOptions`.
     """
     vectors = read_vectors(corpus, E, p, v)
-    moving = [name for name in "Epv" if name in read_names(train)]
+    network = OneLayerNetwork(read_scale("scale", scale, vectors[0].shape[1]))
     plan, beta = StepOptions.read(corpus.n, steps=steps, **options), np.zeros(corpus.S)
-    factor = read_scale("scale", scale, vectors[0].shape[1])
-
-    def evaluate_at(part: Corpus, E: np.ndarray, p: np.ndarray, v: np.ndarray) -> Evaluation:
-        return evaluate_arrays(part, E @ p, E @ v, factor)
-
-    def pulls(point: Evaluation, step: int) -> dict[str, Pull]:
-        if along_p is not None:
-            beta[:] -= along_p.rates[step] * point.A
-        return pulls_at(point, moving, *trainer.vectors.values())
-
-    trainer = VectorTrainer(
-        corpus, vectors, moving, by_block(rate, moving), plan, evaluate_at, pulls, {"beta": beta}
-    )
-    rules = dict(zip(moving, trainer.rules, strict=True))
-    along_p = rules["p"] if "p" in rules and rules["p"].kind == ALONG else None
+    trainer = VectorTrainer(network, corpus, vectors, read_names(train), rate, plan, beta)
 
     def observe() -> dict[str, Any]:
         E, p, v = trainer.vectors.values()
         return {"losses": trainer.point.loss, "norms": np.linalg.norm(p), "a": E @ p, "c": E @ v}
 
-    trainer.run(observe, partial(trainer.identify, "one layer", scale=factor))
+    trainer.run(observe, partial(trainer.identify, "one layer", scale=network.scale))
     E, _, v = trainer.vectors.values()
-    beta_is_known = "E" not in rules and ("p" not in rules or along_p is not None)
-    source = partial(corpus.problem, E, v, scale=factor)
+    beta_is_known = "E" not in trainer.blocks and ("p" not in trainer.blocks or trainer.along_p is not None)
+    source = partial(corpus.problem, E, v, scale=network.scale)
     return EmbeddingDescent(source, **trainer.result, beta=beta if beta_is_known else None)
 
 
@@ -398,35 +424,49 @@ class VectorTrainer(BlockTrainer):
     """Steps on some of E, p and v, of one layer or two, by any optimizers.
 
     Args:
+        network: the model: ``at`` evaluates it, and ``pulls`` are minus its gradients.
         corpus: the sequences.
         start: E, p and v, which are copied.
-        moving: the names of those that are trained.
-        optimizer: one for each of them by name, or one for all.
+        names: the blocks that are trained.
+        rate: that of gradient descent, or an optimizer, or one for each block.
         options: how many steps, on which sequences.
-        evaluate: returns the model at E, p and v for some sequences.
-        pulls: as in `BlockTrainer`.
-        arrays: more arrays that change in place, which a checkpoint must keep.
+        beta: receives the coefficients of p where it moves along its gradient.
     """
 
     def __init__(
         self,
+        network: Any,
         corpus: Corpus,
         start: Iterable[np.ndarray],
-        moving: Iterable[str],
-        optimizer: Optimizer | Mapping[str, Optimizer],
+        names: Iterable[str],
+        rate: Any,
         options: StepOptions,
-        evaluate: Callable[..., Any],
-        pulls: Callable[[Any, int], Mapping[str, Pull]],
-        arrays: Mapping[str, np.ndarray] | None = None,
+        beta: np.ndarray | None = None,
     ) -> None:
-        self.corpus = corpus
-        self.vectors = {name: np.array(x) for name, x in zip("Epv", start, strict=True)}
-
-        def at(inputs: np.ndarray | None) -> Any:
-            return evaluate(corpus if inputs is None else take(corpus, inputs), *self.vectors.values())
-
-        super().__init__({name: self.vectors[name] for name in moving}, optimizer, options, at, pulls, arrays)
+        self.network, self.corpus, self.beta = network, corpus, beta
+        self.vectors = {name: np.array(x) for name, x in zip(BLOCKS, start, strict=True)}
+        moving = {name: x for name, x in self.vectors.items() if name in names}
+        more = {} if beta is None else {"beta": beta}
+        super().__init__(moving, by_block(rate, moving), options, self.evaluate, self.pulls, more)
         self.vectors |= self.blocks
+        rules = [rule for name, rule in zip(moving, self.rules, strict=True) if name == "p"]
+        self.along_p = rules[0] if rules and rules[0].kind == ALONG else None
+
+    def evaluate(self, inputs: np.ndarray | None) -> Any:
+        """Return the model at E, p and v for some sequences, or for all of them (None)."""
+        part = self.corpus if inputs is None else take(self.corpus, inputs)
+        return self.network.at(part, *self.vectors.values())
+
+    def pulls(self, point: Any, step: int) -> dict[str, Pull]:
+        """Return a `Pull` for each block."""
+        if self.beta is not None and self.along_p is not None:
+            self.beta -= self.along_p.rates[step] * point.A
+        return self.network.pulls(point, self.blocks, *self.vectors.values())
+
+    def step_on(self, batch: Corpus) -> float:
+        """Take one step on a batch; returns its loss before it, nan where the blocks overflowed."""
+        self.corpus = batch
+        return float(self._last[1].loss) if self.take_step() else math.nan
 
     def identify(self, model: str, **scales: float) -> dict[str, Any]:
         """Return the values that a checkpoint of the same training must share."""
@@ -449,23 +489,6 @@ class VectorTrainer(BlockTrainer):
         }
 
 
-def pulls_at(
-    point: Evaluation, names: Iterable[str], E: np.ndarray, p: np.ndarray, v: np.ndarray
-) -> dict[str, Pull]:
-    """Minus the gradients by some of E, p and v."""
-    pulls = {}
-    if "p" in names:
-        pulls["p"] = Pull(-(E.T @ point.A_hat), point.log_scale)
-    if "v" in names:
-        pulls["v"] = Pull(-(E.T @ point.C_hat), point.log_scale_C)
-    if "E" in names:
-        top = max(point.log_scale, point.log_scale_C)
-        share_A, share_C = math.exp(point.log_scale - top), math.exp(point.log_scale_C - top)
-        shares = np.column_stack([point.A_hat * -share_A, point.C_hat * -share_C])
-        pulls["E"] = Pull(shares @ np.vstack([p, v]), top)
-    return pulls
-
-
 def by_block(rate: Any, names: Iterable[str]) -> dict[str, Optimizer]:
     """An optimizer for each block: a separate one, the same for all, or gradient descent at a rate."""
     if isinstance(rate, Mapping):
@@ -478,7 +501,7 @@ def by_block(rate: Any, names: Iterable[str]) -> dict[str, Optimizer]:
 def read_names(train: Iterable[str]) -> frozenset[str]:
     """Return the names of the trained blocks, some of "E", "p" and "v"."""
     names = frozenset(train)
-    if not names or not names <= {"E", "p", "v"}:
+    if not names or not names <= {*BLOCKS}:
         raise ValueError(f'train must name some of "E", "p", "v", got {sorted(names)}')
     return names
 

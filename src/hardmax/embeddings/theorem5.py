@@ -26,8 +26,14 @@ from hardmax.data.corpora.statistics import assumption_4
 from hardmax.dynamics.flow import flow
 from hardmax.dynamics.gradient import settle_at
 from hardmax.dynamics.run import Run
-from hardmax.embeddings.first_step import FirstStepErrors, InitialEvent, loss_bound, read_delta
-from hardmax.embeddings.near_identity import StructuredState, draw_initial
+from hardmax.embeddings.first_step import (
+    FirstStepErrors,
+    InitialEvent,
+    StructuredState,
+    draw_initial,
+    loss_bound,
+    read_delta,
+)
 from hardmax.embeddings.patterns import Pattern, pattern_max_margin, token_selection
 from hardmax.margin.solution import MaxMargin
 from hardmax.problem import Problem

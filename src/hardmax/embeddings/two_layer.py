@@ -44,9 +44,18 @@ class TwoLayerGradients(NamedTuple):
     gain: np.ndarray
     bias: np.ndarray
 
-    def pulls(self, names: Iterable[str]) -> dict[str, Pull]:
-        """Minus the gradients by some of E, p and v."""
-        return {name: Pull(-getattr(self, name)) for name in names}
+
+class _Frame(NamedTuple):
+    """Coordinates of vectors of d numbers: these numbers, or others where ``ones`` is (1, ..., 1)/sqrt(d)."""
+
+    d: int
+    ones: np.ndarray | None = None
+
+    def center(self, rows: np.ndarray) -> np.ndarray:
+        """Each row less the mean of its d numbers."""
+        if self.ones is None:
+            return np.asarray(rows - rows.mean(axis=1, keepdims=True))
+        return np.asarray(rows - np.outer(rows @ self.ones, self.ones))
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,6 +72,7 @@ class TwoLayerNetwork:
     bias: np.ndarray | None = None  # (d,)
     first_scale: Scale = None
     scale: Scale = None
+    frame: _Frame | None = field(default=None, repr=False)  # of E, p and v; their own numbers by default
 
     def __post_init__(self) -> None:
         expect.positive("epsilon", self.epsilon)
@@ -81,18 +91,26 @@ class TwoLayerNetwork:
 
     def gradients(self, corpus: Corpus, E: Any, p: Any, v: Any) -> TwoLayerGradients:
         """Predictions, loss and gradients over the whole corpus."""
-        return self._gradients(corpus, *one_layer.read_vectors(corpus, E, p, v))
+        return self.at(corpus, *one_layer.read_vectors(corpus, E, p, v))
 
-    def _gradients(
-        self, corpus: Corpus, E: np.ndarray, p: np.ndarray, v: np.ndarray, frame: _Frame | None = None
-    ) -> TwoLayerGradients:
-        frame = _Frame(E.shape[1]) if frame is None else frame
+    def measured(self, corpus: Corpus, E: np.ndarray, p: np.ndarray, v: np.ndarray) -> tuple[float, float]:
+        """Return the loss, and the mean over sequences of the largest share of attention of a token."""
+        largest = np.maximum.reduceat(self.attention(corpus, E, p, v), corpus.offsets[:-1])
+        return self.gradients(corpus, E, p, v).loss, float(largest.mean())
+
+    def pulls(self, point: TwoLayerGradients, names: Iterable[str], *_: np.ndarray) -> dict[str, Pull]:
+        """Return minus the gradients by some of E, p and v."""
+        return {name: Pull(-getattr(point, name)) for name in names}
+
+    def at(self, corpus: Corpus, E: np.ndarray, p: np.ndarray, v: np.ndarray) -> TwoLayerGradients:
+        """Evaluate the model at arrays of the right shapes, as in training."""
+        frame = self._frame(E)
         gain, _ = self._affine(E.shape[1])
         by_E, by_p, by_v = np.zeros_like(E), np.zeros_like(p), np.zeros_like(v)
         by_gain, by_bias = np.zeros_like(p), np.zeros_like(p)
         f = np.empty(corpus.n)
         first_scale = read_scale("first_scale", self.first_scale, frame.d)
-        for k, layer in enumerate(self._layers(corpus, E, p, v, frame)):
+        for k, layer in enumerate(self._layers(corpus, E, p, v)):
             f[k] = layer.f
             rows, A, C = layer.rows, layer.A / corpus.n, layer.C / corpus.n
             by_p += layer.output.T @ A
@@ -111,15 +129,16 @@ class TwoLayerNetwork:
         affine = [np.empty(0) if x is None else by for x, by in ((self.gain, by_gain), (self.bias, by_bias))]
         return TwoLayerGradients(f, loss, by_E, by_p, by_v, *affine)
 
+    def _frame(self, E: np.ndarray) -> _Frame:
+        return _Frame(E.shape[1]) if self.frame is None else self.frame
+
     def _affine(self, d: int) -> tuple[np.ndarray, np.ndarray]:
         gain = np.ones(d) if self.gain is None else expect.finite_array("gain", self.gain, (d,))
         return gain, np.zeros(d) if self.bias is None else expect.finite_array("bias", self.bias, (d,))
 
-    def _layers(
-        self, corpus: Corpus, E: np.ndarray, p: np.ndarray, v: np.ndarray, frame: _Frame | None = None
-    ) -> Iterator[_Layer]:
+    def _layers(self, corpus: Corpus, E: np.ndarray, p: np.ndarray, v: np.ndarray) -> Iterator[_Layer]:
         """The forward pass, sequence by sequence, with all arrays of the backward pass."""
-        frame = _Frame(E.shape[1]) if frame is None else frame
+        frame = self._frame(E)
         gain, bias = self._affine(E.shape[1])
         first_scale = read_scale("first_scale", self.first_scale, frame.d)
         scale = read_scale("scale", self.scale, frame.d)
@@ -144,19 +163,6 @@ class TwoLayerNetwork:
             C = -y * np.exp(gaps - log_mass[0] + log_g)
             Q = np.exp(gaps - log_mass[0])
             yield _Layer(tokens, rows, H, sigma, normal, output, y * u[0], A, C, Q)
-
-
-class _Frame(NamedTuple):
-    """Coordinates of vectors of d numbers: these numbers, or others where ``ones`` is (1, ..., 1)/sqrt(d)."""
-
-    d: int
-    ones: np.ndarray | None = None
-
-    def center(self, rows: np.ndarray) -> np.ndarray:
-        """Each row less the mean of its d numbers."""
-        if self.ones is None:
-            return np.asarray(rows - rows.mean(axis=1, keepdims=True))
-        return np.asarray(rows - np.outer(rows @ self.ones, self.ones))
 
 
 class _Layer(NamedTuple):
@@ -224,16 +230,17 @@ class TwoLayerGram:
         numbers = float(G[S, S]), float(G[S, S + 1]), float(G[S + 1, S + 1])
         return GramState(G[:S, :S], G[:S, S], G[:S, S + 1], *numbers)
 
+    @cached_property
+    def vectors(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """E, p, v and (1, ..., 1)/sqrt(d) with these inner products."""
+        *E, p, v, ones = isometric_keys(self.G)
+        return np.array(E), p, v, ones
+
     @property
     def model(self) -> TwoLayerNetwork:
-        """The model that the inner products are a state of."""
-        return TwoLayerNetwork(self.epsilon, first_scale=self.first_scale, scale=self.scale)
-
-    @cached_property
-    def coordinates(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, _Frame]:
-        """E, p and v with these inner products, and the frame that they are in."""
-        *E, p, v, ones = isometric_keys(self.G)
-        return np.array(E), p, v, _Frame(self.d, ones)
+        """The model that the inner products are a state of, for the vectors above."""
+        frame = _Frame(self.d, self.vectors[-1])
+        return TwoLayerNetwork(self.epsilon, first_scale=self.first_scale, scale=self.scale, frame=frame)
 
     def predict(self, corpus: Corpus) -> np.ndarray:
         """f of every sequence.
@@ -245,7 +252,7 @@ class TwoLayerGram:
         [1.3147, -1.3147]
         """
         self._need(corpus)
-        return np.array([layer.f for layer in self.model._layers(corpus, *self.coordinates)])
+        return np.array([layer.f for layer in self.model._layers(corpus, *self.vectors[:-1])])
 
     def loss(self, corpus: Corpus) -> float:
         """The logistic loss."""
@@ -293,12 +300,11 @@ class TwoLayerDescent(Run):
     model: TwoLayerNetwork = field(kw_only=True)
     E: np.ndarray = field(kw_only=True)
     v: np.ndarray = field(kw_only=True)
-    frame: _Frame = field(kw_only=True)
 
     @cached_property
     def state(self) -> TwoLayerGram:
         """The inner products at the end."""
-        model, (d, ones) = self.model, self.frame
+        model, (d, ones) = self.model, self.model._frame(self.E)
         W = np.vstack([self.E, self.final, self.v, np.full(d, 1.0 / math.sqrt(d)) if ones is None else ones])
         return TwoLayerGram(W @ W.T, d, model.epsilon, model.first_scale, model.scale)
 
@@ -322,12 +328,11 @@ def descend_two_layer(
     combinations of gradients. ``rate`` is that of gradient descent, or an optimizer, or one for each block;
     the other options are those of `StepOptions`.
     """
-    names = [name for name in "Epv" if name in one_layer.read_names(train)]
-    plan, optimizers = StepOptions.read(corpus.n, steps=steps, **options), one_layer.by_block(rate, names)
+    names, plan = one_layer.read_names(train), StepOptions.read(corpus.n, steps=steps, **options)
+    optimizers = one_layer.by_block(rate, [name for name in one_layer.BLOCKS if name in names])
     if isinstance(state, TwoLayerGram):
         state._need(corpus)
-        *start, frame = state.coordinates
-        model = state.model
+        start, model = state.vectors[:-1], state.model
         for name, optimizer in optimizers.items():
             if not optimizer.in_span:
                 raise TypeError(
@@ -335,18 +340,14 @@ def descend_two_layer(
                     f"Normalized and SGD do, got {optimizer!r:.60}; for others start from vectors (E, p, v)"
                 )
     else:
-        start = list(one_layer.starting_vectors(corpus, state))
-        model, frame = TwoLayerNetwork(first_scale=first_scale, scale=scale), _Frame(start[0].shape[1])
-
-    def evaluate(part: Corpus, E: np.ndarray, p: np.ndarray, v: np.ndarray) -> TwoLayerGradients:
-        return model._gradients(part, E, p, v, frame)
+        start = one_layer.starting_vectors(corpus, state)
+        model = TwoLayerNetwork(first_scale=first_scale, scale=scale)
+    trainer = one_layer.VectorTrainer(model, corpus, start, names, optimizers, plan)
 
     def observe() -> dict[str, Any]:
         return {"losses": trainer.point.loss, "norms": np.linalg.norm(trainer.vectors["p"])}
 
-    trainer = one_layer.VectorTrainer(
-        corpus, start, names, optimizers, plan, evaluate, lambda point, step: point.pulls(names)
-    )
-    scales = {name: read_scale(name, getattr(model, name), frame.d) for name in ("scale", "first_scale")}
+    d = model._frame(start[0]).d
+    scales = {name: read_scale(name, getattr(model, name), d) for name in ("scale", "first_scale")}
     trainer.run(observe, partial(trainer.identify, "two layers", **scales))
-    return TwoLayerDescent(two_layers, **trainer.result, model=model, frame=frame)
+    return TwoLayerDescent(two_layers, **trainer.result, model=model)

@@ -13,8 +13,7 @@ from hardmax.dynamics.models import Model
 from hardmax.dynamics.optim import Normalized, Optimizer
 from hardmax.dynamics.optim.rules import need_optimizer
 from hardmax.nexttoken import training
-from hardmax.nexttoken.pairs import Pairs
-from hardmax.nexttoken.stages import stage_1, train_output
+from hardmax.nexttoken.stages import Pairs, stage_1, train_output
 from hardmax.nexttoken.unmerged import Unmerged, train_jointly, train_unmerged
 from hardmax.problem.readouts import OutputValue
 

@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 from scipy.special import logsumexp
 
-from hardmax.nexttoken.pairs import Floats, Pairs
-from hardmax.nexttoken.stages import StageTwo
+from hardmax.nexttoken.stages import Floats, Pairs, StageTwo
 from hardmax.nexttoken.star import KqStar
 from hardmax.problem.readouts import OutputValue, best_loss
 

@@ -14,8 +14,8 @@ from scipy.special import softmax
 from hardmax._lib import expect
 from hardmax._lib.archive import Arrays, decoded, demand, encoded, read_arrays, refused, write_arrays
 from hardmax._lib.arguments import check_arguments
-from hardmax.nexttoken.pairs import Floats, Ints
 from hardmax.nexttoken.relations import MISSING, Orders
+from hardmax.nexttoken.stages import Floats, Ints
 from hardmax.problem.readouts import OutputValue
 
 

@@ -23,13 +23,11 @@ from hardmax.dynamics.gradient import Settled, pull_of, risk_of, settle_at
 from hardmax.dynamics.optim import Optimizer
 from hardmax.dynamics.run import Run
 from hardmax.dynamics.stepping import pull_by_coordinate
-from hardmax.nexttoken.late import Late, late_of
 from hardmax.nexttoken.observables import Observables, log_excess_loss, loss, observe, target_masses
-from hardmax.nexttoken.pairs import Floats, Ints, Pairs
 from hardmax.nexttoken.predict import Prediction, Predictor, Reached
 from hardmax.nexttoken.relations import Orders, orders
-from hardmax.nexttoken.stages import StageTwo, stage_1
-from hardmax.nexttoken.star import KqStar
+from hardmax.nexttoken.stages import Floats, Ints, Pairs, StageTwo, stage_1
+from hardmax.nexttoken.star import KqStar, Late, late_of
 from hardmax.problem.problem import slots_of
 from hardmax.problem.readouts import OutputValue, best_loss, star_norm
 

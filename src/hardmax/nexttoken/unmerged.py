@@ -26,8 +26,7 @@ from hardmax.dynamics.blocks import BlockTrainer, Pull, StepOptions
 from hardmax.dynamics.checkpoint import digest
 from hardmax.dynamics.optim import Normalized, Optimizer
 from hardmax.dynamics.run import Run
-from hardmax.nexttoken.pairs import Floats, pairs_of
-from hardmax.nexttoken.stages import StageTwo
+from hardmax.nexttoken.stages import Floats, StageTwo, pairs_of
 from hardmax.nexttoken.star import KqStar
 from hardmax.problem.readouts import OutputValue
 

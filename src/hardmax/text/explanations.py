@@ -20,6 +20,7 @@ from hardmax._lib import expect
 from hardmax._lib.files import whole_text
 from hardmax._lib.notebook import Pictured, picture, save_picture, table
 from hardmax._lib.result import Shown
+from hardmax._lib.terminal import grid
 from hardmax.data.corpora.corpus import Corpus
 from hardmax.data.corpora.statistics import Assumption4, Assumption4Witness, assumption_4
 from hardmax.embeddings.minibatch.result import Following
@@ -67,22 +68,6 @@ class PageOfText(Shown):
 def bar(share: float, width: int = 12) -> str:
     """Show a number from -1 to 1 as a bar of signs."""
     return ("+" if share > 0 else "-") * round(abs(share) * width)
-
-
-def _table(columns: tuple[str, ...], **options: Any) -> Table:
-    """Make a table of numbers; the columns of words are to the left."""
-    from rich.table import Table
-
-    table = Table(box=None, pad_edge=False, **options)
-    for name in columns:
-        table.add_column(name, justify="left" if name in ("class", "token", "") else "right")
-    return table
-
-
-def _plain(text: str) -> str:
-    from rich.markup import escape
-
-    return escape(text)
 
 
 def marked(words: tuple[tuple[str, float], ...]) -> str:
@@ -138,18 +123,21 @@ class Explanation(PageOfText):
 
     def table(self) -> Table:
         """Return a table of the tokens that contribute most."""
-        title = f"{self.label}: probability {self.probability:.3f}, score {self.score:+.3f}"
-        table = _table(("token", "attention", "value", "contribution", ""), title=title, title_justify="left")
         most = max((abs(part.contribution) for part in self.parts), default=1.0) or 1.0
+        rows = []
         for part in self.parts[:SHOWN]:
             numbers = f"{part.share:.1%}", f"{part.value:+.2f}", f"{part.contribution:+.3f}"
-            table.add_row(_plain(part.token), *numbers, bar(part.contribution / most))
+            rows.append((part.token, *numbers, bar(part.contribution / most)))
         rest = self.parts[SHOWN:]
         if rest:
             share = math.fsum(part.share for part in rest)
             contribution = math.fsum(part.contribution for part in rest)
-            table.add_row(f"{len(rest)} more", f"{share:.1%}", "", f"{contribution:+.3f}", "")
-        table.add_row("sum", "100.0%", "", f"{self.score:+.3f}", "")
+            rows.append((f"{len(rest)} more", f"{share:.1%}", "", f"{contribution:+.3f}", ""))
+        rows.append(("sum", "100.0%", "", f"{self.score:+.3f}", ""))
+        names = ("token", "attention", "value", "contribution", "")
+        table = grid(names, rows, numbers=names[1:4])
+        table.title = f"{self.label}: probability {self.probability:.3f}, score {self.score:+.3f}"
+        table.title_justify = "left"
         return table
 
     def _body(self) -> str:
@@ -190,13 +178,13 @@ class TokenRanking(PageOfText):
 
     def table(self) -> Table:
         """Return a table of the tokens, class by class."""
-        table = _table(("class", "token", "posterior", "count", "logit", "value"))
+        names, rows = ("class", "token", "posterior", "count", "logit", "value"), []
         for w in self.words:
-            names = _plain(str(w.label)), _plain(w.token)
             whole = w.occurrences == round(w.occurrences)  # weighted counts are not
             count = f"{w.occurrences:,.0f}" if whole else f"{w.occurrences:,.1f}"
-            table.add_row(*names, f"{w.posterior:.3f}", count, f"{w.logit:+.2f}", f"{w.value:+.2f}")
-        return table
+            numbers = f"{w.posterior:.3f}", count, f"{w.logit:+.2f}", f"{w.value:+.2f}"
+            rows.append((str(w.label), w.token, *numbers))
+        return grid(names, rows, numbers=names[2:])
 
     def _title(self) -> str:
         return "The tokens that matter"
@@ -236,15 +224,16 @@ class TopKReport(PageOfText):
 
     def table(self) -> Table:
         """Return a table of the numbers."""
-        table = _table((), show_header=False)
-        table.add_row("tokens kept", f"{self.k}, by {self.by}")
-        table.add_row("their share of attention", f"{self.attended:.1%}")
-        table.add_row("same class as from all tokens", f"{self.agreement:.1%}")
+        rows = {
+            "tokens kept": f"{self.k}, by {self.by}",
+            "their share of attention": f"{self.attended:.1%}",
+            "same class as from all tokens": f"{self.agreement:.1%}",
+        }
         if self.accuracy is not None and self.full_accuracy is not None:
-            table.add_row("accuracy from these alone", f"{self.accuracy:.2%}")
-            table.add_row("accuracy from all tokens", f"{self.full_accuracy:.2%}")
-        table.add_row("tokens that hold 90% of attention", f"{self.needed:.0%}")
-        return table
+            rows["accuracy from these alone"] = f"{self.accuracy:.2%}"
+            rows["accuracy from all tokens"] = f"{self.full_accuracy:.2%}"
+        rows["tokens that hold 90% of attention"] = f"{self.needed:.0%}"
+        return grid(("", ""), rows.items(), head=False)
 
     def _title(self) -> str:
         return f"From {self.k} tokens alone"
@@ -338,14 +327,9 @@ class Followed(Following):
     """Logits ``a`` and values ``c`` for a class, and x, the posterior difference minus the mean label."""
 
     label: Any
-    differences: np.ndarray
+    x: np.ndarray  # nan for a token that never occurs
     a: np.ndarray
     c: np.ndarray
-
-    @property
-    def x(self) -> np.ndarray:
-        """Posterior difference minus the mean label; nan for a token that never occurs."""
-        return self.differences
 
     def __repr__(self) -> str:
         return (

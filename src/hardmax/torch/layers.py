@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, cast
@@ -198,6 +199,12 @@ def refuse_compiled(model: nn.Module, remedy: str) -> None:
                 f"model must not be compiled, but {name or 'the model'} is: hooks do not run inside a "
                 f"compiled graph; {remedy}"
             )
+
+
+def add_hooks(hooks: ExitStack, module: nn.Module, before: Any, after: Any) -> None:
+    """Call ``before`` and ``after`` around each call of a module, even one that fails, until hooks close."""
+    hooks.callback(module.register_forward_pre_hook(before).remove)
+    hooks.callback(module.register_forward_hook(after, always_call=True).remove)
 
 
 def _named(model: nn.Module, name: str, rotary: bool, heads: int | None) -> AttentionLayer:

@@ -18,10 +18,17 @@ from hardmax._lib.arguments import check_arguments
 from hardmax._lib.parallel import cores, in_order, serial_blas
 from hardmax._lib.progress import Progress
 from hardmax.torch.layers import AttentionLayer, attention_layers
-from hardmax.torch.probing.heads import NULL, ProbedHead, ProbeSettings, probe_head
+from hardmax.torch.probing.heads import (
+    NULL,
+    Heads,
+    ProbedHead,
+    ProbeSettings,
+    corrected,
+    null_notes,
+    probe_head,
+)
 from hardmax.torch.probing.inputs import QUERIES
 from hardmax.torch.probing.seeing import Sight, finite, heads_of, see
-from hardmax.torch.probing.tables import Heads, corrected, null_notes
 
 Records = list[tuple[AttentionLayer, list[Sight]]]
 

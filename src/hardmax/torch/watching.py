@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import inspect
 import warnings
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack
@@ -21,8 +22,8 @@ from hardmax._lib import expect, notebook
 from hardmax._lib.arguments import check_arguments
 from hardmax._lib.files import whole_text
 from hardmax.torch.dot_product import attention_logits, scaled_dot_product_attention
-from hardmax.torch.layers import AttentionLayer, attention_layers, refuse_compiled
-from hardmax.torch.multihead import MultiheadCall
+from hardmax.torch.layers import AttentionLayer, add_hooks, attention_layers, refuse_compiled
+from hardmax.torch.replacement import MultiheadCall
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Canvas
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
 SOFTMAX = (F.softmax, torch.softmax, torch.Tensor.softmax)
 PRODUCT = (F.scaled_dot_product_attention, scaled_dot_product_attention)
+CALL = inspect.signature(scaled_dot_product_attention)
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,22 +78,14 @@ class _Watcher(TorchFunctionMode):  # type: ignore[misc]
         return func(*args, **kwargs)
 
 
-def _of_product(
-    most: int,
-    query: torch.Tensor,
-    key: torch.Tensor,
-    value: torch.Tensor,
-    attn_mask: torch.Tensor | None = None,
-    dropout_p: float = 0.0,
-    is_causal: bool = False,
-    scale: float | None = None,
-    enable_gqa: bool = False,
-    sink: torch.Tensor | None = None,
-) -> ShownLogits:
-    if query.dim() == 4:
-        few = [x[:most] if x is not None and x.dim() == 4 else x for x in (query, key, attn_mask)]
-        query, key, attn_mask = few
-    return ShownLogits(attention_logits(query, key, attn_mask, is_causal, scale, enable_gqa), sink)
+def _of_product(most: int, *args: Any, **options: Any) -> ShownLogits:
+    """The logits of a call of `scaled_dot_product_attention`, of its first inputs."""
+    call = CALL.bind(*args, **options).arguments
+    if call["query"].dim() == 4:
+        few = {name: x[:most] for name, x in call.items() if isinstance(x, torch.Tensor) and x.dim() == 4}
+        call |= few
+    shown = {name: x for name, x in call.items() if name not in ("value", "dropout_p", "sink")}
+    return ShownLogits(attention_logits(**shown), call.get("sink"))
 
 
 ATTENTION = ("tokens", "sparsity", "top", "entropy", "max_logit", "gap", "sink")
@@ -217,10 +211,7 @@ class Watch:
         self._attention = {}
         for layer in self.layers:
             watcher = _Watcher(partial(self._note, layer), self.max_inputs)
-            before = layer.module.register_forward_pre_hook(watcher.before)
-            self._hooks.callback(before.remove)
-            after = layer.module.register_forward_hook(watcher.after, always_call=True)
-            self._hooks.callback(after.remove)
+            add_hooks(self._hooks, layer.module, watcher.before, watcher.after)
         # W is read before the step changes it: it is the one that the attention was made with.
         self._weights = {layer.name: weight_measures(layer) for layer in self.layers}
 

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 import hardmax as hm
 from hardmax.nexttoken import Samples, generate
-from hardmax.nexttoken.pairs import Pairs
-from hardmax.nexttoken.stages import StageTwo
+from hardmax.nexttoken.stages import Pairs, StageTwo
 from hardmax.nexttoken.unmerged import TableModel
 from hardmax.papers.checking.check import check_statement, statements
 from hardmax.papers.next_token import stage2

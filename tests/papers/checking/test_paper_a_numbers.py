@@ -12,7 +12,7 @@ import pytest
 
 import hardmax as hm
 from hardmax.embeddings import one_layer, pattern_max_margin
-from hardmax.embeddings.near_identity import draw_initial
+from hardmax.embeddings.first_step import draw_initial
 from hardmax.embeddings.patterns import distinct_tokens, score_selection
 from hardmax.embeddings.theorem5 import strong_conditions, theorem_5_thresholds
 from hardmax.papers.checking.check import check_statement, statements

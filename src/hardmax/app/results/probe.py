@@ -24,8 +24,7 @@ from hardmax.app.results.session import session, writable
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from hardmax.torch.probing.heads import ProbedHead, Selected
-    from hardmax.torch.probing.tables import Heads
+    from hardmax.torch.probing.heads import Heads, ProbedHead, Selected
 
 
 SHOWN = 24  # heads in the table
@@ -272,8 +271,8 @@ def probe(
     writable("page", page, model, texts)
     try:
         from hardmax.torch.prober import probe as measure
+        from hardmax.torch.probing.heads import null_notes
         from hardmax.torch.probing.loading import load, read_texts
-        from hardmax.torch.probing.tables import null_notes
 
         if isinstance(texts, str | os.PathLike):
             texts = read_texts(texts)

@@ -109,13 +109,9 @@ class Deciles(NamedTuple):
 class Following:
     """Measures on x (nan for a token that never occurs), logits a = E p and values c = E v."""
 
+    x: Any  # (S,) posterior difference minus the mean label: an uninformative token has x = 0
     a: np.ndarray  # (S,)
     c: np.ndarray  # (S,)
-
-    @property
-    def x(self) -> np.ndarray:
-        """Posterior difference minus the mean label, so that an uninformative token has x = 0."""
-        raise NotImplementedError
 
     @cached_property
     def _seen(self) -> np.ndarray:

@@ -13,7 +13,7 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -25,7 +25,7 @@ from hardmax._lib.progress import Progress
 from hardmax._lib.scales import Scale, read_scale
 from hardmax.data.corpora.corpus import Corpus
 from hardmax.dynamics import checkpoint as files
-from hardmax.dynamics.blocks import Pull, StepOptions, epoch_order
+from hardmax.dynamics.blocks import StepOptions, epoch_order
 from hardmax.dynamics.driver import FACTOR, LOSS_REACHED, read_milestones
 from hardmax.dynamics.optim import GD, SGD, Adam, AdamW, Optimizer
 from hardmax.dynamics.optim.rules import settings
@@ -38,7 +38,6 @@ from hardmax.embeddings.two_layer import TwoLayerNetwork, two_layers
 REMEMBERED = 128  # steps whose p, v and scalars are kept; then all rows are brought up to date
 NARROW = 128  # columns of a tile at least, where there are this many
 PAGE = 2**12  # bytes
-BLOCKS = ("E", "p", "v")
 Vectors = tuple[np.ndarray, np.ndarray, np.ndarray]  # E, p and v
 
 
@@ -108,7 +107,7 @@ class OneLayerModel:
 
     def measured(self, corpus: Corpus) -> tuple[float, float]:
         """Mean over a corpus of the loss, and of the largest share of attention that a token has."""
-        return one_layer_measures(corpus, *self.observe(), self._scale)
+        return one_layer.measures(corpus, *self.observe(), self._scale)
 
     def step(self, batch: Corpus, rate: float) -> float:
         """One step on a batch; returns the batch's loss before it, nan where the parameters overflowed.
@@ -283,42 +282,20 @@ class TrainingPlan:
     checkpoint_every: int
 
 
-DIVERGED = "diverged"  # how the event of a training that broke begins
-
-
-class Epochs(NamedTuple):
-    """The results of a loop in addition to the model."""
-
-    losses: np.ndarray  # (steps,)
-    snapshots: tuple[TokenObservables, ...]
-    event: str | None
-
-    def training(
-        self,
-        model: Vectors,
-        loss: float,
-        mass: float,
-        method: str,
-        batch: int,
-        layers: int = 1,
-        **scales: Any,
-    ) -> EmbeddingTraining:
-        """The run, with E, p and v of the trained model."""
-        end, (E, p, v) = self.snapshots[-1], model
-        source = two_layers if layers == 2 else partial(end.corpus.problem, E, v, **scales)
-        times, observed = np.arange(1, len(self.losses) + 1), {"losses": self.losses}
-        run: dict[str, Any] = {"event": self.event, "method": method, "observed": observed, "end": p}
-        run |= {"loss": loss, "mass": mass, "snapshots": self.snapshots, "batch": batch, "layers": layers}
-        run |= {"E": E, "v": v, **scales}
-        return EmbeddingTraining(end.corpus, end.epochs, end.a, end.c, source, "step", times, None, **run)
-
-
 def run(
-    model: Any, corpus: Corpus, plan: TrainingPlan, identity: dict[str, Any], progress: Progress | None
-) -> Epochs:
+    model: Any,
+    corpus: Corpus,
+    plan: TrainingPlan,
+    identity: dict[str, Any],
+    progress: Progress | None,
+    method: str,
+    layers: int = 1,
+    **scales: Any,
+) -> EmbeddingTraining:
     """Train, from the checkpoint if there is one, which must be of the training with this ``identity``.
 
-    The model has the methods of `OneLayerModel`: ``step``, ``observe``, ``arrays`` and ``restore``.
+    The model has the methods of `OneLayerModel`: ``step``, ``observe``, ``measured``, ``arrays`` and
+    ``restore``.
     """
     same = {
         **identity,
@@ -363,7 +340,7 @@ def run(
         if not (math.isfinite(losses[-1]) and np.isfinite(a).all() and np.isfinite(c).all()):
             # No snapshot and no checkpoint is made: both keep their earlier state.
             rate_text = "" if math.isnan(plan.rate) else f" ({plan.rate:g})"
-            event = f"{DIVERGED} in epoch {epoch + 1}: lower the rate{rate_text}"
+            event = f"diverged in epoch {epoch + 1}: lower the rate{rate_text}"
             break
         epoch += 1
         mean = float(mean_by_epoch(np.array(losses[-steps:]), corpus.n, plan.batch)[0])
@@ -383,9 +360,32 @@ def run(
             progress(epoch, plan.epochs)
     if event is None and snapshots[-1].epochs != epoch:
         snapshots.append(TokenObservables(corpus, epoch, *model.observe()))
+    loss, mass = model.measured(corpus) if event is None else (math.nan, math.nan)
     if event is None and mean <= plan.until_loss:
         event = LOSS_REACHED
-    return Epochs(np.array(losses), tuple(snapshots), event)
+    end, (E, p, v) = snapshots[-1], model.parameters
+    return EmbeddingTraining(
+        corpus,
+        end.epochs,
+        end.a,
+        end.c,
+        two_layers if layers == 2 else partial(corpus.problem, E, v, **scales),
+        "step",
+        np.arange(1, len(losses) + 1),
+        None,
+        event=event,
+        method=method,
+        observed={"losses": np.array(losses)},
+        end=p,
+        E=E,
+        v=v,
+        loss=loss,
+        mass=mass,
+        snapshots=tuple(snapshots),
+        batch=plan.batch,
+        layers=layers,
+        **scales,
+    )
 
 
 def _recorded(epoch: int) -> bool:
@@ -450,7 +450,7 @@ def train_embeddings(
     scales: dict[str, Any] = {"scale": read_scale("scale", scale, d)}
     if layers == 2:
         scales["first_scale"] = read_scale("first_scale", first_scale, d)
-    optimizers = one_layer.by_block(step, BLOCKS)
+    optimizers = one_layer.by_block(step, one_layer.BLOCKS)
     rule, kind = compiled_rule(optimizers, layers, dtype)
     rng = expect.generator(rng)
     vectors = (
@@ -480,38 +480,28 @@ def train_embeddings(
         unit = -(-corpus.n // plan.batch)
         milestones = [unit * milestone for milestone in plan.milestones]
         steps = StepOptions.read(1, steps=unit * plan.epochs, record=(), milestones=milestones)
-        model = PlainModel(vectors, optimizers, layers, steps, scales)
+        network = TwoLayerNetwork(**scales) if layers == 2 else one_layer.OneLayerNetwork(**scales)
+        model = PlainModel(network, vectors, optimizers, steps)
         rules = {name: {**settings(rule), "lr": rule.lr} for name, rule in optimizers.items()}
         how = {"model": f"{layers} layers, plain", "optimizers": rules}
     else:
         model = model(*vectors, rule, kind, count, **scales)
         how = {"model": "one layer" if layers == 1 else "two layers", **settings(rule), "dtype": kind}
-    with nullcontext() if rule is None else model:
-        done = run(model, corpus, plan, {**how, "start": files.digest(*vectors), **scales}, progress)
-        has_diverged = done.event is not None and done.event.startswith(DIVERGED)
-        loss, mass = (math.nan, math.nan) if has_diverged else model.measured(corpus)
+    how |= {"start": files.digest(*vectors), **scales}
     name = ", ".join(sorted({step.name for step in optimizers.values()}))
-    return done.training(model.parameters, loss, mass, name, plan.batch, layers=layers, **scales)
+    with nullcontext() if rule is None else model:
+        return run(model, corpus, plan, how, progress, name, layers, **scales)
 
 
 class PlainModel:
     """Some of E, p and v with any optimizers, for one or two layers, in float64 by the plain loop."""
 
     def __init__(
-        self,
-        vectors: Vectors,
-        optimizers: Mapping[str, Optimizer],
-        layers: int,
-        steps: StepOptions,
-        scales: Any,
+        self, network: Any, vectors: Vectors, optimizers: Mapping[str, Optimizer], steps: StepOptions
     ) -> None:
-        self._scales = scales
-        self._network = TwoLayerNetwork(**scales) if layers == 2 else None
+        self.network = network
         batch: Any = None  # the plan's batches come one by one, with `step`
-        self._trainer = one_layer.VectorTrainer(
-            batch, vectors, optimizers, optimizers, steps, self._evaluate, self._pulls
-        )
-        self._loss = math.nan
+        self._trainer = one_layer.VectorTrainer(network, batch, vectors, optimizers, optimizers, steps)
 
     @property
     def parameters(self) -> Vectors:
@@ -519,21 +509,9 @@ class PlainModel:
         E, p, v = self._trainer.vectors.values()
         return E, p, v
 
-    def _evaluate(self, _: Any, E: np.ndarray, p: np.ndarray, v: np.ndarray) -> Any:
-        if self._network is not None:
-            return self._network.gradients(self._batch, E, p, v)
-        return one_layer.evaluate(self._batch, E @ p, E @ v, **self._scales)
-
-    def _pulls(self, point: Any, _: int) -> dict[str, Pull]:
-        self._loss = point.loss
-        if self._network is not None:
-            return point.pulls(self._trainer.blocks)
-        return one_layer.pulls_at(point, self._trainer.blocks, *self.parameters)
-
     def step(self, batch: Corpus, rate: float) -> float:
         """One step on a batch; returns the batch's loss before it, nan where the parameters overflowed."""
-        self._batch = batch
-        return self._loss if self._trainer.take_step() else math.nan
+        return self._trainer.step_on(batch)
 
     def observe(self) -> tuple[np.ndarray, np.ndarray]:
         """a = E p and c = E v of all tokens."""
@@ -542,11 +520,7 @@ class PlainModel:
 
     def measured(self, corpus: Corpus) -> tuple[float, float]:
         """Mean over a corpus of the loss, and of the largest share of attention that a token has."""
-        if self._network is None:
-            return one_layer_measures(corpus, *self.observe(), self._scales["scale"])
-        shares = self._network.attention(corpus, *self.parameters)
-        loss = self._network.gradients(corpus, *self.parameters).loss
-        return loss, float(np.maximum.reduceat(shares, corpus.offsets[:-1]).mean())
+        return self.network.measured(corpus, *self.parameters)
 
     def arrays(self) -> dict[str, np.ndarray]:
         """All that the next step depends on."""
@@ -555,12 +529,6 @@ class PlainModel:
     def restore(self, arrays: Mapping[str, np.ndarray]) -> None:
         """Go back to where `arrays` was taken."""
         self._trainer.restore(arrays)
-
-
-def one_layer_measures(corpus: Corpus, a: np.ndarray, c: np.ndarray, scale: float) -> tuple[float, float]:
-    """Mean over a corpus of the loss, and of the largest share of attention that a token has."""
-    shares = np.maximum.reduceat(one_layer.token_mass(corpus, scale * a), corpus.offsets[:-1])
-    return one_layer.evaluate(corpus, a, c, scale).loss, float(shares.mean())
 
 
 # A second moment below the normal numbers is taken for zero: its root, corrected, must not be
@@ -579,7 +547,7 @@ def compiled_rule(
         rule = SGD(step.lr)  # without momentum
     elif type(step) is Adam:
         rule = AdamW(step.lr, betas=step.betas, eps=step.eps)
-    is_one = set(optimizers) == set(BLOCKS) and others == [step] * 2 and not math.isnan(step.constant_rate)
+    is_one = others == [step] * 2 and not math.isnan(step.constant_rate)
     if not is_one or not (type(rule) is AdamW or (layers == 1 and type(rule) is SGD)):
         if kind == "float32":
             raise ValueError(

@@ -21,8 +21,8 @@ from hardmax.margin.constraints import Constraints
 from hardmax.margin.exact import decide
 from hardmax.nexttoken import Analysis, Training, analyze, named_sentences
 from hardmax.nexttoken.generators import structure
-from hardmax.nexttoken.pairs import Ints
 from hardmax.nexttoken.predict import regenerate
+from hardmax.nexttoken.stages import Ints
 from hardmax.nexttoken.training import train
 from hardmax.papers.checking.check import (
     Conditions,

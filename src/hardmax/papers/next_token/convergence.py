@@ -18,8 +18,8 @@ from scipy.special import softmax
 from hardmax._lib.expect import whole
 from hardmax._lib.style import BLUE, GRAY, GREEN, INK, ORANGE, PURPLE, RED
 from hardmax.nexttoken import Samples, named_sentences, training
-from hardmax.nexttoken.late import Late
 from hardmax.nexttoken.observables import log_excess_loss, log_off_masses
+from hardmax.nexttoken.star import Late
 from hardmax.nexttoken.training import Training
 from hardmax.papers.checking.check import Conditions, Hypothesis, Outcome, statement, unmet
 from hardmax.papers.checking.proof import at_precision, balls

@@ -11,8 +11,7 @@ import numpy as np
 
 from hardmax.data.sentences.samples import Samples
 from hardmax.nexttoken.generators import generate, named_sentences
-from hardmax.nexttoken.pairs import Floats, Pairs
-from hardmax.nexttoken.stages import StageTwo
+from hardmax.nexttoken.stages import Floats, Pairs, StageTwo
 from hardmax.nexttoken.training import Training, train_by_flow
 from hardmax.papers.checking.instances import Instance
 from hardmax.problem.readouts import OutputValue

@@ -15,9 +15,15 @@ from flint import arb
 
 from hardmax._lib.expect import generator, whole
 from hardmax._lib.style import BLUE, GRAY, INK, ORANGE, RED
-from hardmax.nexttoken.pairs import Floats, Ints
 from hardmax.nexttoken.relations import MISSING, collocation
-from hardmax.nexttoken.stages import descend_stage_1, gradient_ov, misalignment_constant, stage_1
+from hardmax.nexttoken.stages import (
+    Floats,
+    Ints,
+    descend_stage_1,
+    gradient_ov,
+    misalignment_constant,
+    stage_1,
+)
 from hardmax.nexttoken.training import FIRST_RATE, STEPS
 from hardmax.papers.checking.check import Conditions, Hypothesis, Outcome, Unmet, statement
 from hardmax.papers.checking.proof import Settled, balls, length, settle_slack, softmax

@@ -16,7 +16,7 @@ from hardmax._lib.expect import generator, whole
 from hardmax._lib.style import BLUE, GRAY, INK, ORANGE
 from hardmax.nexttoken import Training
 from hardmax.nexttoken.observables import accuracy, log_masses, log_off_masses, loss
-from hardmax.nexttoken.pairs import Floats, Ints, Pairs
+from hardmax.nexttoken.stages import Floats, Ints, Pairs
 from hardmax.nexttoken.training import STEPS, train
 from hardmax.nexttoken.unmerged import TableModel
 from hardmax.papers.checking.check import Hypothesis, Outcome, statement

@@ -14,8 +14,13 @@ from hardmax._lib import expect
 from hardmax.data.corpora.corpus import Corpus
 from hardmax.data.corpora.statistics import assumption_4
 from hardmax.dynamics.run import Run
-from hardmax.embeddings.first_step import FirstStepErrors, InitialEvent, infinite_width
-from hardmax.embeddings.near_identity import StructuredState, draw_initial
+from hardmax.embeddings.first_step import (
+    FirstStepErrors,
+    InitialEvent,
+    StructuredState,
+    draw_initial,
+    infinite_width,
+)
 from hardmax.embeddings.theorem5 import Thresholds, least_first_step, strong_conditions, theorem_5_thresholds
 from hardmax.margin.rationals import to_float
 from hardmax.margin.solution import MaxMargin

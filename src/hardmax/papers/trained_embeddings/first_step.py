@@ -16,9 +16,14 @@ from hardmax._lib import expect
 from hardmax._lib.style import BLUE, GRAY, GREEN, INK, RED
 from hardmax.data.corpora.corpus import Corpus
 from hardmax.embeddings import assumption_4_corpus, initial_vectors, take_first_step
-from hardmax.embeddings.first_step import first_step_errors, initial_event, loss_bound
+from hardmax.embeddings.first_step import (
+    StructuredState,
+    draw_initial,
+    first_step_errors,
+    initial_event,
+    loss_bound,
+)
 from hardmax.embeddings.gram import GramState
-from hardmax.embeddings.near_identity import StructuredState, draw_initial
 from hardmax.embeddings.theorem5 import least_first_step, theorem_5_thresholds
 from hardmax.papers.checking.check import Hypothesis, Outcome, need, statement
 from hardmax.papers.checking.proof import balls, largest, least, length, settle_slack

@@ -367,6 +367,10 @@ class ClosedForm:
         E, p, v = self.parameters
         return E @ p, E @ v
 
+    def measured(self, corpus: Corpus) -> tuple[float, float]:
+        """Mean over a corpus of the loss, and of the largest share of attention that a token has."""
+        return TwoLayerNetwork().measured(corpus, *self.parameters)
+
     def arrays(self) -> dict[str, np.ndarray]:
         """All that the next step depends on."""
         return {"x": self.x, "first": self.first, "second": self.second, "steps": np.array(self.steps)}
@@ -395,13 +399,8 @@ def train_closed_form(
     model = ClosedForm(*initial_vectors(corpus.S, d, rng=draws), rule)
     seed = int(draws.integers(2**63))
     plan = minibatch.TrainingPlan(rate, milestones, epochs, batch, 0.0, seed, checkpoint, checkpoint_every)
-    outcome = minibatch.run(
-        model, corpus, plan, {"model": "two layers, closed form", **settings(rule)}, progress
-    )
-    loss = TwoLayerNetwork().gradients(corpus, *model.parameters).loss
-    shares = TwoLayerNetwork().attention(corpus, *model.parameters)
-    mass = float(np.maximum.reduceat(shares, corpus.offsets[:-1]).mean())
-    return outcome.training(model.parameters, loss, mass, rule.name, batch, layers=2)
+    identity = {"model": "two layers, closed form", **settings(rule)}
+    return minibatch.run(model, corpus, plan, identity, progress, rule.name, layers=2)
 
 
 TWO_LAYER_SIZES: dict[Scale, Mapping[Source, Size]] = {

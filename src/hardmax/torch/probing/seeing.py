@@ -85,30 +85,23 @@ def _plain_attention(model: nn.Module) -> Iterator[None]:
             module.training = True
 
 
-class _HeadHooks:
+class _HeadHooks(contextlib.ExitStack):
     """Hooks on the layers and on their projections, for one pass."""
 
     def __init__(self, layers: Sequence[AttentionLayer]) -> None:
+        super().__init__()
         self.layers = layers
         self.inputs: dict[tuple[int, str], torch.Tensor] = {}
         self.weights: dict[int, torch.Tensor] = {}
         self.turns: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
-        self.hooks: list[Any] = []
-
-    def __enter__(self) -> _HeadHooks:
-        for k, layer in enumerate(self.layers):
+        for k, layer in enumerate(layers):
             before, after = partial(self._before, k), partial(self._after, k)
-            self.hooks.append(layer.module.register_forward_pre_hook(before, with_kwargs=True))
-            self.hooks.append(layer.module.register_forward_hook(after))
+            self.callback(layer.module.register_forward_pre_hook(before, with_kwargs=True).remove)
+            self.callback(layer.module.register_forward_hook(after).remove)
             for side, projection in (("z", layer.query), ("x", layer.key)):
                 if projection.owner is not layer.module:
                     enter = partial(self._enter, k, side)
-                    self.hooks.append(projection.owner.register_forward_pre_hook(enter))
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for hook in self.hooks:
-            hook.remove()
+                    self.callback(projection.owner.register_forward_pre_hook(enter).remove)
 
     def _before(self, k: int, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         for value in (*args, *kwargs.values()):
