@@ -48,12 +48,12 @@ from hardmax.dynamics.lanes.vectors import (
     store,
     where,
 )
-from hardmax.dynamics.loop import is_back, set_mark, step_factor
+from hardmax.dynamics.loop import step_factor
 from hardmax.dynamics.optim import Optimizer
 from hardmax.dynamics.run import Run
 from hardmax.dynamics.softmax import NEGLIGIBLE
 from hardmax.dynamics.stepping import can_compile
-from hardmax.dynamics.updates import UPDATE
+from hardmax.dynamics.updates import NEAR, UPDATE, adam, corrections
 from hardmax.problem import Problem
 from hardmax.problem.coordinates import Coordinates, Differences, Scale, choose, differences, scaled
 from hardmax.problem.keys import Dense
@@ -114,12 +114,13 @@ class LanePlan(NamedTuple):
     unit: float
     limit: float
     flag: bool  # whether steps are normalized; of an update, whether it acts on coordinates one by one
+    adapts: bool  # whether the update is that of Adam
 
 
 OUT_CUBE = float64[:, :, ::1]
 LAYOUT = types.NamedTuple((INDEX, *3 * (TABLE,), VECTOR, SLOPE), LaneLayout)
 ROOM = types.NamedTuple((*10 * (OUT_TABLE,), OUT, OUT_TABLE, OUT_INDEX), LaneRoom)
-PLAN = types.NamedTuple((VECTOR, INDEX, VECTOR, float64, float64, boolean), LanePlan)
+PLAN = types.NamedTuple((VECTOR, INDEX, VECTOR, float64, float64, boolean, boolean), LanePlan)
 
 
 def filled_up(rows: int) -> int:
@@ -371,42 +372,61 @@ def descend_along(layout, room, plan, gram, row, start, vectors, coefficients): 
 
 
 @inlined()
-def see_from_tops(keys, tokens, layout, room, p, logits, rows):  # type: ignore[no-untyped-def]
-    """`problem.kernels.gaps_to_top` in lanes; ``rows`` receives the differences of keys to the top one."""
-    d = p.shape[0]
-    times(keys, p, logits)
-    find_tops(logits, tokens, layout, room)
+def see_from_tops(keys, layout, room, p, rows):  # type: ignore[no-untyped-def]
+    """`problem.kernels.gaps_to_top` in lanes; ``rows`` holds the differences of keys to the top one.
+
+    A top token stays until another rises above it, so mostly the differences of the step before serve again.
+    """
+    times(rows, p, room.gaps)
     for i in range(layout.offsets.size - 1):
         first, last, top = layout.offsets[i], layout.offsets[i + 1], load(room.tops, i)
-        for j in range(d):
-            reference = load(keys, tokens[first] * d + j)
-            for slot in range(first + 1, last):
-                reference = where(top == float(slot), load(keys, tokens[slot] * d + j), reference)
+        best, highest = spread(0.0), top
+        for slot in range(first, last):
+            gap = load(room.gaps, slot)
+            highest = where(gap > best, float(slot), highest)
+            best = where(gap > best, gap, best)
+        if any_lane(highest != top):
+            store(room.tops, i, highest)
+            set_rows(keys, first, last, highest, rows)
             for slot in range(first, last):
-                store(rows, slot * d + j, load(keys, tokens[slot] * d + j) - reference)
-    times(rows, p, room.gaps)
+                gap = spread(0.0)
+                for j in range(p.shape[0]):
+                    gap = plus_product(gap, load(rows, slot * p.shape[0] + j), load(p, j))
+                store(room.gaps, slot, gap)
 
 
 @inlined()
-def gather(rows, weights, V, sizes):  # type: ignore[no-untyped-def]
-    """V, the sum of weights times rows, and the sizes of its terms."""
+def set_rows(keys, first, last, top, rows):  # type: ignore[no-untyped-def]
+    """Fill in the differences of the keys of an input to that of its top slot."""
+    d = keys.shape[1]
+    for j in range(d):
+        reference = load(keys, first * d + j)
+        for slot in range(first + 1, last):
+            reference = where(top == float(slot), load(keys, slot * d + j), reference)
+        for slot in range(first, last):
+            store(rows, slot * d + j, load(keys, slot * d + j) - reference)
+
+
+@inlined()
+def gather(rows, weights, V):  # type: ignore[no-untyped-def]
+    """V, the sum of weights times rows."""
     d = V.shape[0]
     for j in range(d):
-        total, size = spread(0.0), spread(0.0)
+        total = spread(0.0)
         for slot in range(weights.shape[0]):
-            term = load(weights, slot) * load(rows, slot * d + j)
-            total = total + term
-            size = size + absolute(term)
+            total = plus_product(total, load(weights, slot), load(rows, slot * d + j))
         store(V, j, total)
-        store(sizes, j, size)
 
 
 @inlined()
-def drop_rounding(V, sizes, room):  # type: ignore[no-untyped-def]
+def drop_rounding(rows, weights, V, room):  # type: ignore[no-untyped-def]
     """Zero in place of coordinates that cancel to rounding, as in `forces.by_coordinate`."""
+    d = V.shape[0]
     most, rounding, least = spread(0.0), spread(0.0), spread(np.inf)
-    for j in range(V.shape[0]):
-        size = load(sizes, j)
+    for j in range(d):
+        size = spread(0.0)
+        for slot in range(weights.shape[0]):
+            size = size + absolute(load(weights, slot) * load(rows, slot * d + j))
         least = where(size < least, size, least)
         cancelled = absolute(load(V, j)) < forces.ROUNDING * size
         rounding = where(cancelled & (load(V, j) != 0.0), 1.0, rounding)
@@ -417,81 +437,168 @@ def drop_rounding(V, sizes, room):  # type: ignore[no-untyped-def]
     end(most == 0.0, forces.STATIONARY, room)
 
 
-class LaneTables(NamedTuple):
-    """The keys of four problems, and scratch arrays."""
+@inlined()
+def may_cancel(weights, widest, V, alive):  # type: ignore[no-untyped-def]
+    """Whether a coordinate may cancel to rounding, or its terms be small, in some lane."""
+    total, least = spread(0.0), spread(np.inf)
+    for slot in range(weights.shape[0]):
+        total = total + absolute(load(weights, slot))
+    for j in range(V.shape[0]):
+        size = absolute(load(V, j))
+        least = where(size < least, size, least)
+    doubtful = (least < 2.0 * SMALL) | (least < 2.0 * forces.ROUNDING * widest * total)
+    return any_lane(doubtful & (alive != 0.0))
 
-    keys: np.ndarray  # (tokens, d, LANES), filled up
-    tokens: np.ndarray  # (slots,)
+
+@inlined()
+def adapt(V, exponent, constants, states, rate, step, alive, move):  # type: ignore[no-untyped-def]
+    """Compute `updates.adam` in lanes whose means all share one exponent, which needs one exp for all.
+
+    Returns the lanes that it leaves to the update itself.
+    """
+    beta1, beta2, epsilon, decay = constants[0], constants[1], constants[2], constants[3]
+    along, widened = corrections(constants, rate, step)
+    d = V.shape[0]
+    shared, others = spread(-np.inf), spread(0.0)
+    for j in range(d):
+        s = load(states, 2 * d + j)
+        shared = where(s > shared, s, shared)
+    for j in range(d):
+        size, m, v = absolute(load(V, j)), absolute(load(states, d + j)), load(states, 3 * d + j)
+        still = (size == 0.0) & (m == 0.0) & (v == 0.0)
+        whole = ((size > 1e-20) & (size < 1e20)) | ((size == 0.0) & (m > 1e-90) & (v > 1e-90))
+        same = (load(states, 2 * d + j) == shared) & (load(states, 4 * d + j) == shared)
+        others = where(still | (whole & same), others, 1.0)
+    apart = exponent - shared
+    fast = (others == 0.0) & (absolute(apart) < NEAR)
+    if epsilon > 0.0:
+        fast = fast & (shared > -700.0)
+    ratio = exp(where(fast, apart, 0.0), -NEAR)
+    damping = epsilon * exp(where(fast, -shared, 0.0), -700.0)
+    for j in range(d):
+        x, m, v, pull = load(states, j), load(states, d + j), load(states, 3 * d + j), load(V, j) * ratio
+        mean = beta1 * m + (1.0 - beta1) * pull
+        square = beta2 * v + (1.0 - beta2) * (pull * pull)
+        turn = along * mean / (roots(square) * widened + damping)
+        moved = where(mean == 0.0, 0.0, turn) - rate * decay * x
+        store(move, j, moved)
+        store(states, j, where(fast, x + moved, x))
+        store(states, d + j, where(fast, mean, m))
+        store(states, 3 * d + j, where(fast, square, v))
+    return where(fast, 0.0, alive)
+
+
+class LaneTables(NamedTuple):
+    """The keys of the problems, and scratch arrays."""
+
+    keys: np.ndarray  # (slots, d, LANES)
     rows: np.ndarray  # (slots, d, LANES), filled up with zeros
-    logits: np.ndarray  # (tokens, LANES)
-    vectors: np.ndarray  # (3, d, LANES)
+    widest: np.ndarray  # (LANES,) twice the largest entry of the keys
+    vectors: np.ndarray  # (2, d, LANES) V and the move
     single: np.ndarray  # (3, d) direction, exponents and move of one lane
-    marks: np.ndarray  # (LANES, d + state) points and states at an earlier step
-    clock: np.ndarray  # (2, LANES) whether a cycle is looked for, and since which step
+    state: np.ndarray  # (rows, d) of one lane
+    mark: np.ndarray  # (d + state, LANES) points and states at an earlier step
+    looking: np.ndarray  # (LANES,) one while a cycle is looked for
 
 
 TABLES = types.NamedTuple(
-    (OUT_CUBE, INDEX, OUT_CUBE, OUT_TABLE, OUT_CUBE, OUT_TABLE, OUT_TABLE, types.Array(types.intp, 2, "C")),
-    LaneTables,
+    (OUT_CUBE, OUT_CUBE, OUT, OUT_CUBE, OUT_TABLE, OUT_TABLE, OUT_TABLE, OUT), LaneTables
 )
+
+
+@inlined()
+def look_back(p, states, tables, room, goes_round):  # type: ignore[no-untyped-def]
+    """Note the lanes whose points and states are those of the mark, to the bit: as cycles, if they go round."""
+    d = p.shape[0]
+    same = (load(tables.looking, 0) != 0.0) & (load(room.alive, 0) != 0.0)
+    for r in range(tables.mark.shape[0]):
+        if any_lane(same):
+            same = same & (load(tables.mark, r) == (load(p, r) if r < d else load(states, r - d)))
+    if any_lane(same):
+        store(room.flags, 0, where(same, 1.0, 0.0))
+        for lane in range(LANES):
+            if room.flags[0, lane] != 0.0:
+                tables.looking[lane] = 0.0
+                if goes_round:
+                    room.status[lane] = loop.CYCLE
+
+
+@inlined()
+def set_mark(p, states, mark):  # type: ignore[no-untyped-def]
+    """Note points and states."""
+    d = p.shape[0]
+    for r in range(mark.shape[0]):
+        store(mark, r, load(p, r) if r < d else load(states, r - d))
+
+
+@inlined()
+def call_update(update, exponent, constants, states, rate, step, lanes, tables, room):  # type: ignore[no-untyped-def]
+    """Call the update of the plain loop for some lanes, one after the other."""
+    V, moves = tables.vectors[0], tables.vectors[1]
+    direction, exponents, move = tables.single[0], tables.single[1], tables.single[2]
+    store(room.flags, 0, lanes)
+    store(room.flags, 1, exponent)
+    for lane in range(LANES):
+        if room.flags[0, lane] != 0.0:
+            for j in range(move.size):
+                direction[j], exponents[j] = V[j, lane], room.flags[1, lane]
+            for r in range(states.shape[0]):
+                for j in range(move.size):
+                    tables.state[r, j] = states[r, j, lane]
+            update(direction, exponents, constants, tables.state, rate, step, move)
+            for r in range(states.shape[0]):
+                for j in range(move.size):
+                    states[r, j, lane] = tables.state[r, j]
+            for j in range(move.size):
+                moves[j, lane] = move[j]
 
 
 @kernel(
-    signature=lambda: types.void(LAYOUT, ROOM, PLAN, TABLES, UPDATE, OUT_TABLE, OUT_CUBE, OUT_CUBE, int64),
+    signature=lambda: types.void(LAYOUT, ROOM, PLAN, TABLES, UPDATE, OUT_TABLE, OUT_CUBE, OUT_CUBE),
     error_model="numpy",
     _nrt=False,
 )
-def descend_by_rule(layout, room, plan, tables, update, p, states, points, count):  # type: ignore[no-untyped-def]
-    """Step p (LANES, d) in place, in the first ``count`` lanes.
+def descend_by_rule(layout, room, plan, tables, update, p, states, points):  # type: ignore[no-untyped-def]
+    """Step p (d, LANES) in place.
 
-    ``states`` holds a state for each lane, ``points`` (S, LANES, d) receives p.
+    ``states`` (rows, d, LANES) holds the states, ``points`` (S, d, LANES) receives p.
     """
-    d, rates, saved = p.shape[1], plan.rates, 0
-    points_by_lane, V, sizes = tables.vectors[0], tables.vectors[1], tables.vectors[2]
-    direction, exponents, move = tables.single[0], tables.single[1], tables.single[2]
-    flat = states.reshape((LANES, states.shape[1] * states.shape[2]))
-    looking, marked, alive, status = tables.clock[0], tables.clock[1], room.alive, room.status
+    d, rates, saved, marked = p.shape[0], plan.rates, 0, 0
+    V, move = tables.vectors[0], tables.vectors[1]
     for k in range(rates.size + 1):
         if k == plan.record[saved]:
             set_layers(points, saved, saved + 1, p)
             saved += 1
         if k == rates.size:
             break
-        for lane in range(count):
-            if looking[lane] and alive[lane] != 0.0:
-                if is_back(p[lane], flat[lane], tables.marks[lane]):
-                    looking[lane] = 0
-                    if k > marked[lane] + 1:  # at rest it does not go round
-                        status[lane] = loop.CYCLE
-                elif k >= 2 * marked[lane]:
-                    marked[lane] = k
-                    set_mark(p[lane], flat[lane], tables.marks[lane])
-        for lane in range(LANES):
-            for j in range(d):
-                points_by_lane[j, lane] = p[lane if lane < count else 0, j]
-        see_from_tops(tables.keys, tables.tokens, layout, room, points_by_lane, tables.logits, tables.rows)
+        look_back(p, states, tables, room, k > marked + 1)
+        if k >= 2 * marked:
+            marked = k
+            set_mark(p, states, tables.mark)
+        see_from_tops(tables.keys, layout, room, p, tables.rows)
         size = weigh(layout, room)
-        gather(tables.rows, room.weights, V, sizes)
-        if plan.flag:
-            drop_rounding(V, sizes, room)
-        else:
+        gather(tables.rows, room.weights, V)
+        if not plan.flag:
             size = size + rescale(V, room)
-        store(room.flags, 1, size - load(layout.log_total, 0))
-        for lane in range(count):
-            if alive[lane] == 0.0:
-                continue
-            for j in range(d):
-                direction[j], exponents[j] = V[j, lane], room.flags[1, lane] + math.log(plan.unit)
-            update(direction, exponents, plan.constants, states[lane], rates[k], k, move)
-            for j in range(d):
-                if not abs(p[lane, j] + plan.unit * move[j]) <= plan.limit:
-                    status[lane], alive[lane] = loop.RUNAWAY, 0.0
-            if alive[lane] != 0.0:
-                for j in range(d):
-                    p[lane, j] += plan.unit * move[j]
-        if not any_lane(load(alive, 0) != 0.0):
+        elif may_cancel(room.weights, load(tables.widest, 0), V, load(room.alive, 0)):
+            drop_rounding(tables.rows, room.weights, V, room)
+        exponent = size - load(layout.log_total, 0) + math.log(plan.unit)
+        others = load(room.alive, 0)
+        if plan.adapts:
+            others = adapt(V, exponent, plan.constants, states, rates[k], k, others, move)
+        if any_lane(others != 0.0):
+            call_update(update, exponent, plan.constants, states, rates[k], k, others, tables, room)
+        outside = spread(0.0)
+        for j in range(d):
+            moved = load(p, j) + plan.unit * load(move, j)
+            outside = where(absolute(moved) <= plan.limit, outside, 1.0)
+        end(outside != 0.0, loop.RUNAWAY, room)
+        goes_on = load(room.alive, 0) != 0.0
+        if not any_lane(goes_on):
             set_layers(points, saved, points.shape[0], p)
             break
+        for j in range(d):
+            store(p, j, load(p, j) + where(goes_on, plan.unit * load(move, j), 0.0))
 
 
 @dataclass(frozen=True, eq=False)
@@ -603,22 +710,23 @@ def _by_rule(
     group: Group, lanes: list[Lane], count: int, record: np.ndarray
 ) -> tuple[np.ndarray, list[str | None]]:
     """Return points (lanes, S, d) and the event of each lane, by the update of a rule."""
-    rule, p, tokens = group.rule, np.stack([lane.start for lane in lanes]), lanes[0].slots.tokens
-    d, layout = p.shape[1], _layout(lanes)
-    points, states = np.empty((len(record), *p.shape)), np.stack([rule.begin(lane.start) for lane in lanes])
-    room = room_for(len(tokens), len(layout.offsets) - 1, count)
-    keys = _filled_up(np.stack([lane.slots.keys for lane in lanes], -1))
-    clock = np.zeros((2, LANES), np.intp)
-    clock[0] = (rule.rates == rule.rates[:1]).all()  # a cycle needs the same rate at every step
+    rule, layout, tokens = group.rule, _layout(lanes), lanes[0].slots.tokens
+    p = np.stack([lane.start for lane in lanes], -1)
+    states = np.stack([rule.begin(lane.start) for lane in lanes], -1)
+    keys = np.stack([lane.slots.keys[tokens] for lane in lanes], -1)
+    tops, sizes = layout.offsets[:-1], np.diff(layout.offsets)
+    room = room_for(len(tokens), len(tops), count)
+    room.tops[:] = tops[:, None]
+    (rows, d), repeats = states.shape[:2], (rule.rates == rule.rates[:1]).all()
     tables = LaneTables(
         keys,
-        fixed(tokens, np.intp),
-        np.zeros((len(room.gaps), d, LANES)),
-        np.empty((len(keys), LANES)),
-        np.empty((3, d, LANES)),
+        _filled_up(keys - keys[np.repeat(tops, sizes)]),
+        2.0 * np.abs(keys).max((0, 1)),
+        np.empty((2, d, LANES)),
         np.empty((3, d)),
-        np.full((LANES, d + states[0].size), np.nan),
-        clock,
+        np.empty((rows, d)),
+        np.full((d + rows * d, LANES), np.nan),
+        np.full(LANES, float(repeats)),  # a cycle needs the same rate at every step
     )
     plan = LanePlan(
         fixed(rule.rates),
@@ -627,15 +735,19 @@ def _by_rule(
         float(rule.unit),
         float(rule.limit),
         rule.step.by_coordinate,
+        rule.update is adam,
     )
-    descend = entry_point(descend_by_rule.compiled)
-    descend(layout, room, plan, tables, rule.update, p, states, points, count)
-    ended = zip(room.status.tolist(), states, strict=True)
+    points = np.empty((len(record), *p.shape))
+    entry_point(descend_by_rule.compiled)(layout, room, plan, tables, rule.update, p, states, points)
     events = [
-        NOT_HERE if how == forces.CANCELLED else rule.event(state) if how == loop.DONE else loop.EVENTS[how]
-        for how, state in ended
+        NOT_HERE
+        if how == forces.CANCELLED
+        else rule.event(states[..., lane])
+        if how == loop.DONE
+        else loop.EVENTS[how]
+        for lane, how in enumerate(room.status.tolist())
     ]
-    return points.transpose(1, 0, 2), events
+    return points.transpose(2, 0, 1), events
 
 
 def _along(
@@ -657,6 +769,7 @@ def _along(
         1.0,
         1.0,
         rule.kind == loop.UNIT_ALONG,
+        False,
     )
     entry_point(descend_along.compiled)(layout, room, plan, gram, spans.row, logits, vectors, c)
     points = np.empty((LANES, len(record), rows.shape[2]))

@@ -18,7 +18,7 @@ from numba.core.datamodel import models
 from numba.core.typing.templates import AbstractTemplate, infer_global
 from numba.extending import intrinsic, lower_builtin, lower_cast, register_model
 
-LANES = 4
+LANES = 8
 
 _FLOATS, _WHOLE = ir.VectorType(ir.DoubleType(), LANES), ir.VectorType(ir.IntType(64), LANES)
 _TRUTHS = ir.VectorType(ir.IntType(1), LANES)
@@ -79,6 +79,7 @@ _operator(operator.truediv, FLOATS, FLOATS, lambda builder, a, b: builder.fdiv(a
 _operator(operator.neg, FLOATS, FLOATS, lambda builder, a: builder.fneg(a))
 _operator(operator.lt, FLOATS, TRUTHS, lambda builder, a, b: builder.fcmp_ordered("<", a, b))
 _operator(operator.gt, FLOATS, TRUTHS, lambda builder, a, b: builder.fcmp_ordered(">", a, b))
+_operator(operator.le, FLOATS, TRUTHS, lambda builder, a, b: builder.fcmp_ordered("<=", a, b))
 _operator(operator.eq, FLOATS, TRUTHS, lambda builder, a, b: builder.fcmp_ordered("==", a, b))
 _operator(operator.ne, FLOATS, TRUTHS, lambda builder, a, b: builder.fcmp_unordered("!=", a, b))
 _operator(operator.or_, TRUTHS, TRUTHS, lambda builder, a, b: builder.or_(a, b))
