@@ -57,6 +57,7 @@ from hardmax.dynamics.updates import NEAR, UPDATE, adam, corrections
 from hardmax.problem import Problem
 from hardmax.problem.coordinates import Coordinates, Differences, Scale, choose, differences, scaled
 from hardmax.problem.keys import Dense
+from hardmax.problem.losses import LOSSES
 from hardmax.problem.problem import Slots, slots_of
 
 # log 2 in two parts: the first has 21 zeros at its end, so that its product with a whole number is exact.
@@ -115,12 +116,13 @@ class LanePlan(NamedTuple):
     limit: float
     flag: bool  # whether steps are normalized; of an update, whether it acts on coordinates one by one
     adapts: bool  # whether the update is that of Adam
+    is_logistic: bool  # whether the loss is, and its slopes may be rounded in another way
 
 
 OUT_CUBE = float64[:, :, ::1]
 LAYOUT = types.NamedTuple((INDEX, *3 * (TABLE,), VECTOR, SLOPE), LaneLayout)
 ROOM = types.NamedTuple((*10 * (OUT_TABLE,), OUT, OUT_TABLE, OUT_INDEX), LaneRoom)
-PLAN = types.NamedTuple((VECTOR, INDEX, VECTOR, float64, float64, boolean, boolean), LanePlan)
+PLAN = types.NamedTuple((VECTOR, INDEX, VECTOR, float64, float64, *3 * (boolean,)), LanePlan)
 
 
 def filled_up(rows: int) -> int:
@@ -140,9 +142,9 @@ def room_for(slots: int, n: int, count: int) -> LaneRoom:
 
 @inlined()
 def exp(x, least):  # type: ignore[no-untyped-def]
-    """e^x of lanes that are not positive, within 1 ulp; zero below ``least``, which is UNDERFLOW or above it.
+    """e^x of lanes up to 700, within 1 ulp; zero below ``least``, which is at least -700.
 
-    x = k log 2 + r, and e^r is its series up to r^13. Below the normal range e^x is rounded once more.
+    x = k log 2 + r, and e^r is its series up to r^13.
     """
     nothing = x < least
     x = where(nothing, 0.0, x)
@@ -158,9 +160,7 @@ def exp(x, least):  # type: ignore[no-untyped-def]
     end = plus_product(plus_product(_C10, r, _C11), r2, plus_product(_C12, r, _C13))
     q = plus_product(q, r4, plus_product(middle, r4, end))
     near = 1.0 + (r + plus_product(rest, r2, q))
-    deep = x < -700.0  # 2^k itself may not be a normal number
-    power = power_of_two(where(deep, shifted + 100.0, shifted))
-    return where(nothing, 0.0, near * power * where(deep, 2.0**-100, 1.0))
+    return where(nothing, 0.0, near * power_of_two(shifted))
 
 
 @inlined()
@@ -238,15 +238,20 @@ def settle(layout, room):  # type: ignore[no-untyped-def]
 
 
 @uncounted(error_model="numpy")
-def weigh(layout, room):  # type: ignore[no-untyped-def]
+def weigh(layout, room, is_logistic):  # type: ignore[no-untyped-def]
     """Weights of all slots over the exponential of a number, which is returned; lanes without any end.
 
-    A saturated input keeps its slope.
+    A saturated input keeps its slope. The slope of the logistic loss is 1/(1 + e^u), for which lanes need no
+    log: e^-max(u, 0) of it goes to the exponent, and the rest to the mass.
     """
     settle(layout, room)
     common, n = spread(-np.inf), layout.offsets.size - 1
     for i in range(n):
-        if any_lane(load(room.u, i) != load(room.seen, i)):
+        if is_logistic:
+            u = load(room.u, i)
+            store(room.mass, i, load(room.mass, i) * (1.0 + exp(-absolute(u), FAINT)))
+            store(room.slopes, i, load(layout.log_weights, i) - where(u > 0.0, u, 0.0))
+        elif any_lane(load(room.u, i) != load(room.seen, i)):
             for lane in range(LANES):
                 if room.u[i, lane] != room.seen[i, lane]:
                     room.slopes[i, lane] = layout.slope(room.u[i, lane]) + layout.log_weights[i, lane]
@@ -341,7 +346,7 @@ def descend_along(layout, room, plan, gram, row, start, vectors, coefficients): 
             for r in range(m):
                 store(logits, r, load(start, r) + load(pull, r))
         find_tops(logits, row, layout, room)
-        common = weigh(layout, room)
+        common = weigh(layout, room, False)
         for r in range(m + 1):
             store(padded, r, spread(0.0))
         for slot in range(layout.offsets[n]):
@@ -451,7 +456,7 @@ def may_cancel(weights, widest, V, alive):  # type: ignore[no-untyped-def]
 
 
 @inlined()
-def adapt(V, exponent, constants, states, rate, step, alive, move):  # type: ignore[no-untyped-def]
+def adapt(V, exponent, constants, states, rate, step, room, move):  # type: ignore[no-untyped-def]
     """Compute `updates.adam` in lanes whose means all share one exponent, which needs one exp for all.
 
     Returns the lanes that it leaves to the update itself.
@@ -473,8 +478,11 @@ def adapt(V, exponent, constants, states, rate, step, alive, move):  # type: ign
     fast = (others == 0.0) & (absolute(apart) < NEAR)
     if epsilon > 0.0:
         fast = fast & (shared > -700.0)
-    ratio = exp(where(fast, apart, 0.0), -NEAR)
-    damping = epsilon * exp(where(fast, -shared, 0.0), -700.0)
+    store(room.flags, 0, where(fast, apart, 0.0))
+    store(room.flags, 1, where(fast, -shared, 0.0))
+    for r in range(2):
+        store(room.flags, r, exp(load(room.flags, r), -700.0))
+    ratio, damping = load(room.flags, 0), epsilon * load(room.flags, 1)
     for j in range(d):
         x, m, v, pull = load(states, j), load(states, d + j), load(states, 3 * d + j), load(V, j) * ratio
         mean = beta1 * m + (1.0 - beta1) * pull
@@ -485,7 +493,7 @@ def adapt(V, exponent, constants, states, rate, step, alive, move):  # type: ign
         store(states, j, where(fast, x + moved, x))
         store(states, d + j, where(fast, mean, m))
         store(states, 3 * d + j, where(fast, square, v))
-    return where(fast, 0.0, alive)
+    return where(fast, 0.0, load(room.alive, 0))
 
 
 class LaneTables(NamedTuple):
@@ -576,7 +584,7 @@ def descend_by_rule(layout, room, plan, tables, update, p, states, points):  # t
             marked = k
             set_mark(p, states, tables.mark)
         see_from_tops(tables.keys, layout, room, p, tables.rows)
-        size = weigh(layout, room)
+        size = weigh(layout, room, plan.is_logistic)
         gather(tables.rows, room.weights, V)
         if not plan.flag:
             size = size + rescale(V, room)
@@ -585,7 +593,7 @@ def descend_by_rule(layout, room, plan, tables, update, p, states, points):  # t
         exponent = size - load(layout.log_total, 0) + math.log(plan.unit)
         others = load(room.alive, 0)
         if plan.adapts:
-            others = adapt(V, exponent, plan.constants, states, rates[k], k, others, move)
+            others = adapt(V, exponent, plan.constants, states, rates[k], k, room, move)
         if any_lane(others != 0.0):
             call_update(update, exponent, plan.constants, states, rates[k], k, others, tables, room)
         outside = spread(0.0)
@@ -736,6 +744,7 @@ def _by_rule(
         float(rule.limit),
         rule.step.by_coordinate,
         rule.update is adam,
+        layout.slope is LOSSES["logistic"].log_slope,
     )
     points = np.empty((len(record), *p.shape))
     entry_point(descend_by_rule.compiled)(layout, room, plan, tables, rule.update, p, states, points)
@@ -769,6 +778,7 @@ def _along(
         1.0,
         1.0,
         rule.kind == loop.UNIT_ALONG,
+        False,
         False,
     )
     entry_point(descend_along.compiled)(layout, room, plan, gram, spans.row, logits, vectors, c)
