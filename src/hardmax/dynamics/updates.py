@@ -171,7 +171,7 @@ def seen_from(mean, s, e, times):  # type: ignore[no-untyped-def]
 
 @inlined()
 def corrections(constants, rate, step):  # type: ignore[no-untyped-def]
-    """Return Adam's rate, and what the root of the second moment is multiplied by, corrected for the start."""
+    """Return Adam's rate and the factor of the root of the second moment, corrected for the start."""
     beta1, beta2, correct1, correct2 = constants[0], constants[1], 1.0, 1.0
     if constants[4] != 0.0:
         correct1 = -math.expm1((step + 1) * math.log(beta1)) if beta1 > 0.0 else 1.0

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import boolean, float64, int64, types
+from numba import boolean, float64, types
 
 from hardmax._lib.compiled import (
     INDEX,
@@ -383,6 +383,7 @@ def see_from_tops(keys, layout, room, p, rows):  # type: ignore[no-untyped-def]
     A top token stays until another rises above it, so mostly the differences of the step before serve again.
     """
     times(rows, p, room.gaps)
+    d, is_new = keys.shape[1], False
     for i in range(layout.offsets.size - 1):
         first, last, top = layout.offsets[i], layout.offsets[i + 1], load(room.tops, i)
         best, highest = spread(0.0), top
@@ -391,25 +392,16 @@ def see_from_tops(keys, layout, room, p, rows):  # type: ignore[no-untyped-def]
             highest = where(gap > best, float(slot), highest)
             best = where(gap > best, gap, best)
         if any_lane(highest != top):
+            is_new = True
             store(room.tops, i, highest)
-            set_rows(keys, first, last, highest, rows)
-            for slot in range(first, last):
-                gap = spread(0.0)
-                for j in range(p.shape[0]):
-                    gap = plus_product(gap, load(rows, slot * p.shape[0] + j), load(p, j))
-                store(room.gaps, slot, gap)
-
-
-@inlined()
-def set_rows(keys, first, last, top, rows):  # type: ignore[no-untyped-def]
-    """Fill in the differences of the keys of an input to that of its top slot."""
-    d = keys.shape[1]
-    for j in range(d):
-        reference = load(keys, first * d + j)
-        for slot in range(first + 1, last):
-            reference = where(top == float(slot), load(keys, slot * d + j), reference)
-        for slot in range(first, last):
-            store(rows, slot * d + j, load(keys, slot * d + j) - reference)
+            for j in range(d):
+                reference = load(keys, first * d + j)
+                for slot in range(first + 1, last):
+                    reference = where(highest == float(slot), load(keys, slot * d + j), reference)
+                for slot in range(first, last):
+                    store(rows, slot * d + j, load(keys, slot * d + j) - reference)
+    if is_new:
+        times(rows, p, room.gaps)
 
 
 @inlined()
@@ -424,9 +416,19 @@ def gather(rows, weights, V):  # type: ignore[no-untyped-def]
 
 
 @inlined()
-def drop_rounding(rows, weights, V, room):  # type: ignore[no-untyped-def]
-    """Zero in place of coordinates that cancel to rounding, as in `forces.by_coordinate`."""
-    d = V.shape[0]
+def drop_rounding(rows, weights, widest, V, room):  # type: ignore[no-untyped-def]
+    """Zero in place of coordinates that cancel to rounding, as in `forces.by_coordinate`.
+
+    Mostly all are larger than if the widest of the keys were the terms of each, and nothing is to be done.
+    """
+    d, total, least = V.shape[0], spread(0.0), spread(np.inf)
+    for slot in range(weights.shape[0]):
+        total = total + absolute(load(weights, slot))
+    for j in range(d):
+        least = where(absolute(load(V, j)) < least, absolute(load(V, j)), least)
+    doubtful = (least < 2.0 * SMALL) | (least < 2.0 * forces.ROUNDING * widest * total)
+    if not any_lane(doubtful & (load(room.alive, 0) != 0.0)):
+        return
     most, rounding, least = spread(0.0), spread(0.0), spread(np.inf)
     for j in range(d):
         size = spread(0.0)
@@ -443,19 +445,6 @@ def drop_rounding(rows, weights, V, room):  # type: ignore[no-untyped-def]
 
 
 @inlined()
-def may_cancel(weights, widest, V, alive):  # type: ignore[no-untyped-def]
-    """Whether a coordinate may cancel to rounding, or its terms be small, in some lane."""
-    total, least = spread(0.0), spread(np.inf)
-    for slot in range(weights.shape[0]):
-        total = total + absolute(load(weights, slot))
-    for j in range(V.shape[0]):
-        size = absolute(load(V, j))
-        least = where(size < least, size, least)
-    doubtful = (least < 2.0 * SMALL) | (least < 2.0 * forces.ROUNDING * widest * total)
-    return any_lane(doubtful & (alive != 0.0))
-
-
-@inlined()
 def adapt(V, exponent, constants, states, rate, step, room, move):  # type: ignore[no-untyped-def]
     """Compute `updates.adam` in lanes whose means all share one exponent, which needs one exp for all.
 
@@ -469,11 +458,11 @@ def adapt(V, exponent, constants, states, rate, step, room, move):  # type: igno
         s = load(states, 2 * d + j)
         shared = where(s > shared, s, shared)
     for j in range(d):
-        size, m, v = absolute(load(V, j)), absolute(load(states, d + j)), load(states, 3 * d + j)
-        still = (size == 0.0) & (m == 0.0) & (v == 0.0)
-        whole = ((size > 1e-20) & (size < 1e20)) | ((size == 0.0) & (m > 1e-90) & (v > 1e-90))
+        size, m, v = absolute(load(V, j)), load(states, d + j), load(states, 3 * d + j)
         same = (load(states, 2 * d + j) == shared) & (load(states, 4 * d + j) == shared)
-        others = where(still | (whole & same), others, 1.0)
+        empty = (m == 0.0) & (v == 0.0)
+        moves = (size > 1e-20) & (size < 1e20)  # outside the square may leave the range
+        others = where((moves & (same | empty)) | (empty & (size == 0.0)), others, 1.0)
     apart = exponent - shared
     fast = (others == 0.0) & (absolute(apart) < NEAR)
     if epsilon > 0.0:
@@ -492,7 +481,9 @@ def adapt(V, exponent, constants, states, rate, step, room, move):  # type: igno
         store(move, j, moved)
         store(states, j, where(fast, x + moved, x))
         store(states, d + j, where(fast, mean, m))
+        store(states, 2 * d + j, where(fast, shared, load(states, 2 * d + j)))
         store(states, 3 * d + j, where(fast, square, v))
+        store(states, 4 * d + j, where(fast, shared, load(states, 4 * d + j)))
     return where(fast, 0.0, load(room.alive, 0))
 
 
@@ -505,38 +496,30 @@ class LaneTables(NamedTuple):
     vectors: np.ndarray  # (2, d, LANES) V and the move
     single: np.ndarray  # (3, d) direction, exponents and move of one lane
     state: np.ndarray  # (rows, d) of one lane
-    mark: np.ndarray  # (d + state, LANES) points and states at an earlier step
+    whole: np.ndarray  # (1 + rows, d, LANES) points and states
+    mark: np.ndarray  # the same at an earlier step
     looking: np.ndarray  # (LANES,) one while a cycle is looked for
 
 
 TABLES = types.NamedTuple(
-    (OUT_CUBE, OUT_CUBE, OUT, OUT_CUBE, OUT_TABLE, OUT_TABLE, OUT_TABLE, OUT), LaneTables
+    (OUT_CUBE, OUT_CUBE, OUT, OUT_CUBE, OUT_TABLE, OUT_TABLE, OUT_CUBE, OUT_CUBE, OUT), LaneTables
 )
 
 
 @inlined()
-def look_back(p, states, tables, room, goes_round):  # type: ignore[no-untyped-def]
-    """Note the lanes whose points and states are those of the mark, to the bit: as cycles, if they go round."""
-    d = p.shape[0]
-    same = (load(tables.looking, 0) != 0.0) & (load(room.alive, 0) != 0.0)
-    for r in range(tables.mark.shape[0]):
+def look_back(whole, mark, looking, goes_round, room):  # type: ignore[no-untyped-def]
+    """Note lanes whose points and states are those of the mark, to the bit: as cycles, if they go round."""
+    same = (load(looking, 0) != 0.0) & (load(room.alive, 0) != 0.0)
+    for r in range(mark.shape[0] * mark.shape[1]):
         if any_lane(same):
-            same = same & (load(tables.mark, r) == (load(p, r) if r < d else load(states, r - d)))
+            same = same & (load(mark, r) == load(whole, r))
     if any_lane(same):
         store(room.flags, 0, where(same, 1.0, 0.0))
         for lane in range(LANES):
             if room.flags[0, lane] != 0.0:
-                tables.looking[lane] = 0.0
+                looking[lane] = 0.0
                 if goes_round:
                     room.status[lane] = loop.CYCLE
-
-
-@inlined()
-def set_mark(p, states, mark):  # type: ignore[no-untyped-def]
-    """Note points and states."""
-    d = p.shape[0]
-    for r in range(mark.shape[0]):
-        store(mark, r, load(p, r) if r < d else load(states, r - d))
 
 
 @inlined()
@@ -567,10 +550,7 @@ def call_update(update, exponent, constants, states, rate, step, lanes, tables, 
     _nrt=False,
 )
 def descend_by_rule(layout, room, plan, tables, update, p, states, points):  # type: ignore[no-untyped-def]
-    """Step p (d, LANES) in place.
-
-    ``states`` (rows, d, LANES) holds the states, ``points`` (S, d, LANES) receives p.
-    """
+    """Step p (d, LANES) and the states (rows, d, LANES) in place; ``points`` (S, d, LANES) receives p."""
     d, rates, saved, marked = p.shape[0], plan.rates, 0, 0
     V, move = tables.vectors[0], tables.vectors[1]
     for k in range(rates.size + 1):
@@ -579,17 +559,18 @@ def descend_by_rule(layout, room, plan, tables, update, p, states, points):  # t
             saved += 1
         if k == rates.size:
             break
-        look_back(p, states, tables, room, k > marked + 1)
+        look_back(tables.whole, tables.mark, tables.looking, k > marked + 1, room)
         if k >= 2 * marked:
             marked = k
-            set_mark(p, states, tables.mark)
+            for r in range(tables.mark.shape[0] * d):
+                store(tables.mark, r, load(tables.whole, r))
         see_from_tops(tables.keys, layout, room, p, tables.rows)
         size = weigh(layout, room, plan.is_logistic)
         gather(tables.rows, room.weights, V)
-        if not plan.flag:
+        if plan.flag:
+            drop_rounding(tables.rows, room.weights, load(tables.widest, 0), V, room)
+        else:
             size = size + rescale(V, room)
-        elif may_cancel(room.weights, load(tables.widest, 0), V, load(room.alive, 0)):
-            drop_rounding(tables.rows, room.weights, V, room)
         exponent = size - load(layout.log_total, 0) + math.log(plan.unit)
         others = load(room.alive, 0)
         if plan.adapts:
@@ -719,13 +700,13 @@ def _by_rule(
 ) -> tuple[np.ndarray, list[str | None]]:
     """Return points (lanes, S, d) and the event of each lane, by the update of a rule."""
     rule, layout, tokens = group.rule, _layout(lanes), lanes[0].slots.tokens
-    p = np.stack([lane.start for lane in lanes], -1)
-    states = np.stack([rule.begin(lane.start) for lane in lanes], -1)
+    whole = np.stack([np.vstack([lane.start, rule.begin(lane.start)]) for lane in lanes], -1)
     keys = np.stack([lane.slots.keys[tokens] for lane in lanes], -1)
     tops, sizes = layout.offsets[:-1], np.diff(layout.offsets)
     room = room_for(len(tokens), len(tops), count)
     room.tops[:] = tops[:, None]
-    (rows, d), repeats = states.shape[:2], (rule.rates == rule.rates[:1]).all()
+    p, states, repeats = whole[0], whole[1:], (rule.rates == rule.rates[:1]).all()
+    rows, d, _ = states.shape
     tables = LaneTables(
         keys,
         _filled_up(keys - keys[np.repeat(tops, sizes)]),
@@ -733,7 +714,8 @@ def _by_rule(
         np.empty((2, d, LANES)),
         np.empty((3, d)),
         np.empty((rows, d)),
-        np.full((d + rows * d, LANES), np.nan),
+        whole,
+        np.full(whole.shape, np.nan),
         np.full(LANES, float(repeats)),  # a cycle needs the same rate at every step
     )
     plan = LanePlan(
