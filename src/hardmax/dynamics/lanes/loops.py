@@ -1,11 +1,12 @@
-"""Many small problems in one call: four of one layout at once go side by side through the lanes of one loop.
+"""Many small problems in one call: eight of one layout at once go side by side through the lanes of one loop.
 
 Lanes do not see each other, so a run is the same to the bit whatever the other problems are.
 
 `descend_along` is for GD and Normalized in l2, in Gram coordinates. `descend_by_rule` is for every other
 compiled rule, in the coordinates of p: the gradient goes through lanes, and the update is that of the plain
-loop, called for one problem after the other. The formulas are those of `dynamics.softmax`, with each branch
-taken lane by lane and in passes over all inputs, so that one token does not wait for another.
+loop, called for one problem after the other. Only that of Adam also has a form in lanes. The formulas are
+those of `dynamics.softmax`, with each branch taken lane by lane and in passes over all inputs, so that one
+token does not wait for another.
 
 Arrays end with an axis of lanes. A lane that has ended stays where it is while the others go on.
 """
@@ -71,14 +72,14 @@ _C3, _C4, _C5, _C6, _C7, _C8, _C9, _C10, _C11, _C12, _C13 = (1.0 / math.factoria
 # loop, which takes logs, has to do that run.
 FAINT, SMALL = -345.0, 1e-130
 
-LARGEST = 128  # rows of a Gram matrix: of larger ones four do not fit in a processor's second cache
+LARGEST = 128  # rows of a Gram matrix: of larger ones eight do not fit in a processor's second cache
 NOT_HERE = "not here"  # lanes cannot do it to the digits that it needs: `models.Vector` has more ways
 
 BLOCK = 4  # rows of a matrix that are summed side by side; matrices are filled up with zeros to a multiple
 
 
 class LaneLayout(NamedTuple):
-    """Four problems of one layout."""
+    """Problems of one layout, one in each lane."""
 
     offsets: np.ndarray  # (n + 1,)
     counts: np.ndarray  # (slots, LANES)
@@ -107,7 +108,7 @@ class LaneRoom(NamedTuple):
 
 
 class LanePlan(NamedTuple):
-    """The rule of all four."""
+    """The rule of all lanes."""
 
     rates: np.ndarray
     record: np.ndarray
@@ -131,7 +132,7 @@ def filled_up(rows: int) -> int:
 
 
 def room_for(slots: int, n: int, count: int) -> LaneRoom:
-    """Return room for four problems, of which the first ``count`` go."""
+    """Return room for a problem in each lane, of which the first ``count`` go."""
     of_slots = np.empty((filled_up(slots), LANES)), np.empty((slots, LANES))
     of_inputs = [np.empty((n, LANES)) for _ in range(8)]
     status, alive = np.full(LANES, loop.DONE, np.intp), (np.arange(LANES) < count).astype(np.float64)
@@ -165,12 +166,12 @@ def exp(x, least):  # type: ignore[no-untyped-def]
 
 @inlined()
 def end(ended, code, room):  # type: ignore[no-untyped-def]
-    """Note how lanes ended that had not before."""
+    """Note how lanes ended that had not before; ``code`` is a float, or one for each lane."""
     if any_lane(ended):
-        store(room.flags, 0, where(ended, 1.0, 0.0))
+        store(room.flags, 0, where(ended, code, -1.0))
         for lane in range(LANES):
-            if room.flags[0, lane] * room.alive[lane] != 0.0:
-                room.status[lane], room.alive[lane] = code, 0.0
+            if room.flags[0, lane] >= 0.0 and room.alive[lane] != 0.0:
+                room.status[lane], room.alive[lane] = int(room.flags[0, lane]), 0.0
 
 
 @inlined()
@@ -259,7 +260,7 @@ def weigh(layout, room, is_logistic):  # type: ignore[no-untyped-def]
         size = load(room.depth, i) + load(room.slopes, i)
         common = where(size > common, size, common)
         store(room.log_scale, i, size)
-    end(common == -np.inf, forces.NO_COMPETITOR, room)
+    end(common == -np.inf, float(forces.NO_COMPETITOR), room)
     bounded = where(common > -np.inf, common, 0.0)
     for i in range(n):
         share = exp(load(room.log_scale, i) - bounded, FAINT) / load(room.mass, i)
@@ -304,7 +305,7 @@ def rescale(x, room):  # type: ignore[no-untyped-def]
                 for r in range(x.shape[0]):
                     x[r, lane] /= size
     shrunk = load(room.flags, 1)
-    end(shrunk == -np.inf, forces.STATIONARY, room)
+    end(shrunk == -np.inf, float(forces.STATIONARY), room)
     return shrunk
 
 
@@ -323,7 +324,7 @@ def set_layers(cube, first, last, table):  # type: ignore[no-untyped-def]
     _nrt=False,
 )
 def descend_along(layout, room, plan, gram, row, start, vectors, coefficients):  # type: ignore[no-untyped-def]
-    """Step the coefficients of four problems, which ``coefficients`` receives at the recorded steps.
+    """Step the coefficients of the problems, which ``coefficients`` receives at the recorded steps.
 
     ``vectors`` is room for five vectors. `forces.by_inner_products` explains the rows of ``gram``.
     """
@@ -336,10 +337,12 @@ def descend_along(layout, room, plan, gram, row, start, vectors, coefficients): 
         store(sizes, r, roots(absolute(load(gram, r * m + r))))
     store(logits, m, spread(0.0))  # that of references
     for k in range(rates.size + 1):
-        if k == plan.record[saved]:
-            set_layers(coefficients, saved, saved + 1, c)
-            saved += 1
-        if k == rates.size:
+        has_ended = not any_lane(load(room.alive, 0) != 0.0)
+        if has_ended or k == plan.record[saved]:
+            following = coefficients.shape[0] if has_ended else saved + 1
+            set_layers(coefficients, saved, following, c)
+            saved = following
+        if has_ended or k == rates.size:
             break
         if k % forces.REFRESH == forces.REFRESH - 1:
             times(gram, c, pull)
@@ -358,7 +361,7 @@ def descend_along(layout, room, plan, gram, row, start, vectors, coefficients): 
             for r in range(m):
                 square = square + load(pull, r) * load(beta, r)
                 bound = bound + absolute(load(beta, r)) * load(sizes, r)  # the length, if nothing canceled
-            end(square < forces.CANCELLATION * bound * bound, forces.CANCELLED, room)
+            end(square < forces.CANCELLATION * bound * bound, float(forces.CANCELLED), room)
         along, epsilon = rates[k] / roots(square), plan.constants[0]
         if epsilon > 0.0 or not plan.flag:
             store(room.flags, 0, roots(square))
@@ -371,9 +374,6 @@ def descend_along(layout, room, plan, gram, row, start, vectors, coefficients): 
         for r in range(m):
             store(c, r, load(c, r) + along * load(beta, r))
             store(logits, r, load(logits, r) + along * load(pull, r))
-        if not any_lane(load(room.alive, 0) != 0.0):
-            set_layers(coefficients, saved, coefficients.shape[0], c)
-            break
 
 
 @inlined()
@@ -439,9 +439,9 @@ def drop_rounding(rows, weights, widest, V, room):  # type: ignore[no-untyped-de
         rounding = where(cancelled & (load(V, j) != 0.0), 1.0, rounding)
         store(V, j, where(cancelled, 0.0, load(V, j)))
         most = where(absolute(load(V, j)) > most, absolute(load(V, j)), most)
-    end(least < SMALL, forces.CANCELLED, room)
-    end((most == 0.0) & (rounding != 0.0), forces.EXHAUSTED, room)
-    end(most == 0.0, forces.STATIONARY, room)
+    code = where(rounding != 0.0, float(forces.EXHAUSTED), float(forces.STATIONARY))
+    code = where(least < SMALL, float(forces.CANCELLED), code)
+    end((most == 0.0) | (least < SMALL), code, room)
 
 
 @inlined()
@@ -554,10 +554,12 @@ def descend_by_rule(layout, room, plan, tables, update, p, states, points):  # t
     d, rates, saved, marked = p.shape[0], plan.rates, 0, 0
     V, move = tables.vectors[0], tables.vectors[1]
     for k in range(rates.size + 1):
-        if k == plan.record[saved]:
-            set_layers(points, saved, saved + 1, p)
-            saved += 1
-        if k == rates.size:
+        has_ended = not any_lane(load(room.alive, 0) != 0.0)
+        if has_ended or k == plan.record[saved]:
+            following = points.shape[0] if has_ended else saved + 1
+            set_layers(points, saved, following, p)
+            saved = following
+        if has_ended or k == rates.size:
             break
         look_back(tables.whole, tables.mark, tables.looking, k > marked + 1, room)
         if k >= 2 * marked:
@@ -581,11 +583,8 @@ def descend_by_rule(layout, room, plan, tables, update, p, states, points):  # t
         for j in range(d):
             moved = load(p, j) + plan.unit * load(move, j)
             outside = where(absolute(moved) <= plan.limit, outside, 1.0)
-        end(outside != 0.0, loop.RUNAWAY, room)
+        end(outside != 0.0, float(loop.RUNAWAY), room)
         goes_on = load(room.alive, 0) != 0.0
-        if not any_lane(goes_on):
-            set_layers(points, saved, points.shape[0], p)
-            break
         for j in range(d):
             store(p, j, load(p, j) + where(goes_on, plan.unit * load(move, j), 0.0))
 
@@ -648,7 +647,7 @@ def train_side_by_side(
 
 
 def _fits(group: Group, slots: Slots, d: int, steps: int, coordinates: Coordinates) -> bool:
-    """Whether lanes have a loop for this rule in these coordinates, and four problems fit."""
+    """Whether lanes have a loop for this rule in these coordinates, and its problems fit."""
     if group.rule.kind == loop.BY_RULE:
         return coordinates in ("auto", "primal") and slots.keys.size <= LARGEST**2
     m = len(group.spans.plus)
@@ -677,7 +676,7 @@ def _runs(group: Group, record: np.ndarray) -> dict[int, Run]:
 
 
 def _layout(lanes: list[Lane]) -> LaneLayout:
-    """Return four problems as the loops take them."""
+    """Return the problems of all lanes as the loops take them."""
     rows = []
     for lane in lanes:
         slots, problem = lane.slots, lane.scale.problem

@@ -1,4 +1,4 @@
-"""Lanes: four numbers side by side as one value of compiled code, one from each of four independent problems.
+"""Lanes: eight numbers side by side as one value of compiled code, one from each of as many problems.
 
 LLVM has such values for every processor, and holds them in the widest registers there are. Nothing passes
 from one lane to another, so what a lane computes does not depend on its neighbors. Each operation is
@@ -25,14 +25,14 @@ _TRUTHS = ir.VectorType(ir.IntType(1), LANES)
 
 
 class Lanes(types.Type):  # type: ignore[misc, unused-ignore]
-    """Four floats, or four truths."""
+    """Eight floats, or as many truths."""
 
     def __init__(self, name: str, vector: Any) -> None:
         super().__init__(name=name)
         self.vector = vector
 
     def can_convert_from(self, context: Any, other: Any) -> Any:
-        """Convert one number to four."""
+        """Convert one number to one in every lane."""
         from numba.core.typeconv import Conversion
 
         return Conversion.safe if self.vector is _FLOATS and other == types.float64 else None
