@@ -337,12 +337,12 @@ def descend_along(layout, room, plan, gram, row, start, vectors, coefficients): 
         store(sizes, r, roots(absolute(load(gram, r * m + r))))
     store(logits, m, spread(0.0))  # that of references
     for k in range(rates.size + 1):
-        has_ended = not any_lane(load(room.alive, 0) != 0.0)
-        if has_ended or k == plan.record[saved]:
-            following = coefficients.shape[0] if has_ended else saved + 1
-            set_layers(coefficients, saved, following, c)
-            saved = following
-        if has_ended or k == rates.size:
+        is_over = not any_lane(load(room.alive, 0) != 0.0)
+        if is_over or k == plan.record[saved]:
+            place = coefficients.shape[0] if is_over else saved + 1
+            set_layers(coefficients, saved, place, c)
+            saved = place
+        if is_over or k == rates.size:
             break
         if k % forces.REFRESH == forces.REFRESH - 1:
             times(gram, c, pull)
@@ -451,24 +451,24 @@ def adapt(V, exponent, constants, states, rate, step, room, move):  # type: igno
     Returns the lanes that it leaves to the update itself.
     """
     beta1, beta2, epsilon, decay = constants[0], constants[1], constants[2], constants[3]
-    along, widened = corrections(constants, rate, step)
+    along, stretch = corrections(constants, rate, step)
     d = V.shape[0]
-    shared, others = spread(-np.inf), spread(0.0)
+    level, others = spread(-np.inf), spread(0.0)
     for j in range(d):
         s = load(states, 2 * d + j)
-        shared = where(s > shared, s, shared)
+        level = where(s > level, s, level)
     for j in range(d):
         size, m, v = absolute(load(V, j)), load(states, d + j), load(states, 3 * d + j)
-        same = (load(states, 2 * d + j) == shared) & (load(states, 4 * d + j) == shared)
+        same = (load(states, 2 * d + j) == level) & (load(states, 4 * d + j) == level)
         empty = (m == 0.0) & (v == 0.0)
         moves = (size > 1e-20) & (size < 1e20)  # outside the square may leave the range
         others = where((moves & (same | empty)) | (empty & (size == 0.0)), others, 1.0)
-    apart = exponent - shared
-    fast = (others == 0.0) & (absolute(apart) < NEAR)
+    lead = exponent - level
+    fast = (others == 0.0) & (absolute(lead) < NEAR)
     if epsilon > 0.0:
-        fast = fast & (shared > -700.0)
-    store(room.flags, 0, where(fast, apart, 0.0))
-    store(room.flags, 1, where(fast, -shared, 0.0))
+        fast = fast & (level > -700.0)
+    store(room.flags, 0, where(fast, lead, 0.0))
+    store(room.flags, 1, where(fast, -level, 0.0))
     for r in range(2):
         store(room.flags, r, exp(load(room.flags, r), -700.0))
     ratio, damping = load(room.flags, 0), epsilon * load(room.flags, 1)
@@ -476,14 +476,14 @@ def adapt(V, exponent, constants, states, rate, step, room, move):  # type: igno
         x, m, v, pull = load(states, j), load(states, d + j), load(states, 3 * d + j), load(V, j) * ratio
         mean = beta1 * m + (1.0 - beta1) * pull
         square = beta2 * v + (1.0 - beta2) * (pull * pull)
-        turn = along * mean / (roots(square) * widened + damping)
-        moved = where(mean == 0.0, 0.0, turn) - rate * decay * x
-        store(move, j, moved)
-        store(states, j, where(fast, x + moved, x))
+        turn = along * mean / (roots(square) * stretch + damping)
+        step_j = where(mean == 0.0, 0.0, turn) - rate * decay * x
+        store(move, j, step_j)
+        store(states, j, where(fast, x + step_j, x))
         store(states, d + j, where(fast, mean, m))
-        store(states, 2 * d + j, where(fast, shared, load(states, 2 * d + j)))
+        store(states, 2 * d + j, where(fast, level, load(states, 2 * d + j)))
         store(states, 3 * d + j, where(fast, square, v))
-        store(states, 4 * d + j, where(fast, shared, load(states, 4 * d + j)))
+        store(states, 4 * d + j, where(fast, level, load(states, 4 * d + j)))
     return where(fast, 0.0, load(room.alive, 0))
 
 
@@ -554,12 +554,12 @@ def descend_by_rule(layout, room, plan, tables, update, p, states, points):  # t
     d, rates, saved, marked = p.shape[0], plan.rates, 0, 0
     V, move = tables.vectors[0], tables.vectors[1]
     for k in range(rates.size + 1):
-        has_ended = not any_lane(load(room.alive, 0) != 0.0)
-        if has_ended or k == plan.record[saved]:
-            following = points.shape[0] if has_ended else saved + 1
-            set_layers(points, saved, following, p)
-            saved = following
-        if has_ended or k == rates.size:
+        is_over = not any_lane(load(room.alive, 0) != 0.0)
+        if is_over or k == plan.record[saved]:
+            place = points.shape[0] if is_over else saved + 1
+            set_layers(points, saved, place, p)
+            saved = place
+        if is_over or k == rates.size:
             break
         look_back(tables.whole, tables.mark, tables.looking, k > marked + 1, room)
         if k >= 2 * marked:
@@ -581,8 +581,8 @@ def descend_by_rule(layout, room, plan, tables, update, p, states, points):  # t
             call_update(update, exponent, plan.constants, states, rates[k], k, others, tables, room)
         outside = spread(0.0)
         for j in range(d):
-            moved = load(p, j) + plan.unit * load(move, j)
-            outside = where(absolute(moved) <= plan.limit, outside, 1.0)
+            entry = load(p, j) + plan.unit * load(move, j)
+            outside = where(absolute(entry) <= plan.limit, outside, 1.0)
         end(outside != 0.0, float(loop.RUNAWAY), room)
         goes_on = load(room.alive, 0) != 0.0
         for j in range(d):
