@@ -12,6 +12,7 @@ from hardmax._lib.arguments import WrongType, check_arguments
 from hardmax._lib.parallel import cores
 from hardmax.dynamics.driver import RunWatch
 from hardmax.dynamics.lanes.loops import train_side_by_side
+from hardmax.dynamics.lanes.vectors import LANES
 from hardmax.dynamics.models import STEPS, Model, Optimizers, Record, Vector
 from hardmax.dynamics.optim import Optimizer
 from hardmax.dynamics.run import Run
@@ -161,7 +162,7 @@ def _train_list(models: list[Any], optimizer: Any, workers: int | None, **option
     count = cores() if workers is None else expect.whole("workers", workers, 1)
     if count == 1 or len(models) < 2:
         return run(models)
-    size = min(64, 4 * -(-len(models) // (4 * count)))  # four go side by side
+    size = min(64, LANES * -(-len(models) // (LANES * count)))
     chunks = [models[i : i + size] for i in range(0, len(models), size)]
     with ThreadPoolExecutor(count) as pool:  # the compiled loops release the interpreter
         return [result for part in pool.map(run, chunks) for result in part]

@@ -169,6 +169,16 @@ def seen_from(mean, s, e, times):  # type: ignore[no-untyped-def]
     return (mean * math.exp(times * (s - e)) if above > -FAR else 0.0), e
 
 
+@inlined()
+def corrections(constants, rate, step):  # type: ignore[no-untyped-def]
+    """Return Adam's rate and the factor of the root of the second moment, corrected for the start."""
+    beta1, beta2, correct1, correct2 = constants[0], constants[1], 1.0, 1.0
+    if constants[4] != 0.0:
+        correct1 = -math.expm1((step + 1) * math.log(beta1)) if beta1 > 0.0 else 1.0
+        correct2 = -math.expm1((step + 1) * math.log(beta2)) if beta2 > 0.0 else 1.0
+    return rate / correct1, 1.0 / math.sqrt(correct2)
+
+
 @CompiledUpdate
 def adam(direction, exponents, constants, state, rate, step, move):  # type: ignore[no-untyped-def]
     """Adam, AdamW, RMSprop: state holds x, m and v, where m = m exp(s_m) and v = v exp(2 s_v) by coordinate.
@@ -177,11 +187,7 @@ def adam(direction, exponents, constants, state, rate, step, move):  # type: ign
     moment keeps its exponent while the gradient's is near, so mostly all are the same and need one exp.
     """
     beta1, beta2, epsilon, decay = constants[0], constants[1], constants[2], constants[3]
-    correct1, correct2 = 1.0, 1.0
-    if constants[4] != 0.0:
-        correct1 = -math.expm1((step + 1) * math.log(beta1)) if beta1 > 0.0 else 1.0
-        correct2 = -math.expm1((step + 1) * math.log(beta2)) if beta2 > 0.0 else 1.0
-    along, widened = rate / correct1, 1.0 / math.sqrt(correct2)
+    along, widened = corrections(constants, rate, step)
     x, m, s_m, v, s_v = state[0], state[1], state[2], state[3], state[4]
     gap, ratio = 0.0, 1.0  # a difference of exponents and its exp, as the coordinate before had them
     floor, damping = np.nan, 0.0  # the same for s_v, and epsilon relative to it

@@ -1,1 +1,1 @@
-"""Trainings side by side: four small problems of one layout in the lanes of vector registers."""
+"""Trainings side by side: eight small problems of one layout in the lanes of vector registers."""

@@ -1,11 +1,12 @@
-"""Many small problems in one call: four of one layout at once go side by side through the lanes of one loop.
+"""Many small problems in one call: eight of one layout at once go side by side through the lanes of one loop.
 
 Lanes do not see each other, so a run is the same to the bit whatever the other problems are.
 
 `descend_along` is for GD and Normalized in l2, in Gram coordinates. `descend_by_rule` is for every other
 compiled rule, in the coordinates of p: the gradient goes through lanes, and the update is that of the plain
-loop, called for one problem after the other. The formulas are those of `dynamics.softmax`, with each branch
-taken lane by lane and in passes over all inputs, so that one token does not wait for another.
+loop, called for one problem after the other. Only that of Adam also has a form in lanes. The formulas are
+those of `dynamics.softmax`, with each branch taken lane by lane and in passes over all inputs, so that one
+token does not wait for another.
 
 Arrays end with an axis of lanes. A lane that has ended stays where it is while the others go on.
 """
@@ -18,7 +19,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import boolean, float64, int64, types
+from numba import boolean, float64, types
 
 from hardmax._lib.compiled import (
     INDEX,
@@ -48,15 +49,16 @@ from hardmax.dynamics.lanes.vectors import (
     store,
     where,
 )
-from hardmax.dynamics.loop import is_back, set_mark, step_factor
+from hardmax.dynamics.loop import step_factor
 from hardmax.dynamics.optim import Optimizer
 from hardmax.dynamics.run import Run
 from hardmax.dynamics.softmax import NEGLIGIBLE
 from hardmax.dynamics.stepping import can_compile
-from hardmax.dynamics.updates import UPDATE
+from hardmax.dynamics.updates import NEAR, UPDATE, adam, corrections
 from hardmax.problem import Problem
 from hardmax.problem.coordinates import Coordinates, Differences, Scale, choose, differences, scaled
 from hardmax.problem.keys import Dense
+from hardmax.problem.losses import LOSSES
 from hardmax.problem.problem import Slots, slots_of
 
 # log 2 in two parts: the first has 21 zeros at its end, so that its product with a whole number is exact.
@@ -70,14 +72,14 @@ _C3, _C4, _C5, _C6, _C7, _C8, _C9, _C10, _C11, _C12, _C13 = (1.0 / math.factoria
 # loop, which takes logs, has to do that run.
 FAINT, SMALL = -345.0, 1e-130
 
-LARGEST = 128  # rows of a Gram matrix: of larger ones four do not fit in a processor's second cache
+LARGEST = 128  # rows of a Gram matrix: of larger ones eight do not fit in a processor's second cache
 NOT_HERE = "not here"  # lanes cannot do it to the digits that it needs: `models.Vector` has more ways
 
 BLOCK = 4  # rows of a matrix that are summed side by side; matrices are filled up with zeros to a multiple
 
 
 class LaneLayout(NamedTuple):
-    """Four problems of one layout."""
+    """Problems of one layout, one in each lane."""
 
     offsets: np.ndarray  # (n + 1,)
     counts: np.ndarray  # (slots, LANES)
@@ -106,7 +108,7 @@ class LaneRoom(NamedTuple):
 
 
 class LanePlan(NamedTuple):
-    """The rule of all four."""
+    """The rule of all lanes."""
 
     rates: np.ndarray
     record: np.ndarray
@@ -114,12 +116,14 @@ class LanePlan(NamedTuple):
     unit: float
     limit: float
     flag: bool  # whether steps are normalized; of an update, whether it acts on coordinates one by one
+    adapts: bool  # whether the update is that of Adam
+    is_logistic: bool  # whether the loss is, and its slopes may be rounded in another way
 
 
 OUT_CUBE = float64[:, :, ::1]
 LAYOUT = types.NamedTuple((INDEX, *3 * (TABLE,), VECTOR, SLOPE), LaneLayout)
 ROOM = types.NamedTuple((*10 * (OUT_TABLE,), OUT, OUT_TABLE, OUT_INDEX), LaneRoom)
-PLAN = types.NamedTuple((VECTOR, INDEX, VECTOR, float64, float64, boolean), LanePlan)
+PLAN = types.NamedTuple((VECTOR, INDEX, VECTOR, float64, float64, *3 * (boolean,)), LanePlan)
 
 
 def filled_up(rows: int) -> int:
@@ -128,7 +132,7 @@ def filled_up(rows: int) -> int:
 
 
 def room_for(slots: int, n: int, count: int) -> LaneRoom:
-    """Return room for four problems, of which the first ``count`` go."""
+    """Return room for a problem in each lane, of which the first ``count`` go."""
     of_slots = np.empty((filled_up(slots), LANES)), np.empty((slots, LANES))
     of_inputs = [np.empty((n, LANES)) for _ in range(8)]
     status, alive = np.full(LANES, loop.DONE, np.intp), (np.arange(LANES) < count).astype(np.float64)
@@ -139,9 +143,9 @@ def room_for(slots: int, n: int, count: int) -> LaneRoom:
 
 @inlined()
 def exp(x, least):  # type: ignore[no-untyped-def]
-    """e^x of lanes that are not positive, within 1 ulp; zero below ``least``, which is UNDERFLOW or above it.
+    """e^x of lanes up to 700, within 1 ulp; zero below ``least``, which is at least -700.
 
-    x = k log 2 + r, and e^r is its series up to r^13. Below the normal range e^x is rounded once more.
+    x = k log 2 + r, and e^r is its series up to r^13.
     """
     nothing = x < least
     x = where(nothing, 0.0, x)
@@ -157,19 +161,17 @@ def exp(x, least):  # type: ignore[no-untyped-def]
     end = plus_product(plus_product(_C10, r, _C11), r2, plus_product(_C12, r, _C13))
     q = plus_product(q, r4, plus_product(middle, r4, end))
     near = 1.0 + (r + plus_product(rest, r2, q))
-    deep = x < -700.0  # 2^k itself may not be a normal number
-    power = power_of_two(where(deep, shifted + 100.0, shifted))
-    return where(nothing, 0.0, near * power * where(deep, 2.0**-100, 1.0))
+    return where(nothing, 0.0, near * power_of_two(shifted))
 
 
 @inlined()
 def end(ended, code, room):  # type: ignore[no-untyped-def]
-    """Note how lanes ended that had not before."""
+    """Note how lanes ended that had not before; ``code`` is a float, or one for each lane."""
     if any_lane(ended):
-        store(room.flags, 0, where(ended, 1.0, 0.0))
+        store(room.flags, 0, where(ended, code, -1.0))
         for lane in range(LANES):
-            if room.flags[0, lane] * room.alive[lane] != 0.0:
-                room.status[lane], room.alive[lane] = code, 0.0
+            if room.flags[0, lane] >= 0.0 and room.alive[lane] != 0.0:
+                room.status[lane], room.alive[lane] = int(room.flags[0, lane]), 0.0
 
 
 @inlined()
@@ -237,15 +239,20 @@ def settle(layout, room):  # type: ignore[no-untyped-def]
 
 
 @uncounted(error_model="numpy")
-def weigh(layout, room):  # type: ignore[no-untyped-def]
+def weigh(layout, room, is_logistic):  # type: ignore[no-untyped-def]
     """Weights of all slots over the exponential of a number, which is returned; lanes without any end.
 
-    A saturated input keeps its slope.
+    A saturated input keeps its slope. The slope of the logistic loss is 1/(1 + e^u), for which lanes need no
+    log: e^-max(u, 0) of it goes to the exponent, and the rest to the mass.
     """
     settle(layout, room)
     common, n = spread(-np.inf), layout.offsets.size - 1
     for i in range(n):
-        if any_lane(load(room.u, i) != load(room.seen, i)):
+        if is_logistic:
+            u = load(room.u, i)
+            store(room.mass, i, load(room.mass, i) * (1.0 + exp(-absolute(u), FAINT)))
+            store(room.slopes, i, load(layout.log_weights, i) - where(u > 0.0, u, 0.0))
+        elif any_lane(load(room.u, i) != load(room.seen, i)):
             for lane in range(LANES):
                 if room.u[i, lane] != room.seen[i, lane]:
                     room.slopes[i, lane] = layout.slope(room.u[i, lane]) + layout.log_weights[i, lane]
@@ -253,7 +260,7 @@ def weigh(layout, room):  # type: ignore[no-untyped-def]
         size = load(room.depth, i) + load(room.slopes, i)
         common = where(size > common, size, common)
         store(room.log_scale, i, size)
-    end(common == -np.inf, forces.NO_COMPETITOR, room)
+    end(common == -np.inf, float(forces.NO_COMPETITOR), room)
     bounded = where(common > -np.inf, common, 0.0)
     for i in range(n):
         share = exp(load(room.log_scale, i) - bounded, FAINT) / load(room.mass, i)
@@ -298,7 +305,7 @@ def rescale(x, room):  # type: ignore[no-untyped-def]
                 for r in range(x.shape[0]):
                     x[r, lane] /= size
     shrunk = load(room.flags, 1)
-    end(shrunk == -np.inf, forces.STATIONARY, room)
+    end(shrunk == -np.inf, float(forces.STATIONARY), room)
     return shrunk
 
 
@@ -317,7 +324,7 @@ def set_layers(cube, first, last, table):  # type: ignore[no-untyped-def]
     _nrt=False,
 )
 def descend_along(layout, room, plan, gram, row, start, vectors, coefficients):  # type: ignore[no-untyped-def]
-    """Step the coefficients of four problems, which ``coefficients`` receives at the recorded steps.
+    """Step the coefficients of the problems, which ``coefficients`` receives at the recorded steps.
 
     ``vectors`` is room for five vectors. `forces.by_inner_products` explains the rows of ``gram``.
     """
@@ -330,17 +337,19 @@ def descend_along(layout, room, plan, gram, row, start, vectors, coefficients): 
         store(sizes, r, roots(absolute(load(gram, r * m + r))))
     store(logits, m, spread(0.0))  # that of references
     for k in range(rates.size + 1):
-        if k == plan.record[saved]:
-            set_layers(coefficients, saved, saved + 1, c)
-            saved += 1
-        if k == rates.size:
+        is_over = not any_lane(load(room.alive, 0) != 0.0)
+        if is_over or k == plan.record[saved]:
+            place = coefficients.shape[0] if is_over else saved + 1
+            set_layers(coefficients, saved, place, c)
+            saved = place
+        if is_over or k == rates.size:
             break
         if k % forces.REFRESH == forces.REFRESH - 1:
             times(gram, c, pull)
             for r in range(m):
                 store(logits, r, load(start, r) + load(pull, r))
         find_tops(logits, row, layout, room)
-        common = weigh(layout, room)
+        common = weigh(layout, room, False)
         for r in range(m + 1):
             store(padded, r, spread(0.0))
         for slot in range(layout.offsets[n]):
@@ -352,7 +361,7 @@ def descend_along(layout, room, plan, gram, row, start, vectors, coefficients): 
             for r in range(m):
                 square = square + load(pull, r) * load(beta, r)
                 bound = bound + absolute(load(beta, r)) * load(sizes, r)  # the length, if nothing canceled
-            end(square < forces.CANCELLATION * bound * bound, forces.CANCELLED, room)
+            end(square < forces.CANCELLATION * bound * bound, float(forces.CANCELLED), room)
         along, epsilon = rates[k] / roots(square), plan.constants[0]
         if epsilon > 0.0 or not plan.flag:
             store(room.flags, 0, roots(square))
@@ -365,133 +374,219 @@ def descend_along(layout, room, plan, gram, row, start, vectors, coefficients): 
         for r in range(m):
             store(c, r, load(c, r) + along * load(beta, r))
             store(logits, r, load(logits, r) + along * load(pull, r))
-        if not any_lane(load(room.alive, 0) != 0.0):
-            set_layers(coefficients, saved, coefficients.shape[0], c)
-            break
 
 
 @inlined()
-def see_from_tops(keys, tokens, layout, room, p, logits, rows):  # type: ignore[no-untyped-def]
-    """`problem.kernels.gaps_to_top` in lanes; ``rows`` receives the differences of keys to the top one."""
-    d = p.shape[0]
-    times(keys, p, logits)
-    find_tops(logits, tokens, layout, room)
+def see_from_tops(keys, layout, room, p, rows):  # type: ignore[no-untyped-def]
+    """`problem.kernels.gaps_to_top` in lanes; ``rows`` holds the differences of keys to the top one.
+
+    A top token stays until another rises above it, so mostly the differences of the step before serve again.
+    """
+    times(rows, p, room.gaps)
+    d, is_new = keys.shape[1], False
     for i in range(layout.offsets.size - 1):
         first, last, top = layout.offsets[i], layout.offsets[i + 1], load(room.tops, i)
-        for j in range(d):
-            reference = load(keys, tokens[first] * d + j)
-            for slot in range(first + 1, last):
-                reference = where(top == float(slot), load(keys, tokens[slot] * d + j), reference)
-            for slot in range(first, last):
-                store(rows, slot * d + j, load(keys, tokens[slot] * d + j) - reference)
-    times(rows, p, room.gaps)
+        best, highest = spread(0.0), top
+        for slot in range(first, last):
+            gap = load(room.gaps, slot)
+            highest = where(gap > best, float(slot), highest)
+            best = where(gap > best, gap, best)
+        if any_lane(highest != top):
+            is_new = True
+            store(room.tops, i, highest)
+            for j in range(d):
+                reference = load(keys, first * d + j)
+                for slot in range(first + 1, last):
+                    reference = where(highest == float(slot), load(keys, slot * d + j), reference)
+                for slot in range(first, last):
+                    store(rows, slot * d + j, load(keys, slot * d + j) - reference)
+    if is_new:
+        times(rows, p, room.gaps)
 
 
 @inlined()
-def gather(rows, weights, V, sizes):  # type: ignore[no-untyped-def]
-    """V, the sum of weights times rows, and the sizes of its terms."""
+def gather(rows, weights, V):  # type: ignore[no-untyped-def]
+    """V, the sum of weights times rows."""
     d = V.shape[0]
     for j in range(d):
-        total, size = spread(0.0), spread(0.0)
+        total = spread(0.0)
         for slot in range(weights.shape[0]):
-            term = load(weights, slot) * load(rows, slot * d + j)
-            total = total + term
-            size = size + absolute(term)
+            total = plus_product(total, load(weights, slot), load(rows, slot * d + j))
         store(V, j, total)
-        store(sizes, j, size)
 
 
 @inlined()
-def drop_rounding(V, sizes, room):  # type: ignore[no-untyped-def]
-    """Zero in place of coordinates that cancel to rounding, as in `forces.by_coordinate`."""
+def drop_rounding(rows, weights, widest, V, room):  # type: ignore[no-untyped-def]
+    """Zero in place of coordinates that cancel to rounding, as in `forces.by_coordinate`.
+
+    Mostly all are larger than if the widest of the keys were the terms of each, and nothing is to be done.
+    """
+    d, total, least = V.shape[0], spread(0.0), spread(np.inf)
+    for slot in range(weights.shape[0]):
+        total = total + absolute(load(weights, slot))
+    for j in range(d):
+        least = where(absolute(load(V, j)) < least, absolute(load(V, j)), least)
+    doubtful = (least < 2.0 * SMALL) | (least < 2.0 * forces.ROUNDING * widest * total)
+    if not any_lane(doubtful & (load(room.alive, 0) != 0.0)):
+        return
     most, rounding, least = spread(0.0), spread(0.0), spread(np.inf)
-    for j in range(V.shape[0]):
-        size = load(sizes, j)
+    for j in range(d):
+        size = spread(0.0)
+        for slot in range(weights.shape[0]):
+            size = size + absolute(load(weights, slot) * load(rows, slot * d + j))
         least = where(size < least, size, least)
         cancelled = absolute(load(V, j)) < forces.ROUNDING * size
         rounding = where(cancelled & (load(V, j) != 0.0), 1.0, rounding)
         store(V, j, where(cancelled, 0.0, load(V, j)))
         most = where(absolute(load(V, j)) > most, absolute(load(V, j)), most)
-    end(least < SMALL, forces.CANCELLED, room)
-    end((most == 0.0) & (rounding != 0.0), forces.EXHAUSTED, room)
-    end(most == 0.0, forces.STATIONARY, room)
+    code = where(rounding != 0.0, float(forces.EXHAUSTED), float(forces.STATIONARY))
+    code = where(least < SMALL, float(forces.CANCELLED), code)
+    end((most == 0.0) | (least < SMALL), code, room)
+
+
+@inlined()
+def adapt(V, exponent, constants, states, rate, step, room, move):  # type: ignore[no-untyped-def]
+    """Compute `updates.adam` in lanes whose means all share one exponent, which needs one exp for all.
+
+    Returns the lanes that it leaves to the update itself.
+    """
+    beta1, beta2, epsilon, decay = constants[0], constants[1], constants[2], constants[3]
+    along, stretch = corrections(constants, rate, step)
+    d = V.shape[0]
+    level, others = spread(-np.inf), spread(0.0)
+    for j in range(d):
+        s = load(states, 2 * d + j)
+        level = where(s > level, s, level)
+    for j in range(d):
+        size, m, v = absolute(load(V, j)), load(states, d + j), load(states, 3 * d + j)
+        same = (load(states, 2 * d + j) == level) & (load(states, 4 * d + j) == level)
+        empty = (m == 0.0) & (v == 0.0)
+        moves = (size > 1e-20) & (size < 1e20)  # outside the square may leave the range
+        others = where((moves & (same | empty)) | (empty & (size == 0.0)), others, 1.0)
+    lead = exponent - level
+    fast = (others == 0.0) & (absolute(lead) < NEAR)
+    if epsilon > 0.0:
+        fast = fast & (level > -700.0)
+    store(room.flags, 0, where(fast, lead, 0.0))
+    store(room.flags, 1, where(fast, -level, 0.0))
+    for r in range(2):
+        store(room.flags, r, exp(load(room.flags, r), -700.0))
+    ratio, damping = load(room.flags, 0), epsilon * load(room.flags, 1)
+    for j in range(d):
+        x, m, v, pull = load(states, j), load(states, d + j), load(states, 3 * d + j), load(V, j) * ratio
+        mean = beta1 * m + (1.0 - beta1) * pull
+        square = beta2 * v + (1.0 - beta2) * (pull * pull)
+        turn = along * mean / (roots(square) * stretch + damping)
+        step_j = where(mean == 0.0, 0.0, turn) - rate * decay * x
+        store(move, j, step_j)
+        store(states, j, where(fast, x + step_j, x))
+        store(states, d + j, where(fast, mean, m))
+        store(states, 2 * d + j, where(fast, level, load(states, 2 * d + j)))
+        store(states, 3 * d + j, where(fast, square, v))
+        store(states, 4 * d + j, where(fast, level, load(states, 4 * d + j)))
+    return where(fast, 0.0, load(room.alive, 0))
 
 
 class LaneTables(NamedTuple):
-    """The keys of four problems, and scratch arrays."""
+    """The keys of the problems, and scratch arrays."""
 
-    keys: np.ndarray  # (tokens, d, LANES), filled up
-    tokens: np.ndarray  # (slots,)
+    keys: np.ndarray  # (slots, d, LANES)
     rows: np.ndarray  # (slots, d, LANES), filled up with zeros
-    logits: np.ndarray  # (tokens, LANES)
-    vectors: np.ndarray  # (3, d, LANES)
+    widest: np.ndarray  # (LANES,) twice the largest entry of the keys
+    vectors: np.ndarray  # (2, d, LANES) V and the move
     single: np.ndarray  # (3, d) direction, exponents and move of one lane
-    marks: np.ndarray  # (LANES, d + state) points and states at an earlier step
-    clock: np.ndarray  # (2, LANES) whether a cycle is looked for, and since which step
+    state: np.ndarray  # (rows, d) of one lane
+    whole: np.ndarray  # (1 + rows, d, LANES) points and states
+    mark: np.ndarray  # the same at an earlier step
+    looking: np.ndarray  # (LANES,) one while a cycle is looked for
 
 
 TABLES = types.NamedTuple(
-    (OUT_CUBE, INDEX, OUT_CUBE, OUT_TABLE, OUT_CUBE, OUT_TABLE, OUT_TABLE, types.Array(types.intp, 2, "C")),
-    LaneTables,
+    (OUT_CUBE, OUT_CUBE, OUT, OUT_CUBE, OUT_TABLE, OUT_TABLE, OUT_CUBE, OUT_CUBE, OUT), LaneTables
 )
+
+
+@inlined()
+def look_back(whole, mark, looking, goes_round, room):  # type: ignore[no-untyped-def]
+    """Note lanes whose points and states are those of the mark, to the bit: as cycles, if they go round."""
+    same = (load(looking, 0) != 0.0) & (load(room.alive, 0) != 0.0)
+    for r in range(mark.shape[0] * mark.shape[1]):
+        if any_lane(same):
+            same = same & (load(mark, r) == load(whole, r))
+    if any_lane(same):
+        store(room.flags, 0, where(same, 1.0, 0.0))
+        for lane in range(LANES):
+            if room.flags[0, lane] != 0.0:
+                looking[lane] = 0.0
+                if goes_round:
+                    room.status[lane] = loop.CYCLE
+
+
+@inlined()
+def call_update(update, exponent, constants, states, rate, step, lanes, tables, room):  # type: ignore[no-untyped-def]
+    """Call the update of the plain loop for some lanes, one after the other."""
+    V, moves = tables.vectors[0], tables.vectors[1]
+    direction, exponents, move = tables.single[0], tables.single[1], tables.single[2]
+    store(room.flags, 0, lanes)
+    store(room.flags, 1, exponent)
+    for lane in range(LANES):
+        if room.flags[0, lane] != 0.0:
+            for j in range(move.size):
+                direction[j], exponents[j] = V[j, lane], room.flags[1, lane]
+            for r in range(states.shape[0]):
+                for j in range(move.size):
+                    tables.state[r, j] = states[r, j, lane]
+            update(direction, exponents, constants, tables.state, rate, step, move)
+            for r in range(states.shape[0]):
+                for j in range(move.size):
+                    states[r, j, lane] = tables.state[r, j]
+            for j in range(move.size):
+                moves[j, lane] = move[j]
 
 
 @kernel(
-    signature=lambda: types.void(LAYOUT, ROOM, PLAN, TABLES, UPDATE, OUT_TABLE, OUT_CUBE, OUT_CUBE, int64),
+    signature=lambda: types.void(LAYOUT, ROOM, PLAN, TABLES, UPDATE, OUT_TABLE, OUT_CUBE, OUT_CUBE),
     error_model="numpy",
     _nrt=False,
 )
-def descend_by_rule(layout, room, plan, tables, update, p, states, points, count):  # type: ignore[no-untyped-def]
-    """Step p (LANES, d) in place, in the first ``count`` lanes.
-
-    ``states`` holds a state for each lane, ``points`` (S, LANES, d) receives p.
-    """
-    d, rates, saved = p.shape[1], plan.rates, 0
-    points_by_lane, V, sizes = tables.vectors[0], tables.vectors[1], tables.vectors[2]
-    direction, exponents, move = tables.single[0], tables.single[1], tables.single[2]
-    flat = states.reshape((LANES, states.shape[1] * states.shape[2]))
-    looking, marked, alive, status = tables.clock[0], tables.clock[1], room.alive, room.status
+def descend_by_rule(layout, room, plan, tables, update, p, states, points):  # type: ignore[no-untyped-def]
+    """Step p (d, LANES) and the states (rows, d, LANES) in place; ``points`` (S, d, LANES) receives p."""
+    d, rates, saved, marked = p.shape[0], plan.rates, 0, 0
+    V, move = tables.vectors[0], tables.vectors[1]
     for k in range(rates.size + 1):
-        if k == plan.record[saved]:
-            set_layers(points, saved, saved + 1, p)
-            saved += 1
-        if k == rates.size:
+        is_over = not any_lane(load(room.alive, 0) != 0.0)
+        if is_over or k == plan.record[saved]:
+            place = points.shape[0] if is_over else saved + 1
+            set_layers(points, saved, place, p)
+            saved = place
+        if is_over or k == rates.size:
             break
-        for lane in range(count):
-            if looking[lane] and alive[lane] != 0.0:
-                if is_back(p[lane], flat[lane], tables.marks[lane]):
-                    looking[lane] = 0
-                    if k > marked[lane] + 1:  # at rest it does not go round
-                        status[lane] = loop.CYCLE
-                elif k >= 2 * marked[lane]:
-                    marked[lane] = k
-                    set_mark(p[lane], flat[lane], tables.marks[lane])
-        for lane in range(LANES):
-            for j in range(d):
-                points_by_lane[j, lane] = p[lane if lane < count else 0, j]
-        see_from_tops(tables.keys, tables.tokens, layout, room, points_by_lane, tables.logits, tables.rows)
-        size = weigh(layout, room)
-        gather(tables.rows, room.weights, V, sizes)
+        look_back(tables.whole, tables.mark, tables.looking, k > marked + 1, room)
+        if k >= 2 * marked:
+            marked = k
+            for r in range(tables.mark.shape[0] * d):
+                store(tables.mark, r, load(tables.whole, r))
+        see_from_tops(tables.keys, layout, room, p, tables.rows)
+        size = weigh(layout, room, plan.is_logistic)
+        gather(tables.rows, room.weights, V)
         if plan.flag:
-            drop_rounding(V, sizes, room)
+            drop_rounding(tables.rows, room.weights, load(tables.widest, 0), V, room)
         else:
             size = size + rescale(V, room)
-        store(room.flags, 1, size - load(layout.log_total, 0))
-        for lane in range(count):
-            if alive[lane] == 0.0:
-                continue
-            for j in range(d):
-                direction[j], exponents[j] = V[j, lane], room.flags[1, lane] + math.log(plan.unit)
-            update(direction, exponents, plan.constants, states[lane], rates[k], k, move)
-            for j in range(d):
-                if not abs(p[lane, j] + plan.unit * move[j]) <= plan.limit:
-                    status[lane], alive[lane] = loop.RUNAWAY, 0.0
-            if alive[lane] != 0.0:
-                for j in range(d):
-                    p[lane, j] += plan.unit * move[j]
-        if not any_lane(load(alive, 0) != 0.0):
-            set_layers(points, saved, points.shape[0], p)
-            break
+        exponent = size - load(layout.log_total, 0) + math.log(plan.unit)
+        others = load(room.alive, 0)
+        if plan.adapts:
+            others = adapt(V, exponent, plan.constants, states, rates[k], k, room, move)
+        if any_lane(others != 0.0):
+            call_update(update, exponent, plan.constants, states, rates[k], k, others, tables, room)
+        outside = spread(0.0)
+        for j in range(d):
+            entry = load(p, j) + plan.unit * load(move, j)
+            outside = where(absolute(entry) <= plan.limit, outside, 1.0)
+        end(outside != 0.0, float(loop.RUNAWAY), room)
+        goes_on = load(room.alive, 0) != 0.0
+        for j in range(d):
+            store(p, j, load(p, j) + where(goes_on, plan.unit * load(move, j), 0.0))
 
 
 @dataclass(frozen=True, eq=False)
@@ -552,7 +647,7 @@ def train_side_by_side(
 
 
 def _fits(group: Group, slots: Slots, d: int, steps: int, coordinates: Coordinates) -> bool:
-    """Whether lanes have a loop for this rule in these coordinates, and four problems fit."""
+    """Whether lanes have a loop for this rule in these coordinates, and its problems fit."""
     if group.rule.kind == loop.BY_RULE:
         return coordinates in ("auto", "primal") and slots.keys.size <= LARGEST**2
     m = len(group.spans.plus)
@@ -581,7 +676,7 @@ def _runs(group: Group, record: np.ndarray) -> dict[int, Run]:
 
 
 def _layout(lanes: list[Lane]) -> LaneLayout:
-    """Return four problems as the loops take them."""
+    """Return the problems of all lanes as the loops take them."""
     rows = []
     for lane in lanes:
         slots, problem = lane.slots, lane.scale.problem
@@ -603,22 +698,24 @@ def _by_rule(
     group: Group, lanes: list[Lane], count: int, record: np.ndarray
 ) -> tuple[np.ndarray, list[str | None]]:
     """Return points (lanes, S, d) and the event of each lane, by the update of a rule."""
-    rule, p, tokens = group.rule, np.stack([lane.start for lane in lanes]), lanes[0].slots.tokens
-    d, layout = p.shape[1], _layout(lanes)
-    points, states = np.empty((len(record), *p.shape)), np.stack([rule.begin(lane.start) for lane in lanes])
-    room = room_for(len(tokens), len(layout.offsets) - 1, count)
-    keys = _filled_up(np.stack([lane.slots.keys for lane in lanes], -1))
-    clock = np.zeros((2, LANES), np.intp)
-    clock[0] = (rule.rates == rule.rates[:1]).all()  # a cycle needs the same rate at every step
+    rule, layout, tokens = group.rule, _layout(lanes), lanes[0].slots.tokens
+    whole = np.stack([np.vstack([lane.start, rule.begin(lane.start)]) for lane in lanes], -1)
+    keys = np.stack([lane.slots.keys[tokens] for lane in lanes], -1)
+    tops, sizes = layout.offsets[:-1], np.diff(layout.offsets)
+    room = room_for(len(tokens), len(tops), count)
+    room.tops[:] = tops[:, None]
+    p, states, repeats = whole[0], whole[1:], (rule.rates == rule.rates[:1]).all()
+    rows, d, _ = states.shape
     tables = LaneTables(
         keys,
-        fixed(tokens, np.intp),
-        np.zeros((len(room.gaps), d, LANES)),
-        np.empty((len(keys), LANES)),
-        np.empty((3, d, LANES)),
+        _filled_up(keys - keys[np.repeat(tops, sizes)]),
+        2.0 * np.abs(keys).max((0, 1)),
+        np.empty((2, d, LANES)),
         np.empty((3, d)),
-        np.full((LANES, d + states[0].size), np.nan),
-        clock,
+        np.empty((rows, d)),
+        whole,
+        np.full(whole.shape, np.nan),
+        np.full(LANES, float(repeats)),  # a cycle needs the same rate at every step
     )
     plan = LanePlan(
         fixed(rule.rates),
@@ -627,15 +724,20 @@ def _by_rule(
         float(rule.unit),
         float(rule.limit),
         rule.step.by_coordinate,
+        rule.update is adam,
+        layout.slope is LOSSES["logistic"].log_slope,
     )
-    descend = entry_point(descend_by_rule.compiled)
-    descend(layout, room, plan, tables, rule.update, p, states, points, count)
-    ended = zip(room.status.tolist(), states, strict=True)
+    points = np.empty((len(record), *p.shape))
+    entry_point(descend_by_rule.compiled)(layout, room, plan, tables, rule.update, p, states, points)
     events = [
-        NOT_HERE if how == forces.CANCELLED else rule.event(state) if how == loop.DONE else loop.EVENTS[how]
-        for how, state in ended
+        NOT_HERE
+        if how == forces.CANCELLED
+        else rule.event(states[..., lane])
+        if how == loop.DONE
+        else loop.EVENTS[how]
+        for lane, how in enumerate(room.status.tolist())
     ]
-    return points.transpose(1, 0, 2), events
+    return points.transpose(2, 0, 1), events
 
 
 def _along(
@@ -657,6 +759,8 @@ def _along(
         1.0,
         1.0,
         rule.kind == loop.UNIT_ALONG,
+        False,
+        False,
     )
     entry_point(descend_along.compiled)(layout, room, plan, gram, spans.row, logits, vectors, c)
     points = np.empty((LANES, len(record), rows.shape[2]))

@@ -1,4 +1,4 @@
-"""Lanes: four numbers side by side as one value of compiled code, one from each of four independent problems.
+"""Lanes: eight numbers side by side as one value of compiled code, one from each of as many problems.
 
 LLVM has such values for every processor, and holds them in the widest registers there are. Nothing passes
 from one lane to another, so what a lane computes does not depend on its neighbors. Each operation is
@@ -18,21 +18,21 @@ from numba.core.datamodel import models
 from numba.core.typing.templates import AbstractTemplate, infer_global
 from numba.extending import intrinsic, lower_builtin, lower_cast, register_model
 
-LANES = 4
+LANES = 8
 
 _FLOATS, _WHOLE = ir.VectorType(ir.DoubleType(), LANES), ir.VectorType(ir.IntType(64), LANES)
 _TRUTHS = ir.VectorType(ir.IntType(1), LANES)
 
 
 class Lanes(types.Type):  # type: ignore[misc, unused-ignore]
-    """Four floats, or four truths."""
+    """Eight floats, or as many truths."""
 
     def __init__(self, name: str, vector: Any) -> None:
         super().__init__(name=name)
         self.vector = vector
 
     def can_convert_from(self, context: Any, other: Any) -> Any:
-        """Convert one number to four."""
+        """Convert one number to one in every lane."""
         from numba.core.typeconv import Conversion
 
         return Conversion.safe if self.vector is _FLOATS and other == types.float64 else None
@@ -79,6 +79,7 @@ _operator(operator.truediv, FLOATS, FLOATS, lambda builder, a, b: builder.fdiv(a
 _operator(operator.neg, FLOATS, FLOATS, lambda builder, a: builder.fneg(a))
 _operator(operator.lt, FLOATS, TRUTHS, lambda builder, a, b: builder.fcmp_ordered("<", a, b))
 _operator(operator.gt, FLOATS, TRUTHS, lambda builder, a, b: builder.fcmp_ordered(">", a, b))
+_operator(operator.le, FLOATS, TRUTHS, lambda builder, a, b: builder.fcmp_ordered("<=", a, b))
 _operator(operator.eq, FLOATS, TRUTHS, lambda builder, a, b: builder.fcmp_ordered("==", a, b))
 _operator(operator.ne, FLOATS, TRUTHS, lambda builder, a, b: builder.fcmp_unordered("!=", a, b))
 _operator(operator.or_, TRUTHS, TRUTHS, lambda builder, a, b: builder.or_(a, b))
