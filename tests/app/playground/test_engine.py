@@ -18,7 +18,8 @@ BREAD = ["we eat fresh bread", "eat fresh bread", "fresh bread bread", "bread we
 
 @pytest.mark.parametrize("norm", ["l2", "linf"])
 def test_directions_are_those_of_solve(norm):
-    found = hm.solve(hm.data.example("B-FIG-8"), norm=norm)  # compiles, which the page's time limit would count
+    # first, because compiling counts towards the time limit of the page
+    found = hm.solve(hm.data.example("B-FIG-8"), norm=norm)
     told = answer({"ask": "solve", "problem": B8, "norm": norm})
     assert [each["selection"] for each in told["selections"]] == [s.selection for s in found.selections]
     for each, own in zip(told["selections"], found.selections, strict=True):
