@@ -171,6 +171,7 @@ WORDS = {
     "predict_from_file": "nexttoken.predict_next",
     "cite": "cite",
     "link_class": "dynamics.Link",
+    "mirror_map": "margin.MirrorMap",
     "softmax_link": "dynamics.Softmax",
     "attended": "dynamics.Attended",
     "sweep_file": "trials.sweep_file",

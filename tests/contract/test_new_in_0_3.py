@@ -20,6 +20,13 @@ def test_attention_is_a_parameter():
     assert n.attended(np.array([0.5]), np.log([0.25]), np.ones(1)).predictions.tolist() == [0.5]
 
 
+def test_a_norm_has_its_mirror_map():
+    cubes = n.norm("l3").mirror
+    assert isinstance(cubes, n.mirror_map)
+    assert cubes.dual(np.array([-2.0, 0.5])).tolist() == [-4.0, 0.25]
+    assert cubes.image(np.array([-4.0, 0.25])) == pytest.approx([-2.0, 0.5], rel=1e-15)
+
+
 def test_classes_are_tokens():
     problem = n.problem_from_classes([[1.0, 0.0], [0.0, 1.0], [-1.0, -1.0]], ["a", "b", "c"])
     assert n.loss(problem, np.zeros((3, 2))) == pytest.approx(np.log(3), rel=1e-15)

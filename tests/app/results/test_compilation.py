@@ -118,7 +118,7 @@ def _kernels():
             for each in getattr(node, "decorator_list", ()):
                 name = getattr(each.func if isinstance(each, ast.Call) else each, "id", "")
                 words = {word.arg for word in each.keywords} if isinstance(each, ast.Call) else set()
-                if "inline" in words:  # a part of the kernels that call it
+                if words & {"inline", "is_part"}:  # a part of the kernels that call it
                     continue
                 if name in ("kernel", "CompiledUpdate") or (name == "njit" and "cache" in words):
                     found.add(f"{module}.{node.name}")

@@ -7,7 +7,7 @@ import pytest
 import hardmax as hm
 from hardmax.app.results.hunt import CatalogueResult, hunt_entry, judge_file
 from hardmax.papers.checking.check import statements
-from hardmax.papers.hunting import driving
+from hardmax.papers.hunting import search
 from hardmax.papers.registry import ERRATA, PAPERS, places
 
 ROOT = Path(__file__).parents[3]
@@ -101,7 +101,7 @@ def test_adam_may_have_several_growth_rates():
     ],
 )
 def test_findings(name, file, start, verdict, monkeypatch):
-    monkeypatch.setattr(driving, "ORDERS", 1)  # of each kind, in which a refutation is judged again
+    monkeypatch.setattr(search, "ORDERS", 1)  # of each kind, in which a refutation is judged again
     folder = ROOT / "examples" / "hunts"
     given = {} if start is None else {"start": start}
     found = judge_file(f"{folder}/conjectures.py:{name}", folder / f"{file}.json", given=given)
