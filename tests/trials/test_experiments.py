@@ -257,7 +257,7 @@ def test_every_figure_is_an_experiment(figure: str) -> None:
 CELLS = [
     {"rule": "Sign", "rate": 0.1, "decay": 0.5},
     {"rule": "Coordinate", "rate": 2.0},
-    {"rule": "Mirror", "power": 1.5, "rate": 0.1},  # steps of 1 amplify rounding by 1e10
+    {"rule": "Mirror", "power": 1.5, "rate": 0.03},  # 0.1 amplifies one ulp of the keys to 5e-3
     {"rule": "Adam", "rate": 0.1, "betas": "0.9 0.99", "epsilon": 0},
     {"rule": "RMSprop", "rate": 0.1, "beta": 0.9},
     {"rule": "Momentum", "norm": "l3", "rate": 0.01},
