@@ -22,7 +22,7 @@ from hardmax.app.playground.links import encoded, state_of
 from hardmax.app.playground.scenes import plane_state
 
 ROOT = Path(__file__).parents[3]
-PROBLEMS = 200
+PROBLEMS = 1000
 ASK = """
 const engine = new Function(process.argv[1] + "; return planarEngine();")();
 for (const line of require("fs").readFileSync(0, "utf8").split("\\n").filter(Boolean)) {
