@@ -23,7 +23,7 @@ LIMITS = {
     "A problem is solved": (25, 7),
     "Adam trains a problem": (13, 2),
     "Flow, and the margin it tends to": (19, 3),
-    "Sentences are learned": (31, 9),
+    "Sentences are learned": (30, 6),
     "Texts are learned": (18, 3),
     "A figure is made": (40, 8),
     "A counterexample is hunted": (43, 7),

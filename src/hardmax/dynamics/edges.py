@@ -31,7 +31,6 @@ from hardmax.dynamics.gradient import Gradient, pull_of, settle_at
 from hardmax.dynamics.loop import PAUSED, CompiledLoop
 from hardmax.dynamics.optim import Normalized
 from hardmax.problem import Problem
-from hardmax.problem.coordinates import Scale
 from hardmax.problem.keys import OneHot
 from hardmax.problem.problem import Slots, slots_of
 from hardmax.problem.readouts import Floats, Ints
@@ -362,7 +361,7 @@ class EdgeSteps:
         ``told`` is called with the number of steps since the last call, 0 at first, about every ``piece``
         steps; the run ends if it returns True.
         """
-        rule = Rule.of(Normalized(rate), 1, Scale(self.problem, 0))
+        rule = Rule.unscaled(Normalized(rate), 1, p.shape)
         rule = replace(rule, rates=np.broadcast_to(rule.rates, int(record[-1])))
         return self.take(p, rule, record, piece, told)
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from hardmax._lib.arguments import check_arguments
 from hardmax.data.sentences.distinct import Distinct
-from hardmax.data.sentences.samples import Samples, Trie
+from hardmax.data.sentences.samples import Samples, Trie, as_sentences
 from hardmax.data.sentences.sentences import Sentences
 from hardmax.nexttoken import walking
 from hardmax.nexttoken.relations import MISSING, Orders, complete, components, cyclic_queries
@@ -172,17 +172,6 @@ def analyze(data: Dataset, *, repair: bool = False) -> Analysis:
     """
     sentences = as_sentences(data)
     return survey(Distinct.of(sentences), repair=repair, sentences=sentences)
-
-
-def as_sentences(data: Any) -> Sentences:
-    """Return the raw sentences of any form of a dataset."""
-    if isinstance(data, Samples):
-        return data.trie.sentences
-    if isinstance(data, Trie):
-        return data.sentences
-    if isinstance(data, str):
-        raise ValueError("data must be a list of sentences, got one string; use read_sentences for a file")
-    return data if isinstance(data, Sentences) else Sentences.from_lists(data)
 
 
 def survey(

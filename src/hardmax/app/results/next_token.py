@@ -306,7 +306,7 @@ def train_file(
     'attention has nothing to learn from these sentences; misalignment_kq is undefined before the first step'
     """
     from hardmax._lib import expect
-    from hardmax.nexttoken.analysis import as_sentences
+    from hardmax.data.sentences.samples import as_sentences
     from hardmax.nexttoken.training import train
 
     for option, value in (("rate", rate), ("first_rate", first_rate)):

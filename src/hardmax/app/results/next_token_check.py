@@ -401,7 +401,7 @@ def check(
     """
     from hardmax.data.sentences.distinct import Distinct
     from hardmax.data.sentences.reading import look_at, raw_sentences, refuse_pipes
-    from hardmax.nexttoken.analysis import as_sentences
+    from hardmax.data.sentences.samples import as_sentences
 
     check_range(2, LONGEST, max_length=max_length)
     check_range(0, MOST_WORKERS, workers=workers)

@@ -369,3 +369,14 @@ class Samples:
             inverse[i] = group.setdefault(key, len(group))
         first = np.unique(inverse, return_index=True)[1]
         return replace(self.part(first), weight=np.bincount(inverse, self.weight).astype(np.float64))
+
+
+def as_sentences(data: Any) -> Sentences:
+    """Return the raw sentences of any form of a dataset."""
+    if isinstance(data, Samples):
+        return data.trie.sentences
+    if isinstance(data, Trie):
+        return data.sentences
+    if isinstance(data, str):
+        raise ValueError("data must be a list of sentences, got one string; use read_sentences for a file")
+    return data if isinstance(data, Sentences) else Sentences.from_lists(data)
