@@ -21,8 +21,8 @@ ROOT = Path(__file__).parents[1]
 
 def test_every_statement_is_where_the_registry_says():
     found = {id: each.test.__module__ for id, each in statements().items()}
+    assert found
     assert found == places("statements")
-    assert len(found) == 96
 
 
 def test_every_printed_sentence_is_where_the_registry_says():

@@ -148,13 +148,15 @@ def main() -> int:
     options = parser.parse_args()
     if options.names:
         counts = participles(ROOT / "src" / "hardmax")
-        for part in (0, 1):
-            tally: Counter[str] = Counter()
-            for key, count in counts.items():
-                tally[key[part]] += count
-            for name, count in tally.most_common():
-                print(f"{count:6}  {name}")
-            print()
+        totals: Counter[str] = Counter()
+        for (package, _), count in counts.items():
+            totals[package] += count
+        for package, total in totals.most_common():
+            names = ", ".join(
+                f"{name} {count}" for (other, name), count in sorted(counts.items()) if other == package
+            )
+            print(f"{total:6}  {package}: {names}")
+        print()
         print(f"{counts.total()} names")
         return 0
     files = [*pages(), *sorted((ROOT / "src").rglob("*.py"))]

@@ -64,4 +64,5 @@ def test_variables_are_named_by_nouns():
     for (package, _), count in participles(ROOT / "src" / "hardmax").items():
         counts[package] = counts.get(package, 0) + count
     above = {name: count for name, count in counts.items() if count > PARTICIPLES.get(name, 0)}
-    assert above == {}, "python docs/_tools/words.py --names"
+    limits = {name: PARTICIPLES.get(name, 0) for name in above}
+    assert above == {}, f"at most {limits}: rename them to nouns; python docs/_tools/words.py --names"

@@ -6,6 +6,7 @@ import copy
 import hashlib
 import json
 import math
+import subprocess
 import sys
 from fractions import Fraction
 from pathlib import Path
@@ -18,6 +19,7 @@ import hardmax as hm
 import hardmax.margin.certificates as module
 from hardmax.margin.certificates import PowerBall, certify
 from hardmax.margin.constraints import Constraints
+from hardmax.margin.norms import NORMS as REGISTERED
 from hardmax.margin.solve import solve
 
 ROWS = [[1.0, 1.0], [1.0, -1.0], [0.5, 1.5], [3.0, 0.25]]
@@ -319,3 +321,15 @@ def test_hostile_certificates_end_soon_in_little_memory(name: str, tmp_path: Pat
     file.write_text(json.dumps(_signed(HOSTILE[name](solve(Constraints.dense(ROWS)).to_dict()))))
     code = f"from hardmax.margin.certificates import certify; print(certify({str(file)!r})['valid'])"
     assert confined(code) == "False"
+
+
+def test_the_checker_alone_knows_every_norm_of_the_package() -> None:
+    """In a new process, where nothing has imported the norms and registered a ball with them."""
+    own = [each for each in REGISTERED.values() if type(each).__module__.startswith("hardmax.")]
+    names = sorted({each.name for each in own})
+    code = (
+        "from hardmax.margin.certificates import ball_of\n"
+        f"for name in {names}: assert ball_of({{'norm_name': name, 'shape': [2, 2]}}, None, 4).name == name"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, f"enter the ball of a new norm in BALLS of certificates.py: {done.stderr}"

@@ -55,7 +55,7 @@ class Ball(ABC):
         return Fraction(0)
 
 
-BALLS: dict[str, Ball] = {}  # norms from outside of the package, by their names
+BALLS: dict[str, Ball] = {}  # norms that are neither powers nor of matrices, by name
 
 
 def ball_of(c: dict[str, Any], factors: list[list[Vector]] | None, width: int) -> Ball:

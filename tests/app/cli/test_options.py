@@ -132,6 +132,12 @@ def test_python_has_every_option(name):
     assert found is COMMANDS[name].call
 
 
+def test_the_page_of_the_command_line_lists_every_function():
+    text = (ROOT / "docs" / "reference" / "command-line.md").read_text(encoding="utf-8")
+    listed = set(re.findall(r"`(hm\.[\w.]+)`", text.split("## In Python")[1]))
+    assert {command_pages.twin(command) for command in COMMANDS.values()} - listed == set()
+
+
 @pytest.mark.parametrize("words", ["-q ntp check", "ntp -q check", "ntp check -q"])
 def test_quiet_works_before_and_behind_the_command(words, capsys, tmp_path):
     file = tmp_path / "long.txt"

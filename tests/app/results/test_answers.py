@@ -6,28 +6,17 @@ import os
 import re
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
+from pkgutil import iter_modules
 
 import numpy as np
 import pytest
 
 import hardmax as hm
 from hardmax._lib.result import Result
-from hardmax.app.results import (
-    certify,
-    doctor,
-    hunt,
-    ledger,
-    listing,
-    next_token,
-    next_token_check,
-    probe,
-    reproduce,
-    solve,
-    sweep,
-    text,
-    verify,
-)
+from hardmax.app import results
+from hardmax.app.results import next_token, next_token_check, sweep
 from hardmax.papers.figures import figure
 from hardmax.papers.figures.claims import at_least
 from hardmax.papers.figures.figure import Findings, recipe
@@ -207,8 +196,7 @@ def test_sweep(command, valid_json, tmp_path, monkeypatch):
 
 
 def test_every_answer_is_a_frozen_dataclass_with_a_schema_of_its_own():
-    modules = [certify, doctor, hunt, ledger, listing, next_token, next_token_check, probe, solve]
-    modules += [reproduce, sweep, text, verify]
+    modules = [import_module(f"{results.__name__}.{each.name}") for each in iter_modules(results.__path__)]
     found = [each for module in modules for each in vars(module).values()]
     kinds = [each for each in found if isinstance(each, type) and issubclass(each, Result) and each != Result]
     for kind in kinds:
