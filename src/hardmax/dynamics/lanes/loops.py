@@ -402,6 +402,9 @@ def see_from_tops(keys, layout, room, p, rows):  # type: ignore[no-untyped-def]
                     store(rows, slot * d + j, load(keys, slot * d + j) - reference)
     if is_new:
         times(rows, p, room.gaps)
+        for slot in range(room.weights.shape[0]):
+            gap = load(room.gaps, slot)
+            store(room.gaps, slot, where(gap > 0.0, 0.0, gap))
 
 
 @inlined()
