@@ -233,3 +233,19 @@ def test_control_characters_are_shown_and_not_obeyed(folder: Path, capsys) -> No
     for said in (out, err):
         assert "a\\x1b[2J\\x9b\\u202eb" in said
         assert not set(said) & {"\x1b", "\x9b", "\u202e"}
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [("1 / 0", "ZeroDivisionError: division by zero"), ("def (:", "SyntaxError"), ("raise SystemExit", "")],
+)
+def test_a_file_that_cannot_be_run_is_named(
+    tmp_path, monkeypatch, capsys, validated, content, reason
+) -> None:
+    """Also one that ends the process: that is no answer."""
+    monkeypatch.chdir(tmp_path)
+    Path("own.py").write_text(content)
+    Path("proof.json").write_text("{}")
+    for command in ("solve two-inputs --norm own.py:w", "certify proof.json --norm own.py", "hunt own.py:f"):
+        said = ends_in_a_sentence(capsys, validated, *command.split())
+        assert f"own.py cannot be run: {reason}" in said
