@@ -249,3 +249,11 @@ def test_a_file_that_cannot_be_run_is_named(
     for command in ("solve two-inputs --norm own.py:w", "certify proof.json --norm own.py", "hunt own.py:f"):
         said = ends_in_a_sentence(capsys, validated, *command.split())
         assert f"own.py cannot be run: {reason}" in said
+
+
+def test_a_function_that_ends_the_process_gives_no_answer(tmp_path, monkeypatch, capsys, validated) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("own.py").write_text("def f(problem):\n    raise SystemExit(0)\n")
+    hm.data.example("two-inputs").save("problem.npz")
+    said = ends_in_a_sentence(capsys, validated, *["hunt", "own.py:f", "--on", "problem.npz"])
+    assert "a function of yours ended the process (SystemExit(0))" in said
