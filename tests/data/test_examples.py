@@ -49,6 +49,12 @@ def test_a_name_that_is_neither_example_nor_file_is_refused_with_the_examples(ca
         hm.solve("nothing-of-this-kind")
 
 
+def test_every_name_that_is_suggested_is_found():
+    with pytest.raises(FileNotFoundError, match=r"Did you mean 'B-FIG-8'\?"):
+        hm.solve("B-FIG-88")
+    assert hm.solve("B-FIG-8").problem.keys.tolist() == hm.data.example("two-inputs").keys.tolist()
+
+
 def test_solve_takes_the_name_of_an_example(capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert run(["solve", "three-inputs", "--json"]) == 0

@@ -223,3 +223,76 @@ def test_what_lanes_do_not_take_runs_as_before():
             assert (run.p == hm.train(problem, rule, steps=30).p).all()
     few = hm.train(problems, hm.optim.GD(0.1), steps=30, batch=2)
     assert (few[1].p == hm.train(problems[1], hm.optim.GD(0.1), steps=30, batch=2).p).all()
+
+
+def together_and_alone(problems, rule, **options):
+    """Runs of a batch, which are those of each problem by itself to the bit, and of the plain loop."""
+    runs = hm.train(problems, rule, **options)
+    for problem, run in zip(problems, runs, strict=True):
+        (alone,) = hm.train([problem], rule, **options)
+        assert (run.event, run.points.tobytes()) == (alone.event, alone.points.tobytes())
+    return runs, [train_quietly(problem, rule, **options) for problem in problems]
+
+
+@pytest.mark.parametrize("coordinates", ["gram", "primal"])
+def test_an_input_may_repeat_tokens_that_its_neighbors_have_once(coordinates):
+    a, b = [1.0, 0.5], [-1.0, 0.2]
+    problems = [hm.Problem([[a, b]], [[1.0, 0.0]]), hm.Problem([[a, b, a]], [[1.0, 0.0, 1.0]])]
+    rule = hm.optim.GD(0.1)
+    for run, plain in zip(
+        *together_and_alone(problems, rule, steps=10, coordinates=coordinates), strict=True
+    ):
+        assert run.p == pytest.approx(plain.p, rel=1e-13)
+
+
+@pytest.mark.parametrize("eps", [0.0, 1e-304, 1e-8])
+@pytest.mark.parametrize("kind", [hm.optim.Adam, hm.optim.AdamW, hm.optim.RMSprop])
+def test_gradients_below_the_range_of_floats(kind, eps):
+    """From e^-695 to e^-701, where `adapt` hands over to the update, next to others far from there."""
+    keys = np.array([[[1.0, 0.2], [0.0, 0.0]], [[0.9, -0.3], [0.0, 0.1]]])
+    problems = [hm.Problem(keys * size, [[1.0, 0.0]] * 2) for size in (1.0, 0.15, 1.5, 1e-3)]
+    options = {"start": [772.0, 0.0], "steps": 100, "record": [10, 50]}
+    runs, plain = together_and_alone(problems, kind(1.0, eps=eps), **options)
+    for run, expected in zip(runs, plain, strict=True):
+        assert run.event == expected.event
+        assert run.points == pytest.approx(expected.points, rel=1e-12)
+    sizes = [hm.gradient(problems[0], p).log_norm for p in runs[0].points[[0, -1]]]
+    assert sizes[0] > -700.0
+    assert sizes[1] < -700.0 or eps == 1e-8  # with that it does not move
+    assert hm.gradient(problems[2], runs[2].p).log_norm < -1000.0
+
+
+def test_exact_ties_between_tokens():
+    """Logits that are equal at the start, and go on to be for some of them: with every update."""
+    rng = np.random.default_rng(0)
+    keys = rng.integers(-1, 2, size=(11, 3, 5, 4)).astype(float)
+    scores = rng.integers(-1, 2, size=(11, 3, 5)).astype(float)
+    keys[3] = keys[3, :1, :1]  # all tokens are equal
+    scores[5] = 1.0
+    problems = [hm.Problem(*each) for each in zip(keys, scores, strict=True)]
+    for rule in (*UPDATED, hm.optim.GD(0.5), hm.optim.Normalized(0.5), hm.optim.Adam(0.5, eps=0.0)):
+        for run, plain in zip(*together_and_alone(problems, rule, steps=4, record=1), strict=True):
+            assert run.event == plain.event
+            assert run.points == pytest.approx(plain.points, rel=1e-11, abs=1e-13)
+
+
+def test_near_ties_of_huge_logits():
+    """Rounding puts a token above the top one by any number, whose exponential is infinite."""
+    rng = np.random.default_rng(0)
+    keys = rng.integers(-1, 2, size=(100, 2, 5, 16)).astype(float)
+    start = 1e60 * np.cumsum([0.1] * 4)[rng.integers(4, size=16)]
+    problems = [hm.Problem(each, [[1.0, 0.0, -1.0, 2.0, 1.0]] * 2) for each in keys]
+    for rule in (hm.optim.Sign(1e59), hm.optim.Adam(1e59)):
+        for runs in together_and_alone(problems, rule, start=start, steps=20):
+            assert "runaway" not in {run.event for run in runs}
+
+
+def test_near_ties_of_huge_logits_in_the_plain_loop():
+    rng = np.random.default_rng(0)
+    for _ in range(40):
+        keys = 1000.0 * rng.normal(size=(2, 1, 5)) + rng.normal(size=(2, 4, 5)) * 1e-12
+        problem = hm.Problem(keys, [[1.0, 0.0, -1.0, 2.0]] * 2)
+        matrix = hm.Problem.from_queries(keys, np.ones((2, 1)), [[1.0, 0.0, -1.0, 2.0]] * 2)
+        p = 1e20 * rng.normal(size=5)
+        assert np.isfinite(hm.loss(problem, p))
+        assert np.isfinite(hm.loss(matrix, p[:, None]))

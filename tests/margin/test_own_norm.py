@@ -225,3 +225,26 @@ def test_refusals():
         hm.margin.register(WeightedL2("l1.50", (1.0, 1.0, 1.0)))
     with pytest.raises(ValueError, match="exact"):
         hm.max_margin(problem_of(0), norm="skewed", exact=True)
+    for name in ("", None):
+        with pytest.raises(ValueError, match="name of a norm must be a text"):
+            hm.margin.register(WeightedL2(name, SKEWED))
+
+
+class Shapeless(WeightedL2):
+    def _stretched(self, problem, start):
+        return np.zeros(5), np.zeros(1)
+
+
+class Mirrorless(WeightedL2):
+    mirror = 3
+
+
+def test_parts_of_wrong_types_are_named():
+    hm.margin.register(Shapeless("shapeless", SKEWED))
+    with pytest.raises(TypeError, match=r"optimum must return p .* of shapes \(3,\) and \(6,\), or None"):
+        hm.max_margin(problem_of(0), norm="shapeless")
+    hm.margin.register(Mirrorless("mirrorless", SKEWED))
+    with pytest.raises(ValueError, match="norm must have a mirror map with mirror, got mirrorless"):
+        hm.flow(problem_of(0), norm="mirrorless", mirror=True)
+    with pytest.raises(ValueError, match="best must be a max margin in a norm with a mirror map"):
+        hm.limits.mirror_onset(hm.max_margin(problem_of(0), norm="mirrorless"), 0.1)

@@ -118,7 +118,7 @@ def _hint(name: str) -> str:
 def load_problem(file: str | PathLike[str]) -> Problem:
     """Make the example of this name, or read a problem from a file: files have endings, and names do not."""
     name = str(file)
-    if name in _EXAMPLES:
+    if name in _EXAMPLES or name in _OLDER:
         return example(name)
     if not Path(name).suffix and not Path(name).exists():
         raise FileNotFoundError(

@@ -178,6 +178,8 @@ def register(own: Norm, check: Ball | None = None) -> Norm:
     >>> hm.margin.register(hm.margin.norm("l3")).name
     'l3'
     """
+    if not isinstance(own.name, str) or not own.name:
+        raise ValueError(f"name of a norm must be a text, got {own.name!r}; give it one")
     same = _by_name(own.name)
     if same is not None and same != own and type(same).__module__.startswith("hardmax."):
         raise ValueError(f"norm must have a new name, got {own.name!r}, which is taken; take another")

@@ -49,7 +49,7 @@ def gaps_to_top(keys, tokens, offsets, p, gaps, tops):  # type: ignore[no-untype
             gap = 0.0
             for j in range(p.size):
                 gap += (keys[token, j] - keys[reference, j]) * p[j]
-            gaps[slot] = gap
+            gaps[slot] = min(gap, 0.0)  # above it by rounding: of huge logits by any number
 
 
 @uncounted(float64(TABLE, INDEX, INDEX, INDEX, VECTOR, VECTOR, OUT))
@@ -116,7 +116,7 @@ def gaps_along(left, rows, first, last, view, gaps):  # type: ignore[no-untyped-
         row, gap = rows[slot], 0.0
         for a in range(view.size):
             gap += (left[row, a] - left[reference, a]) * view[a]
-        gaps[slot] = gap
+        gaps[slot] = min(gap, 0.0)
     return top
 
 

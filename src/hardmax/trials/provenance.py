@@ -54,8 +54,6 @@ def load(name: str) -> Function:
     try:
         value: Any = load_file(Path(where)) if where.endswith(".py") else importlib.import_module(where)
     except ImportError as error:
-        if where.endswith(".py"):
-            raise
         raise ValueError(
             f"cannot import {where!r} ({error}); install it, run from its folder, or give the function as "
             "'path/to/file.py:name'"
@@ -103,9 +101,12 @@ def load_file(path: Path) -> ModuleType:
     _loading.append(path)
     try:
         spec.loader.exec_module(module)
-    except BaseException:
+    except BaseException as error:
         del sys.modules[name]
-        raise
+        if not isinstance(error, Exception | SystemExit):
+            raise
+        reason = f"{type(error).__name__}: {error}"
+        raise ValueError(f"{path} cannot be run: {reason}; correct the file") from error
     finally:
         _loading.pop()
     return module

@@ -233,3 +233,27 @@ def test_control_characters_are_shown_and_not_obeyed(folder: Path, capsys) -> No
     for said in (out, err):
         assert "a\\x1b[2J\\x9b\\u202eb" in said
         assert not set(said) & {"\x1b", "\x9b", "\u202e"}
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [("1 / 0", "ZeroDivisionError: division by zero"), ("def (:", "SyntaxError"), ("raise SystemExit", "")],
+)
+def test_a_file_that_cannot_be_run_is_named(
+    tmp_path, monkeypatch, capsys, validated, content, reason
+) -> None:
+    """Also one that ends the process: that is no answer."""
+    monkeypatch.chdir(tmp_path)
+    Path("own.py").write_text(content)
+    Path("proof.json").write_text("{}")
+    for command in ("solve two-inputs --norm own.py:w", "certify proof.json --norm own.py", "hunt own.py:f"):
+        said = ends_in_a_sentence(capsys, validated, *command.split())
+        assert f"own.py cannot be run: {reason}" in said
+
+
+def test_a_function_that_ends_the_process_gives_no_answer(tmp_path, monkeypatch, capsys, validated) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("own.py").write_text("def f(problem):\n    raise SystemExit(0)\n")
+    hm.data.example("two-inputs").save("problem.npz")
+    said = ends_in_a_sentence(capsys, validated, *["hunt", "own.py:f", "--on", "problem.npz"])
+    assert "a function of yours ended the process (SystemExit(0))" in said

@@ -113,7 +113,6 @@ def _call(arguments: Sequence[str], session: Session) -> int:
     app = typer_app(word if word in names else "")
     try:
         work = app(args=words, prog_name="hardmax", standalone_mode=False, obj=session)
-        return work() if callable(work) else int(work or DONE)
     except typer.TyperException as error:
         context = getattr(error, "ctx", None)
         command = context.command_path if context else "hardmax"
@@ -122,3 +121,7 @@ def _call(arguments: Sequence[str], session: Session) -> int:
         raise ValueError(f"{message} Try '{command} --help'.") from None
     except SystemExit:  # typer's answer to a reader of the help who has closed the pipe
         return DONE
+    try:
+        return work() if callable(work) else int(work or DONE)
+    except SystemExit as stop:
+        raise ValueError(f"a function of yours ended the process ({stop!r}); let it return") from None

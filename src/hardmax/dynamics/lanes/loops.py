@@ -402,6 +402,9 @@ def see_from_tops(keys, layout, room, p, rows):  # type: ignore[no-untyped-def]
                     store(rows, slot * d + j, load(keys, slot * d + j) - reference)
     if is_new:
         times(rows, p, room.gaps)
+        for slot in range(room.weights.shape[0]):
+            gap = load(room.gaps, slot)
+            store(room.gaps, slot, where(gap > 0.0, 0.0, gap))
 
 
 @inlined()
@@ -745,8 +748,8 @@ def _along(
 ) -> tuple[np.ndarray, list[str | None]]:
     """Return points and the event of each lane, by GD or Normalized in l2."""
     spans, rule, layout = group.spans, group.rule, _layout(lanes)
-    tables, starts = np.stack([lane.slots.keys for lane in lanes]), np.stack([lane.start for lane in lanes])
-    rows = tables[:, spans.plus] - tables[:, spans.minus]
+    rows = np.stack([lane.slots.table.differences(spans.plus, spans.minus) for lane in lanes])
+    starts = np.stack([lane.start for lane in lanes])
     m = rows.shape[1]
     gram = _filled_up((rows @ rows.transpose(0, 2, 1)).transpose(1, 2, 0))
     logits = np.ascontiguousarray((rows @ starts[:, :, None])[:, :, 0].T)

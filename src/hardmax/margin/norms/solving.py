@@ -89,8 +89,13 @@ def solve_by(own: Norm, constraints: Constraints, optimum: Optimum, exact: bool 
     solution = None
     if plain.p is not None and plain.multipliers is not None and plain.p.any():
         solution = optimum(scaled, _start(plain, scaled))
-        if not (solution is None or (isinstance(solution, tuple) and len(solution) == 2)):
-            raise TypeError(f"optimum must return p and multipliers, or None, got {_short(solution)}")
+        shapes = [scaled.A.shape[1:], scaled.h.shape]
+        is_pair = isinstance(solution, tuple) and [*map(np.shape, solution)] == shapes
+        if not (solution is None or is_pair):
+            raise TypeError(
+                f"optimum must return p and multipliers, of shapes {shapes[0]} and {shapes[1]}, or None, got "
+                f"{_short(solution)}"
+            )
     if solution is None:
         solution = np.zeros(scaled.A.shape[1]), np.zeros(len(scaled.h))
     pair = scored(scaled.A, scaled.h, scaled.equal, own, *solution, constraints.shape)
