@@ -174,3 +174,11 @@ def test_norms_of_rows_are_floats_whatever_the_first_one_is() -> None:
 def test_a_word_in_a_list_of_selections_is_refused_like_one() -> None:
     with pytest.raises(ValueError, match="got 'bset'"):
         hm.max_margin([hm.data.example("three-inputs")], ["bset"])
+
+
+@pytest.mark.parametrize("norm", ["l1", "l2", "l3"])
+def test_bounds_next_to_which_a_candidate_rounds_to_zero(norm: str) -> None:
+    rows = [[1.0, -1.0], [-2.0, 0.0], [1.0, -1.0], [1.0, 0.0], [2.0, -2.0]]
+    constraints = hm.Constraints.dense(rows, [1e8, 0.0, 1e8, 1.0, 1.0])
+    best = hm.max_margin(constraints, norm=norm)
+    assert (best.status, hm.certify(best.to_dict()).valid) == ("infeasible", True)

@@ -206,7 +206,7 @@ def _by_floats(problem: Scaled) -> tuple[Candidate | None, Ints | None]:
 
 def _evaluate(problem: Scaled, guess: Floats) -> Candidate | None:
     polished = polish(problem.A, problem.h, problem.equal, guess)
-    if polished is None:
+    if polished is None or not polished[0].any():  # no p, or rounding took all of it
         return None
     p, weights = polished
     if problem.gram is not None:
