@@ -256,4 +256,4 @@ def test_a_function_that_ends_the_process_gives_no_answer(tmp_path, monkeypatch,
     Path("own.py").write_text("def f(problem):\n    raise SystemExit(0)\n")
     hm.data.example("two-inputs").save("problem.npz")
     said = ends_in_a_sentence(capsys, validated, *["hunt", "own.py:f", "--on", "problem.npz"])
-    assert "a function of yours ended the process (SystemExit(0))" in said
+    assert "your function ended the process (SystemExit(0))" in said

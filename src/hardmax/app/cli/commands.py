@@ -124,4 +124,4 @@ def _call(arguments: Sequence[str], session: Session) -> int:
     try:
         return work() if callable(work) else int(work or DONE)
     except SystemExit as stop:
-        raise ValueError(f"a function of yours ended the process ({stop!r}); let it return") from None
+        raise ValueError(f"your function ended the process ({stop!r}); let it return") from None
