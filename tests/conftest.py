@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import Phase, settings
+from hypothesis import Phase, given, settings
+from hypothesis.strategies import none
 
 from hardmax._lib.compiling import Compiled
 
@@ -56,6 +57,7 @@ gc.disable()
 
 def pytest_collection_finish() -> None:
     """From here on, only the objects that the tests make are collected."""
+    given(none())(lambda _: None)()  # hypothesis registers the generator of numpy while it can see it
     gc.freeze()
     gc.enable()
 
