@@ -238,7 +238,10 @@ def _stationary(best: hm.MaxMargin, rank: int, rng: int) -> tuple[np.ndarray, np
     size = (rows + columns) * rank
     ends = [minimize(x0=math.sqrt(best.p_norm) * chance.normal(size=size), **problem) for _ in range(6)]
     good = [end for end in ends if float(excess(end.x).min()) > -1e-7]
-    return split(min(good, key=lambda end: float(end.fun)).x) if good else None
+    if not good:
+        return None
+    least = min(good, key=lambda end: float(end.fun))
+    return split(minimize(x0=least.x, **problem).x)  # again from there, for the last digits
 
 
 RATE = 0.03  # over the square root of the step
