@@ -13,7 +13,8 @@ install := $(python) -m pip install --quiet --disable-pip-version-check -c const
 pytest := OPENBLAS_NUM_THREADS=1 $(python) -m pytest -q
 spread := -n auto --dist worksteal
 kernels := $(addprefix tests/dynamics/test_,train.py optim.py gradient_oracles.py invariants.py saturation.py flow.py) \
-	$(addprefix tests/margin/test_,batch.py oracles.py truth.py fuzz.py)
+	$(addprefix tests/margin/test_,batch.py oracles.py truth.py fuzz.py) \
+	$(addprefix tests/problem/test_,problem.py queries.py weights.py) $(addprefix tests/text/test_,training.py vectorizer.py)
 plain := NUMBA_DISABLE_JIT=1 $(pytest) -m "not slow and not compiled and not no_cover" $(kernels)
 matter := tests/problem tests/dynamics tests/margin tests/directions tests/embeddings/test_gram.py \
 	tests/nexttoken/test_training.py tests/app/cli/test_certify.py tests/app/cli/test_cli.py tests/docs/test_architecture.py

@@ -24,7 +24,7 @@ LIMITS = {
     "Adam trains a problem": (13, 2),
     "Flow, and the margin it tends to": (19, 3),
     "Sentences are learned": (30, 6),
-    "Texts are learned": (15, 3),
+    "Texts are learned": (18, 3),
     "A figure is made": (40, 8),
     "A counterexample is hunted": (42, 7),
 }
