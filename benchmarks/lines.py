@@ -248,7 +248,7 @@ LINES = (
         lambda x: x["hardmax_cpu_s"],
         "all as one tensor, its gradient written by hand",
         lambda x: min(row["by_hand_cpu_s"] for row in x["rows"]),
-        at_least=0.5,
+        at_least=3,
     ),
     Line(
         "every feasible selection of n=8, T=6, d=3 (1.7 million combinations), certified",
