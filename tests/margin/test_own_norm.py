@@ -243,8 +243,5 @@ def test_parts_of_wrong_types_are_named():
     hm.margin.register(Shapeless("shapeless", SKEWED))
     with pytest.raises(TypeError, match=r"optimum must return p .* of shapes \(3,\) and \(6,\), or None"):
         hm.max_margin(problem_of(0), norm="shapeless")
-    hm.margin.register(Mirrorless("mirrorless", SKEWED))
-    with pytest.raises(ValueError, match="norm must have a mirror map with mirror, got mirrorless"):
-        hm.flow(problem_of(0), norm="mirrorless", mirror=True)
-    with pytest.raises(ValueError, match="best must be a max margin in a norm with a mirror map"):
-        hm.limits.mirror_onset(hm.max_margin(problem_of(0), norm="mirrorless"), 0.1)
+    with pytest.raises(ValueError, match="mirror of mirrorless must be a MirrorMap or None, got 3"):
+        hm.margin.register(Mirrorless("mirrorless", SKEWED))

@@ -30,7 +30,6 @@ from hardmax.dynamics.models import Model, SteppedModel, Steps, Vector
 from hardmax.dynamics.optim import Optimizer
 from hardmax.dynamics.run import Run
 from hardmax.dynamics.working import WorkingField
-from hardmax.margin.mirrors import MirrorMap
 from hardmax.margin.norms import Norm
 from hardmax.margin.norms import norm as norm_of
 from hardmax.problem import Problem, need_problem
@@ -221,7 +220,7 @@ def smooth(name: Any, clock: str, mirror: bool) -> Norm | None:
         )
     if not mirror:
         ball.check_flow()
-    elif not isinstance(ball.mirror, MirrorMap):
+    elif ball.mirror is None:
         raise ValueError(
             f"norm must have a mirror map with mirror, got {ball.name}, which has none; leave mirror out, or "
             "choose a power in (1, inf)"

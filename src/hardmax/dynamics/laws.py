@@ -20,7 +20,6 @@ from hardmax._lib.arguments import check_arguments
 from hardmax.dynamics.optim import Mirror, Optimizer
 from hardmax.dynamics.optim.rules import Adaptive, Averaged, Steepest, fraction, need_optimizer
 from hardmax.margin.att_svm import max_margin
-from hardmax.margin.mirrors import MirrorMap
 from hardmax.margin.norms import Norm, norm
 from hardmax.margin.solution import MaxMargin
 from hardmax.problem import Problem
@@ -97,7 +96,7 @@ def mirror_onset(best: MaxMargin, rate: float) -> float:
     (248, True)
     """
     mirror, excess = _smooth(best).mirror, critical_rate(best) / expect.positive("rate", rate)
-    if not isinstance(mirror, MirrorMap):
+    if mirror is None:
         raise ValueError(
             f"best must be a max margin in a norm with a mirror map, got one in {best.norm}, which has none; "
             "choose a power"

@@ -18,9 +18,9 @@ from hardmax._lib.expect import _short
 from hardmax.margin.certificates import BALLS, Ball
 from hardmax.margin.constraints import Bools, Constraints, Floats
 from hardmax.margin.measure import EPS, Tight
+from hardmax.margin.mirrors import MirrorMap
 
 if TYPE_CHECKING:
-    from hardmax.margin.mirrors import MirrorMap
     from hardmax.margin.norms.polyhedral import Face
     from hardmax.margin.solution import MaxMargin
 
@@ -180,6 +180,10 @@ def register(own: Norm, check: Ball | None = None) -> Norm:
     """
     if not isinstance(own.name, str) or not own.name:
         raise ValueError(f"name of a norm must be a text, got {own.name!r}; give it one")
+    if not isinstance(own.mirror, MirrorMap | None):
+        raise ValueError(
+            f"mirror of {own.name} must be an hm.margin.MirrorMap or None, got {_short(own.mirror)}"
+        )
     same = _by_name(own.name)
     if same is not None and same != own and type(same).__module__.startswith("hardmax."):
         raise ValueError(f"norm must have a new name, got {own.name!r}, which is taken; take another")

@@ -224,8 +224,6 @@ def _function(path: Path, function: Any, allow: Sequence[str]) -> str:
         loaded = load(function)
     except ValueError as error:
         raise ValueError(f"function: {error}") from None
-    except (Exception, SystemExit) as error:
-        raise ValueError(f"function: {where} cannot be run: {type(error).__name__}: {error}") from None
     module = sys.modules.get(getattr(loaded, "__module__", None) or "")
     origin = getattr(module, "__file__", None)  # where the function is defined, and not only imported
     if not allowed and not (origin and Path(os.path.realpath(origin)).is_relative_to(here)):

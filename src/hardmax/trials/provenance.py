@@ -51,13 +51,7 @@ def load(name: str) -> Function:
     where, _, path = name.rpartition(":")
     if not where or not path:
         raise ValueError(f"function must be 'module:name' or 'path/to/file.py:name', got {name!r}")
-    try:
-        value: Any = load_file(Path(where)) if where.endswith(".py") else importlib.import_module(where)
-    except ImportError as error:
-        raise ValueError(
-            f"cannot import {where!r} ({error}); install it, run from its folder, or give the function as "
-            "'path/to/file.py:name'"
-        ) from error
+    value: Any = load_file(Path(where)) if where.endswith(".py") else _module(where)
     for part in path.split("."):
         if not hasattr(value, part):
             raise ValueError(f"{where} has no function {path!r}; check the name in {name!r}")
@@ -65,6 +59,22 @@ def load(name: str) -> Function:
     if not callable(value):
         raise ValueError(f"{name!r} must name a function, got {type(value).__name__}")
     return value
+
+
+def _module(name: str) -> ModuleType:
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        raise ValueError(
+            f"cannot import {name!r} ({error}); install it, run from its folder, or give the function as "
+            "'path/to/file.py:name'"
+        ) from error
+    except (Exception, SystemExit) as error:
+        raise _cannot_run(name, error) from error
+
+
+def _cannot_run(what: str | Path, error: BaseException) -> ValueError:
+    return ValueError(f"{what} cannot be run: {type(error).__name__}: {error}; correct the file")
 
 
 def identity(function: Function, name: str | None) -> str:
@@ -103,10 +113,9 @@ def load_file(path: Path) -> ModuleType:
         spec.loader.exec_module(module)
     except BaseException as error:
         del sys.modules[name]
-        if not isinstance(error, Exception | SystemExit):
-            raise
-        reason = f"{type(error).__name__}: {error}"
-        raise ValueError(f"{path} cannot be run: {reason}; correct the file") from error
+        if isinstance(error, Exception | SystemExit):
+            raise _cannot_run(path, error) from error
+        raise
     finally:
         _loading.pop()
     return module
