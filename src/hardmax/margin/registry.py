@@ -181,9 +181,7 @@ def register(own: Norm, check: Ball | None = None) -> Norm:
     if not isinstance(own.name, str) or not own.name:
         raise ValueError(f"name of a norm must be a text, got {own.name!r}; give it one")
     if not isinstance(own.mirror, MirrorMap | None):
-        raise ValueError(
-            f"mirror of {own.name} must be an hm.margin.MirrorMap or None, got {_short(own.mirror)}"
-        )
+        raise ValueError(f"mirror of {own.name} must be a MirrorMap or None, got {_short(own.mirror)}")
     same = _by_name(own.name)
     if same is not None and same != own and type(same).__module__.startswith("hardmax."):
         raise ValueError(f"norm must have a new name, got {own.name!r}, which is taken; take another")

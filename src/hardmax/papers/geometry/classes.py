@@ -190,7 +190,7 @@ def draw_classes(tables: Tables, canvas: Canvas) -> None:
     for name, (_, color, line) in METHODS.items():
         curve = part(tables["gaps"], "method", name)
         left.plot(curve["step"], curve["gap"], color=color, linestyle=line, linewidth=1.1, label=name)
-    name_axes(left, "a  Over time", "step", "margin gap in its own norm", "xy")
+    name_axes(left, "(a) Over time", "step", "margin gap in its own norm", "xy")
     left.legend(fontsize=6.5, loc="lower left")
     ends = tables["ends"]
     gaps = ends["gap"].reshape(len(METHODS), len(NORMS))
@@ -203,7 +203,7 @@ def draw_classes(tables: Tables, canvas: Canvas) -> None:
         right.text(column, row, f"{gaps[row, column]:.3f}", **look)
     right.set_xticks(range(len(NORMS)), NORMS.values(), fontsize=7)
     right.set_yticks(range(len(METHODS)), METHODS, fontsize=7)
-    right.set_title("b  Gap at the end, by norm (own: bold)")
+    right.set_title("(b) Gap at the end, by norm (own: bold)")
     right.tick_params(length=0)
 
 
@@ -297,11 +297,11 @@ def draw_soft(tables: Tables, canvas: Canvas) -> None:
     left.plot(span, span, color=INK, linewidth=0.6)
     left.plot(ends["log_odds"], ends["logit"], "o", color=BLUE, markersize=3.5, alpha=0.8)
     name_axes(
-        left, "a  Letters that follow the same letter", "log-odds of the counts", "difference of logits"
+        left, "(a) Letters that follow the same letter", "log-odds of the counts", "difference of logits"
     )
     right.plot(course["log_time"], course["logits_off"], color=BLUE, label="logits: largest error")
     right.plot(course["log_time"], course["gap"], color=RED, label="the rest: 1 - cos to the max margin")
-    name_axes(right, "b  Gradient flow", "log t", "distance from the limit", "y")
+    name_axes(right, "(b) Gradient flow", "log t", "distance from the limit", "y")
     right.legend(fontsize=6.5)
 
 
