@@ -11,7 +11,6 @@ from pathlib import Path
 from PIL import Image
 
 from hardmax.papers.figures.figure import recipes
-from hardmax.papers.stored import read_results
 
 DOCS = Path(__file__).parents[1]
 DOTS = 160  # to the inch of print: a figure of one column fills three quarters of the site's
@@ -39,9 +38,9 @@ def shrink(picture: Path, to: Path, inches: float) -> None:
     image.save(to, optimize=True)
 
 
-def stand_in(id: str) -> str:
-    """Return a sentence for the caption of a figure that is drawn from stand-in data."""
-    claims = read_results()["figures"].get(id, {"claims": {}})["claims"].values()
+def stand_in(record: Path) -> str:
+    """Return a sentence for the caption of a figure whose record in the folder has stand-in data."""
+    claims = json.loads(record.read_text(encoding="utf-8"))["claims"]
     return ". *Stand-in data, not the paper's own.*" if any(claim["stand_in"] for claim in claims) else ""
 
 
@@ -66,7 +65,7 @@ def write(results: Path) -> None:
                 if id in records:
                     shrink(results / f"{id}.png", folder / f"{id}.png", recipe.size[0])
                 anchor = f'<a id="{id.lower()}"></a>'
-                caption = f"**{id}** {recipe.title}{stand_in(id)}"
+                caption = f"**{id}** {recipe.title}{stand_in(results / f'{id}.json')}"
                 page.append(f"{anchor}\n\n{caption}\n\n![{id}](../img/figures/{id}.png)\n")
     (DOCS / "research" / "gallery.md").write_text("\n".join(page), encoding="utf-8")
 
