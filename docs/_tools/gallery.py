@@ -45,11 +45,11 @@ def stand_in(record: Path) -> str:
 
 
 def write(results: Path) -> None:
-    """Copy every figure of the folder and write the page; a figure without any picture stops it."""
+    """Copy every figure of the folder and write the page; a figure that is not there stops it."""
     folder = DOCS / "img" / "figures"
     folder.mkdir(exist_ok=True)
     records = {id: results / f"{id}.json" for id in recipes() if (results / f"{id}.json").exists()}
-    missing = [id for id in recipes() if id not in records and not (folder / f"{id}.png").exists()]
+    missing = [id for id in recipes() if id not in records]
     if missing:
         raise SystemExit(f"not in {results}: {' '.join(missing)}; run: hardmax reproduce --out {results}")
     paper_size = [id for id, record in records.items() if json.loads(record.read_text())["scale"] != "quick"]
@@ -62,10 +62,9 @@ def write(results: Path) -> None:
         page.append(f"## {title}\n")
         for id, recipe in recipes().items():
             if id.startswith(paper):
-                if id in records:
-                    shrink(results / f"{id}.png", folder / f"{id}.png", recipe.size[0])
+                shrink(results / f"{id}.png", folder / f"{id}.png", recipe.size[0])
                 anchor = f'<a id="{id.lower()}"></a>'
-                caption = f"**{id}** {recipe.title}{stand_in(results / f'{id}.json')}"
+                caption = f"**{id}** {recipe.title}{stand_in(records[id])}"
                 page.append(f"{anchor}\n\n{caption}\n\n![{id}](../img/figures/{id}.png)\n")
     (DOCS / "research" / "gallery.md").write_text("\n".join(page), encoding="utf-8")
 
