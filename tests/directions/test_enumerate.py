@@ -361,3 +361,20 @@ def test_rows_become_a_frame_and_a_latex_table() -> None:
     assert frame["selection"].tolist() == [row.selection for row in attracting]
     assert frame["margin"].max() == attracting[-1].margin
     assert r"2 2 3 & 0.717805 & yes & True & -0.110432 -0.993884 \\" in attracting.to_latex()
+
+
+def test_limits_hold_for_combinations_of_best_tokens():
+    """Ties make 8 of them, each feasible; a list that ends early says why, and can be cut like a list."""
+    tied = hm.Problem(hm.data.sphere(n=3, T=3, d=3, rng=0).keys.reshape(3, 3, 3), [[1.0, 1.0, 0.0]] * 3)
+    for options, count, reason in (({"limit": 2}, 2, "limit"), ({"seconds": 1e-9}, 0, "seconds")):
+        found = hm.selections(tied, among="best", **options)
+        assert (len(found), found.status, found.reason) == (count, "truncated", reason)
+    whole = hm.selections(tied, among="best")
+    assert [each.selection for each in whole[6:]] == [whole[6].selection, whole[-1].selection]
+    late = hm.selections(tied, norm="l1", seconds=1e-9)
+    assert (len(late), late.status) == (0, "truncated")
+
+
+def test_basins_of_other_dimensions_are_refused():
+    with pytest.raises(ValueError, match="problem must have keys in 2 dimensions, got \\(3,\\)"):
+        hm.plot_basins(hm.data.sphere(n=3, T=3, d=3, rng=0))

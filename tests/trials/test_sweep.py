@@ -413,3 +413,25 @@ def test_built_in_experiments_refuse_other_names():
         ValueError, match=r"depth is not a parameter of sphere; .* of Normalized lr, decay, eps"
     ):
         hm.sweep("sphere", [{"depth": 2}], 1, workers=0)
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"), [("1 / 0", "ZeroDivisionError"), ("raise SystemExit", "SystemExit")]
+)
+def test_a_module_that_cannot_be_run_is_named(tmp_path, monkeypatch, content, reason):
+    (tmp_path / "unfit.py").write_text(content)
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(ValueError, match=f"unfit cannot be run: {reason}"):
+        load("unfit:f")
+    with pytest.raises(ValueError, match="cannot import 'unfitter'"):
+        load("unfitter:f")
+
+
+def test_an_interrupt_goes_through_a_file_that_is_read(tmp_path):
+    """It is the user's, not the file's; the next reading begins anew."""
+    file = tmp_path / "own.py"
+    file.write_text("raise KeyboardInterrupt")
+    with pytest.raises(KeyboardInterrupt):
+        load(f"{file}:f")
+    file.write_text("def f(): return 3")
+    assert load(f"{file}:f")() == 3
